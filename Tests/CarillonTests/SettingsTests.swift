@@ -26,7 +26,7 @@ struct SettingsTests {
         #expect(gateway.limits.pullQueueBytesMax == limits.pullQueueBytesMax)
         #expect(gateway.timeouts.stalled == GatewayTimeouts().stalled)
         #expect(gateway.channelLimits.streams == StreamLimits())
-        #expect(gateway.channelLimits.homes == HomeLimits())
+        #expect(gateway.channelLimits.shards == ShardLimits())
         #expect(gateway.limits.connectionsMax == limits.connectionsMax)
         #expect(gateway.limits.connectionsPerAddressMax == limits.connectionsPerAddressMax)
         #expect(gateway.limits.addressConnectsPerSecond == limits.addressConnectsPerSecond)
@@ -99,8 +99,8 @@ struct SettingsTests {
                 + ["--feed-heartbeat-interval", "8s"], profile: .development)
         let settings = try Settings(given)
         let timeouts = settings.gateway.timeouts
-        let homes = settings.gateway.channelLimits.homes
-        #expect(homes.leaveGrace == .seconds(5) && homes.webhookPause == .seconds(5))
+        let shards = settings.gateway.channelLimits.shards
+        #expect(shards.leaveGrace == .seconds(5) && shards.webhookPause == .seconds(5))
         #expect(settings.feed.heartbeatInterval == .seconds(8) && settings.feed.heartbeatTimeout == .seconds(4))
         #expect(timeouts.handshake == .seconds(3) && timeouts.tlsHandshake == .seconds(3))
         #expect(timeouts.unacked == .seconds(4) && timeouts.stalled == .seconds(4))

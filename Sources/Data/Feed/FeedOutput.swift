@@ -52,8 +52,8 @@ package enum FeedOutput: Sendable, Equatable {
 extension FeedOutput {
     /// Whom an output is for.
     package enum Receiver: Sendable, Equatable {
-        /// The home of the stream.
-        case home(StreamID)
+        /// The stream's shard.
+        case shard(StreamID)
         /// Every loop.
         case everyLoop
         /// Nobody beyond the sink.
@@ -63,9 +63,9 @@ extension FeedOutput {
     /// Whom it is for.
     package var receiver: Receiver {
         switch self {
-        case .event(let event): .home(event.stream)
-        case .positioned(let stream, _, _), .refused(let stream, _, _), .reset(let stream, _): .home(stream)
-        case .page(let read, _), .unreadable(let read, _): .home(read.stream)
+        case .event(let event): .shard(event.stream)
+        case .positioned(let stream, _, _), .refused(let stream, _, _), .reset(let stream, _): .shard(stream)
+        case .page(let read, _), .unreadable(let read, _): .shard(read.stream)
         case .revoked, .revocationsCurrent, .topics, .degraded: .everyLoop
         case .status: .nobody
         }

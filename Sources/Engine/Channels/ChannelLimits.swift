@@ -19,7 +19,7 @@ package struct ChannelLimits: Sendable {
     /// Actions that one connection may have in flight. One more is answered `retry`.
     package var actionsPerSessionMax = 256
     /// Bounds of the shards of ordinary channels.
-    package var homes = HomeLimits()
+    package var shards = ShardLimits()
     /// Bounds of the shards of streams.
     package var streams = StreamLimits()
 

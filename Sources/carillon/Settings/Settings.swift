@@ -90,7 +90,7 @@ extension Settings {
         gateway.limits.addressConnectsBurst = Self.connectsBurstSeconds * gateway.limits.addressConnectsPerSecond
         gateway.timeouts.tlsHandshake = gateway.timeouts.handshake
         gateway.timeouts.stalled = gateway.timeouts.unacked
-        gateway.channelLimits.homes.webhookPause = gateway.channelLimits.homes.leaveGrace
+        gateway.channelLimits.shards.webhookPause = gateway.channelLimits.shards.leaveGrace
         gateway.channelLimits.unpublishedPerUserMax = max(
             gateway.channelLimits.unpublishedPerUserMax, feed.streamsPerUserMax)
         feed.heartbeatTimeout = feed.heartbeatInterval / 2

@@ -160,7 +160,7 @@ enum SettingsTable {
             as many on each loop, but at least 1,000.
             """),
         Setting(
-            "presence.leaveGrace", \.gateway.channelLimits.homes.leaveGrace, .time(.zero ... .seconds(300)),
+            "presence.leaveGrace", \.gateway.channelLimits.shards.leaveGrace, .time(.zero ... .seconds(300)),
             """
             Time that a user whose connection broke stays a member of presence channels, and online in watchlists. Webhooks \
             tell that a user or the last subscriber has left after this time, if nobody is back.
@@ -169,7 +169,7 @@ enum SettingsTable {
             "cache.ttl", \.gateway.channelLimits.homes.cacheTime, .time(.seconds(1) ... .seconds(86_400)),
             "Time for which a cache channel keeps its last event."),
         Setting(
-            "cache.bytes", \.gateway.channelLimits.homes.cacheBytesMax, .bytes(0...(1 << 40)),
+            "cache.bytes", \.gateway.channelLimits.shards.cacheBytesMax, .bytes(0...(1 << 40)),
             """
             Bytes of the events that all cache channels keep, divided among the loops. When it is full, the app that has \
             most loses its oldest event, unless that is its only one.

@@ -49,7 +49,7 @@ import Testing
         return (client, socketID)
     }
 
-    /// Four loops: some of the clients, and the backend's connection, are not at the channel's home.
+    /// Four loops: some of the clients, and the backend's connection, are not on the loop of the channel's shard.
     @Test(arguments: ["news", "private-a", "presence-a", "private-encrypted-a", "cache-a"])
     func everySubscriberHearsButTheSender(_ channel: String) async throws {
         let fixture = try await GatewayFixture(loops: 4)
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    /// A hundred channels, spread over the homes: each publish is answered when every home has handed it on.
+    /// A hundred channels, spread over the shards: each publish is answered when every shard has handed it on.
     @Test func oneEventForManyChannels() async throws {
         let fixture = try await GatewayFixture(loops: 4)
         let names = (0..<100).map { "c\($0)" }

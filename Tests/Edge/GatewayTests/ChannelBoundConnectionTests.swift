@@ -30,7 +30,7 @@ import Testing
         let app = TestApp { $0.limits.channelsMax = ofApp ? 9 : nil }
         let fixture = try await GatewayFixture(loops: loops, metrics: metrics) {
             $0.apps = [app.app]
-            $0.channelLimits.homes.channelsMax = ofApp ? 100 : 9
+            $0.channelLimits.shards.channelsMax = ofApp ? 100 : 9
         }
         let (client, _) = try await TestClient.opened(fixture, app)
         for number in 0..<9 { #expect(try await subscribe("c\(number)", client) == succeeded("c\(number)")) }
@@ -62,8 +62,8 @@ import Testing
     @Test(arguments: [1, 3]) func aFloodLeavesRoom(_ loops: Int) async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: loops, metrics: metrics) {
-            $0.channelLimits.homes.channelsMax = 200
-            $0.channelLimits.homes.fewChannels = 4
+            $0.channelLimits.shards.channelsMax = 200
+            $0.channelLimits.shards.fewChannels = 4
         }
         var crowd: [TestClient] = []
         for _ in 0..<10 { crowd.append(try await TestClient.opened(fixture, TestApp { $0.key = "key" }).0) }

@@ -48,8 +48,8 @@ import Testing
         let sink = Sink()
         let fixture = try await GatewayFixture(loops: loops, webhooks: sink) {
             $0.apps = [app]
-            $0.channelLimits.homes.leaveGrace = .milliseconds(300)
-            $0.channelLimits.homes.webhookPause = .milliseconds(300)
+            $0.channelLimits.shards.leaveGrace = .milliseconds(300)
+            $0.channelLimits.shards.webhookPause = .milliseconds(300)
         }
         let (watcher, socketID) = try await TestClient.opened(port: fixture.port)
         try await subscribe("presence-a", user: "w", watcher, socketID, app)
@@ -109,7 +109,7 @@ import Testing
         let app = app()
         let fixture = try await GatewayFixture(loops: loops) {
             $0.apps = [app]
-            $0.channelLimits.homes.leaveGrace = .seconds(3600)
+            $0.channelLimits.shards.leaveGrace = .seconds(3600)
         }
         let (watcher, socketID) = try await TestClient.opened(port: fixture.port)
         try await subscribe("presence-a", user: "w", watcher, socketID, app)
@@ -145,7 +145,7 @@ import Testing
         let app = app()
         let fixture = try await GatewayFixture(loops: 2) {
             $0.apps = [app]
-            $0.channelLimits.homes.cacheTime = .milliseconds(200)
+            $0.channelLimits.shards.cacheTime = .milliseconds(200)
         }
         let name = try #require(ChannelName("cache-a"))
         let publication = Publication(channel: name, event: "e", data: Array("1".utf8))
@@ -228,7 +228,7 @@ import Testing
         }
         for _ in 0..<underWay { metrics.publishes.add(of: app.index) }
         var number = 0
-        while try ChannelKey(app.index, #require(ChannelName("news-\(number)"))).home(of: 2) != 0 { number += 1 }
+        while try ChannelKey(app.index, #require(ChannelName("news-\(number)"))).shard(of: 2) != 0 { number += 1 }
         let name = try #require(ChannelName("news-\(number)"))
         // Two connections: one on each loop.
         var clients: [TestClient] = []

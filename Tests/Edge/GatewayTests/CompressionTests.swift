@@ -227,7 +227,7 @@ import WebSocket
             for _ in 0..<2 { _ = try await client.next() }
             try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.items"}}"#)
             if isFirst {
-                // Behind the pong, the subscribe is at the stream's home.
+                // Behind the pong, the subscribe is at the stream's shard.
                 try await client.send(#"{"event":"pusher:ping"}"#)
                 #expect(try await client.next() == CompressionTests.pong)
                 fixture.feed([.positioned(stream, serial: 1, StreamPosition(epoch: "e", offset: 0))])

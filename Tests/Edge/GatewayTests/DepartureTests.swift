@@ -33,7 +33,7 @@ import WebSocket
     private func end(_ hub: DrivenHub) throws {
         for clients in hub.clients { clients.settings.limits.departuresPerTurnMax = 3 }
         try hub.turn { !hub.census.hasDepartures }
-        // What the last of them told its channel's home is taken in.
+        // What the last of them told its channel's shard is taken in.
         hub.turn()
         hub.turn()
     }
@@ -217,7 +217,7 @@ import WebSocket
 
     /// The user's new connection comes before the turn of the old one, on another loop or the same: nobody hears of it.
     @Test(arguments: 1...3) func aUserWhoseOldConnectionIsMarkedWasNeverGone(_ loops: Int) async throws {
-        let hub = try await hub(loops: loops) { $0.channelLimits.homes.leaveGrace = .zero }
+        let hub = try await hub(loops: loops) { $0.channelLimits.shards.leaveGrace = .zero }
         let watcher = try hub.subscribed(to: "presence-room", as: "w")
         let old = try hub.subscribed(to: "presence-room", as: "u")
         let others = try (0..<60).map { _ in try hub.subscribed(to: "news") }

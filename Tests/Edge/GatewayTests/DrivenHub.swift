@@ -134,17 +134,17 @@ final class DrivenHub {
         return peer
     }
 
-    /// What the channel's home knows of it.
+    /// What the channel's shard knows of it.
     func facts(_ channel: String) -> ChannelFacts {
         guard let name = ChannelName(channel) else { return ChannelFacts() }
         let key = ChannelKey(0, name)
-        return clients[key.home(of: clients.count)].channels.facts(of: key)
+        return clients[key.shard(of: clients.count)].channels.facts(of: key)
     }
 
     func users(_ channel: String) -> [String] {
         guard let name = ChannelName(channel) else { return [] }
         let key = ChannelKey(0, name)
-        return clients[key.home(of: clients.count)].channels.users(in: key).sorted()
+        return clients[key.shard(of: clients.count)].channels.users(in: key).sorted()
     }
 }
 

@@ -68,19 +68,19 @@ import Testing
         }
     }
 
-    /// Homes have equal parts, and the streams of each differ in the lowest bits of their codes, by which a table might find
-    /// them: were they alike there, all would lie in every so many-th place, with runs between.
-    @Test(arguments: [1, 2, 3, 8, 64]) func aHomesStreamsAreSpreadOverItsTables(_ loops: Int) {
-        var perHome = [Int](repeating: 0, count: loops)
+    /// Shards have equal parts, and the streams of each differ in the lowest bits of their codes, by which a table might
+    /// find them: were they alike there, all would lie in every so many-th slot, with runs between.
+    @Test(arguments: [1, 2, 3, 8, 64]) func aShardsStreamsAreSpreadOverItsTables(_ loops: Int) {
+        var perShard = [Int](repeating: 0, count: loops)
         var places = Set<UInt32>()
         for number in 0..<64_000 {
             let stream = StreamID(user: "u\(number)", topic: "items")
-            let home = Router.owner(of: stream, loops: loops)
-            perHome[home] += 1
-            if home == 0, perHome[0] <= 640 { places.insert(stream.code & 63) }
+            let shard = Router.owner(of: stream, loops: loops)
+            perShard[shard] += 1
+            if shard == 0, perShard[0] <= 640 { places.insert(stream.code & 63) }
         }
         let fair = 64_000 / loops
-        #expect(perHome.allSatisfy { $0 > fair * 3 / 4 && $0 < fair * 5 / 4 }, "\(perHome)")
+        #expect(perShard.allSatisfy { $0 > fair * 3 / 4 && $0 < fair * 5 / 4 }, "\(perShard)")
         #expect(places.count > 56)
     }
 

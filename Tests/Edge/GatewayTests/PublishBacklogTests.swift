@@ -44,12 +44,12 @@ import Testing
         #expect(!backlog.isFull(for: 7, max: 100))
     }
 
-    /// What a subscribe asks of a home on another loop counts until the home has looked, and its answer until it has come.
+    /// What a subscribe asks of a shard on another loop counts until the shard has looked, and its answer until it has come.
     @Test func subscribesCount() async throws {
         let hub = try await DrivenHub(loops: 2)
         let peers = [try hub.open(), try hub.open()]
         var seen: Set<Int> = []
-        // Of two connections on two loops, one is not at home.
+        // Of two connections on two loops, one is not on the shard's loop.
         for peer in peers { try hub.ask(peer, for: "presence-x", as: "u") }
         for _ in 0..<50 {
             for loop in hub.loops {
@@ -84,7 +84,7 @@ import Testing
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 2, metrics: metrics) { $0.apps = [app] }
         var number = 0
-        while try ChannelKey(app.index, #require(ChannelName("c\(number)"))).home(of: 2) != 1 { number += 1 }
+        while try ChannelKey(app.index, #require(ChannelName("c\(number)"))).shard(of: 2) != 1 { number += 1 }
         let name = try #require(ChannelName("c\(number)"))
         let (isHeld, mayGoOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         fixture.gateway.context.mailboxes[1].post(

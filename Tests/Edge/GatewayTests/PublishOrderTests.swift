@@ -12,7 +12,7 @@ import Testing
         let hub = try await DrivenHub(loops: 2)
         let peer = try hub.subscribed(to: "room")
         let name = try #require(ChannelName("room"))
-        let owner = ChannelKey(0, name).home(of: 2)
+        let owner = ChannelKey(0, name).shard(of: 2)
         // All of them turn on this thread.
         nonisolated(unsafe) let first = hub.clients[1 - owner]
         nonisolated(unsafe) let second = hub.clients[owner]

@@ -13,7 +13,7 @@ import Testing
     private func fixture(loops: Int = 2, grace: Duration = .milliseconds(50)) async throws -> GatewayFixture {
         try await GatewayFixture(loops: loops) {
             $0.apps = [app.app]
-            $0.channelLimits.homes.leaveGrace = grace
+            $0.channelLimits.shards.leaveGrace = grace
         }
     }
 

@@ -6,7 +6,7 @@ import Testing
 /// How many ordinary channels a hub holds, and for which apps and connections.
 @Suite struct ChannelBoundTests: ChannelTexts {
     private func world(_ loops: Int, _ most: Int, ofApp: Int? = nil) -> ChannelWorld {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.channelsMax = most
         var appLimits = AppLimits()
         appLimits.channelsMax = ofApp
@@ -19,7 +19,7 @@ import Testing
             && wire.heard.last?.contains(#"\"status\":503"#) == true
     }
 
-    /// The bounds of a hub and of an app hold exactly, on whichever loops the channels' homes are.
+    /// The bounds of a hub and of an app hold exactly, on whichever loops the channels' shards are.
     @Test(arguments: [1, 3], [true, false]) func soManyChannelsAndNoMore(_ loops: Int, ofApp: Bool) throws {
         let world = ofApp ? world(loops, 1_000, ofApp: 7) : world(loops, 7)
         let wire = world.connect(0)
@@ -67,7 +67,7 @@ import Testing
 
     /// A presence channel that refuses its first member takes no slot.
     @Test func whatIsRefusedTakesNoPlace() throws {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.channelsMax = 1
         limits.membersBytesMax = 1
         let world = ChannelWorld(loops: 1, limits: limits)
@@ -100,7 +100,7 @@ import Testing
     /// In any history, the count equals what is held.
     @Test(arguments: 0..<20) func theCountIsTrue(_ seed: Int) throws {
         var random = SeededRandom(seed: UInt64(seed))
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.channelsMax = 12
         // So small that even the newest entry may be evicted.
         if seed % 3 == 0 { (limits.departuresMax, limits.silencesMax) = (1, 1) }

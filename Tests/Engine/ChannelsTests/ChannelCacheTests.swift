@@ -8,7 +8,7 @@ import Testing
     @Test(arguments: ["cache-", "private-cache-", "presence-cache-", "private-encrypted-cache-"])
     func aNewcomerGetsTheLastEvent(_ prefix: String) throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name(prefix, homedAt: 0)
+        let name = world.name(prefix, onShard: 0)
         let user = prefix.hasPrefix("presence") ? "u" : nil
         let (one, two) = (world.connect(1), world.connect(1))
         try world.subscribe(name, user: user, one)
@@ -52,7 +52,7 @@ import Testing
         let world = ChannelWorld(loops: 1)
         world.publish("cache-0", "e", String(repeating: "x", count: 1_000))
         let one = world.cachedBytes
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.cacheBytesMax = 3 * one
         let full = ChannelWorld(loops: 1, limits: limits)
         for number in 0..<3 { full.publish("cache-\(number)", "e", String(repeating: "x", count: 1_000)) }
@@ -66,13 +66,13 @@ import Testing
         #expect(full.channelCount == 1 && full.facts("cache-4").cached != nil, "the only one of an app is kept")
     }
 
-    /// A home with events of several apps, all of one size.
+    /// A shard with events of several apps, all of one size.
     private struct SharedCache {
-        var home: ChannelHome
+        var shard: ChannelShard
         let apps: [App]
 
-        init(_ world: ChannelWorld, apps count: Int, limits: HomeLimits) {
-            home = ChannelHome(loops: 1, limits: limits)
+        init(_ world: ChannelWorld, apps count: Int, limits: ShardLimits) {
+            shard = ChannelShard(loops: 1, limits: limits)
             apps = (0..<count).map {
                 App(id: "\($0)", credentials: AppCredentials(key: "k", secret: "s"), index: $0, ownsDatabase: false)
             }
@@ -80,16 +80,16 @@ import Testing
 
         mutating func publish(_ number: Int, of app: Int, bytes: Int = 1_000, now: Instant = 1) throws {
             let name = try #require(ChannelName("cache-\(100 + number)"))
-            var effects = ChannelHome.Effects()
+            var effects = ChannelShard.Effects()
             let data = [UInt8](repeating: UInt8(ascii: "x"), count: bytes)
-            _ = home.publish(
+            _ = shard.publish(
                 Publication(channel: name, event: "e", data: data), of: apps[app], now: now, &effects)
         }
 
         func kept(_ app: Int, of numbers: Range<Int> = 0..<20) throws -> [Int] {
             try numbers.filter { number in
                 let name = try #require(ChannelName("cache-\(100 + number)"))
-                return home.facts(of: ChannelKey(app, name), now: 2).cached != nil
+                return shard.facts(of: ChannelKey(app, name), now: 2).cached != nil
             }
         }
     }
@@ -97,10 +97,10 @@ import Testing
     /// An app loses nothing within an equal share of the apps that have events; unused room is free for all.
     @Test func anAppsEventsPushOutItsOwn() throws {
         let world = ChannelWorld(loops: 1)
-        var one = SharedCache(world, apps: 1, limits: HomeLimits())
+        var one = SharedCache(world, apps: 1, limits: ShardLimits())
         try one.publish(0, of: 0)
-        var limits = HomeLimits()
-        limits.cacheBytesMax = 8 * one.home.cachedBytes
+        var limits = ShardLimits()
+        limits.cacheBytesMax = 8 * one.shard.cachedBytes
         var cache = SharedCache(world, apps: 2, limits: limits)
         for number in 0..<8 { try cache.publish(number, of: 0) }
         #expect(try cache.kept(0).count == 8, "alone it has all of it")
@@ -110,16 +110,16 @@ import Testing
         #expect(try cache.kept(0) == [16, 17, 18, 19] && cache.kept(1) == [0, 1, 2, 3], "its own go, not another's")
         try cache.publish(4, of: 1)
         #expect(try cache.kept(0) == [16, 17, 18, 19] && cache.kept(1) == [1, 2, 3, 4], "one past its share")
-        #expect(cache.home.cachedBytes == limits.cacheBytesMax)
+        #expect(cache.shard.cachedBytes == limits.cacheBytesMax)
     }
 
     /// However small its share, an app keeps its last event.
     @Test func anAppKeepsItsLastEvent() throws {
         let world = ChannelWorld(loops: 1)
-        var one = SharedCache(world, apps: 1, limits: HomeLimits())
+        var one = SharedCache(world, apps: 1, limits: ShardLimits())
         try one.publish(0, of: 0)
-        var limits = HomeLimits()
-        limits.cacheBytesMax = one.home.cachedBytes
+        var limits = ShardLimits()
+        limits.cacheBytesMax = one.shard.cachedBytes
         var cache = SharedCache(world, apps: 3, limits: limits)
         for app in 0..<3 { try cache.publish(app, of: app, bytes: 3_000) }
         for app in 0..<3 {
@@ -127,16 +127,16 @@ import Testing
             try cache.publish(9, of: app, bytes: 3_000)
             #expect(try cache.kept(app) == [9])
         }
-        var effects = ChannelHome.Effects()
-        cache.home.tick(now: 1 + 1_800_000_000_000, &effects)
-        #expect(cache.home.cachedBytes == 0 && cache.home.channelCount == 0 && cache.home.nextDue == nil)
+        var effects = ChannelShard.Effects()
+        cache.shard.tick(now: 1 + 1_800_000_000_000, &effects)
+        #expect(cache.shard.cachedBytes == 0 && cache.shard.channelCount == 0 && cache.shard.nextDue == nil)
     }
 
     /// Dropped events leave no entries in the eviction order.
     @Test func theOrderOfCachedEventsIsSwept() throws {
-        var cache = SharedCache(ChannelWorld(loops: 1), apps: 2, limits: HomeLimits())
+        var cache = SharedCache(ChannelWorld(loops: 1), apps: 2, limits: ShardLimits())
         try cache.publish(1, of: 1)
         for number in 0..<10_000 { try cache.publish(0, of: 0, now: Instant(nanoseconds: UInt64(number))) }
-        #expect(cache.home.cacheEntryCount < 4_200)
+        #expect(cache.shard.cacheEntryCount < 4_200)
     }
 }

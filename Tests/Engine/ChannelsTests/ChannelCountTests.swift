@@ -4,13 +4,13 @@ import Testing
 
 /// How often subscriber counts and cache misses are reported.
 @Suite struct ChannelCountTests: ChannelTexts {
-    private static func counting(_ limits: HomeLimits = HomeLimits()) -> ChannelWorld {
+    private static func counting(_ limits: ShardLimits = ShardLimits()) -> ChannelWorld {
         ChannelWorld(loops: 2, limits: limits) { $0.subscriptionCounts = true }
     }
 
     @Test func countsAreToldAtEachChange() throws {
         let world = Self.counting()
-        let name = world.name("news", homedAt: 1)
+        let name = world.name("news", onShard: 1)
         let (one, two) = (world.connect(0), world.connect(1))
         try world.subscribe(name, one)
         world.settle()
@@ -24,7 +24,7 @@ import Testing
         world.settle()
         #expect(one.heard.last == count(name, 1))
         #expect(world.webhooks.filter { $0.kind == .subscriptionCount }.count == 3)
-        let presence = world.name("presence-", homedAt: 0)
+        let presence = world.name("presence-", onShard: 0)
         try world.subscribe(presence, user: "u", one)
         world.settle()
         #expect(one.heard.last?.contains("subscription_succeeded") == true, "not on presence channels")
@@ -34,7 +34,7 @@ import Testing
     /// always the last. A newcomer gets the count at once.
     @Test func whoComesAndGoesQuicklyIsToldOfNowAndThen() throws {
         let world = Self.counting()
-        let name = world.name("news", homedAt: 0)
+        let name = world.name("news", onShard: 0)
         let (watcher, quick) = (world.connect(0), world.connect(1))
         try world.subscribe(name, watcher)
         world.settle()
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test func silencesAreBounded() throws {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.silencesMax = 2
         let world = ChannelWorld(loops: 1, limits: limits) {
             $0.webhooks = [.subscriptionCount, .cacheChannels]
@@ -124,7 +124,7 @@ import Testing
 
     /// Near the bound between few and many, reports are no more frequent than among few.
     @Test func noMoreIsToldAroundTheBound() throws {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.promptCountsMax = 2
         let world = ChannelWorld(loops: 1, limits: limits) { $0.subscriptionCounts = true }
         let wires = (0..<3).map { _ in world.connect(0) }
@@ -142,10 +142,10 @@ import Testing
 
     /// Above the bound, one report each 5 s while the count changes, and always the last. A newcomer gets it at once.
     @Test func manyAreToldNowAndThen() throws {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.promptCountsMax = 3
         let world = Self.counting(limits)
-        let name = world.name("news", homedAt: 0)
+        let name = world.name("news", onShard: 0)
         let wires = (0..<7).map { world.connect($0 % 2) }
         for wire in wires.prefix(3) { try world.subscribe(name, wire) }
         world.settle()

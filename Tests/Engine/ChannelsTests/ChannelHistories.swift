@@ -4,12 +4,12 @@ import TestSupport
 import Testing
 
 /// Random histories of ordinary channels over several loops whose mailboxes are read in any order, compared with what each
-/// client should have received: every event of a channel after the home's answer, once and in the home's order; the members
-/// at every quiet point; and webhooks that alternate.
+/// client should have received: every event of a channel after the shard's answer, once and in the shard's order; the
+/// members at every quiet point; and webhooks that alternate.
 @Suite struct ChannelHistories {
     /// What one subscription has received since an answer.
     private struct Place {
-        /// By answer: how many of the channel's events its home had sent before, and the events received after.
+        /// By answer: how many of the channel's events its shard had sent before, and the events received after.
         var runs: [(after: Int, events: [Int])] = []
         var members: Set<String> = []
         var count: Int?
@@ -24,14 +24,14 @@ import Testing
         var users: [ObjectIdentifier: String] = [:]
         /// The channels that each wire wants.
         var wanted: [ObjectIdentifier: Set<String>] = [:]
-        /// By channel, in the home's order: the event's number, whether it is a backend's, and the excluded connection.
+        /// By channel, in the shard's order: the event's number, whether it is a backend's, and the excluded connection.
         var published: [String: [(number: Int, isServers: Bool, except: SocketID?)]] = [:]
         var lastNumber = 0
 
         init(seed: UInt64) {
             random = SeededRandom(seed: seed)
             let loops = Int.random(in: 1...3, using: &random)
-            var limits = HomeLimits()
+            var limits = ShardLimits()
             limits.promptCountsMax = 2
             limits.leaveGrace = .seconds(Int.random(in: 0...4, using: &random))
             limits.webhookPause = .seconds(Int.random(in: 0...4, using: &random))
@@ -41,7 +41,7 @@ import Testing
             appLimits.presenceMembersMax = 100
             world = ChannelWorld(loops: loops, limits: limits, appLimits: appLimits) { $0.subscriptionCounts = true }
             for prefix in ["news-", "presence-", "private-", "cache-", "presence-cache-"] {
-                names.append(world.name(prefix, homedAt: Int.random(in: 0..<loops, using: &random)))
+                names.append(world.name(prefix, onShard: Int.random(in: 0..<loops, using: &random)))
             }
             world.heardAnswer = { wire, key, place, eventsBefore in
                 wire.heard.insert("\(eventsBefore) before \(key.name.string)", at: place)
@@ -193,7 +193,7 @@ import Testing
         return place
     }
 
-    /// After each answer come exactly the events that the home sent until the next answer, except excluded ones. In a cache
+    /// After each answer come exactly the events that the shard sent until the next answer, except excluded ones. In a cache
     /// channel, the last earlier event of a backend comes first.
     private func hold(
         _ place: Place, _ wire: ChannelWorld.Wire, _ name: String, _ history: History, _ note: String

@@ -4,13 +4,13 @@ import Clock
 import Pusher
 import Sync
 
-/// Several loops with their mailboxes, each a home of ordinary channels, and connections that read at once: everything
+/// Several loops with their mailboxes, each with a shard of ordinary channels, and connections that read at once: everything
 /// between a client's message and a receiver's socket, each step by hand. As `ClientLoop` does, a loop posts nothing to
-/// itself, and what a home decides while something is performed is done after that.
+/// itself, and what a shard decides while something is performed is done after that.
 final class ChannelWorld {
     enum Message {
         case request(ChannelRequest, from: Int)
-        /// With how many events of the channel its home had handed on before.
+        /// With how many events of the channel its shard had handed on before.
         case answer(ChannelAnswer, after: Int)
         case publish(ChannelKey, [String], except: Exclusion?)
         case publication(Publication)
@@ -30,20 +30,20 @@ final class ChannelWorld {
 
     private final class Loop {
         let engine: SessionEngine
-        var home: ChannelHome
-        var effects = ChannelHome.Effects()
+        var shard: ChannelShard
+        var effects = ChannelShard.Effects()
         /// Of each effect that is an answer, how many events of its channel came before it.
         var eventsBefore: [Int] = []
         var isPerforming = false
         var mailbox: [Message] = []
         var nextMessage = 0
 
-        init(loops: Int, limits: HomeLimits, metrics: EngineMetrics, now: @escaping () -> Instant) {
+        init(loops: Int, limits: ShardLimits, metrics: EngineMetrics, now: @escaping () -> Instant) {
             var all = ChannelLimits()
-            all.homes = limits
+            all.shards = limits
             engine = SessionEngine(
                 limits: all, metrics: metrics, now: { UnixTime(microseconds: Int64(now().nanoseconds / 1_000)) })
-            home = ChannelHome(loops: loops, limits: limits, metrics: metrics)
+            shard = ChannelShard(loops: loops, limits: limits, metrics: metrics)
         }
     }
 
@@ -62,16 +62,16 @@ final class ChannelWorld {
     var hasRoom = true
     /// In the order in which they were posted.
     var webhooks: [WebhookEvent] = []
-    /// Called when a home hands on an event of a backend or a client.
+    /// Called when a shard hands on an event of a backend or a client.
     var published: (ChannelKey, String, SocketID?) -> Void = { _, _, _ in }
     /// How many events of the channel were handed on so far.
     private var eventCounts: [ChannelKey: Int] = [:]
     /// Called when a connection hears that it is in a channel: which of the things it has heard that is, and how many events
-    /// of the channel its home had handed on before it said so.
+    /// of the channel its shard had handed on before it said so.
     var heardAnswer: (Wire, ChannelKey, Int, Int) -> Void = { _, _, _, _ in }
 
     init(
-        loops count: Int, limits: HomeLimits = HomeLimits(), appLimits: AppLimits = AppLimits(),
+        loops count: Int, limits: ShardLimits = ShardLimits(), appLimits: AppLimits = AppLimits(),
         _ change: (inout AppFeatures) -> Void = { _ in }
     ) {
         var features = AppFeatures()
@@ -92,18 +92,18 @@ final class ChannelWorld {
         return ChannelKey(app.index, name)
     }
 
-    /// A channel's name with that beginning whose home is that loop.
-    func name(_ prefix: String, homedAt loop: Int) -> String {
+    /// A channel's name with that beginning whose shard is that loop.
+    func name(_ prefix: String, onShard loop: Int) -> String {
         var number = 0
-        while key("\(prefix)\(number)").home(of: loops.count) != loop { number += 1 }
+        while key("\(prefix)\(number)").shard(of: loops.count) != loop { number += 1 }
         return "\(prefix)\(number)"
     }
 
-    private func home(_ name: String) -> Loop { loops[key(name).home(of: loops.count)] }
+    private func shard(_ name: String) -> Loop { loops[key(name).shard(of: loops.count)] }
 
-    func facts(_ name: String) -> ChannelFacts { home(name).home.facts(of: key(name), now: clock.now) }
+    func facts(_ name: String) -> ChannelFacts { shard(name).shard.facts(of: key(name), now: clock.now) }
 
-    func users(_ name: String) -> Set<String> { Set(home(name).home.users(in: key(name))) }
+    func users(_ name: String) -> Set<String> { Set(shard(name).shard.users(in: key(name))) }
 
     /// The sessions that get the channel's events, over all loops.
     func subscriberCount(_ name: String) -> Int {
@@ -114,12 +114,12 @@ final class ChannelWorld {
 
     func subscribersEverywhere(_ names: [String]) -> Int { names.reduce(0) { $0 + subscriberCount($1) } }
 
-    /// Channels that anything is known of: at homes, and on loops.
-    var channelCount: Int { loops.reduce(0) { $0 + $1.home.channelCount + $1.engine.channels.count(of: app) } }
-    /// Those that homes hold.
-    var heldCount: Int { loops.reduce(0) { $0 + $1.home.channelCount } }
-    var cachedBytes: Int { loops.reduce(0) { $0 + $1.home.cachedBytes } }
-    var nextDue: Instant? { loops.compactMap(\.home.nextDue).min() }
+    /// Channels that anything is known of: at shards, and on loops.
+    var channelCount: Int { loops.reduce(0) { $0 + $1.shard.channelCount + $1.engine.channels.count(of: app) } }
+    /// Those that shards hold.
+    var heldCount: Int { loops.reduce(0) { $0 + $1.shard.channelCount } }
+    var cachedBytes: Int { loops.reduce(0) { $0 + $1.shard.cachedBytes } }
+    var nextDue: Instant? { loops.compactMap(\.shard.nextDue).min() }
     var now: Instant { clock.now }
 
     // MARK: Connections
@@ -183,7 +183,7 @@ final class ChannelWorld {
             case .send(let messages): wire.heard += messages.texts
             case .share(let messages), .queue(let messages): wire.heard += messages.texts
             case .request(let request):
-                post(.request(request, from: wire.loop), to: request.key.home(of: loops.count), from: wire.loop)
+                post(.request(request, from: wire.loop), to: request.key.shard(of: loops.count), from: wire.loop)
             default: break
             }
         }
@@ -191,10 +191,10 @@ final class ChannelWorld {
 
     // MARK: Between the loops
 
-    /// An app's backend publishes by that loop: the home takes it up when it looks.
+    /// An app's backend publishes by that loop: the shard takes it up when it looks.
     func publish(_ name: String, _ event: String, _ data: String, except: SocketID? = nil, by loop: Int = 0) {
         let publication = Publication(channel: key(name).name, event: event, data: Array(data.utf8), except: except)
-        post(.publication(publication), to: key(name).home(of: loops.count), from: loop)
+        post(.publication(publication), to: key(name).shard(of: loops.count), from: loop)
     }
 
     private func post(_ message: Message, to loop: Int, from: Int) {
@@ -219,7 +219,7 @@ final class ChannelWorld {
         }
     }
 
-    /// Time passes, and each home does what is due, in one turn or more.
+    /// Time passes, and each shard does what is due, in one turn or more.
     func advance(_ time: Duration) {
         clock.now = clock.now.advanced(by: time)
         tick()
@@ -230,13 +230,13 @@ final class ChannelWorld {
 
     func tick() {
         for loop in loops.indices {
-            while let due = loops[loop].home.nextDue, due <= clock.now { turn(loop) }
+            while let due = loops[loop].shard.nextDue, due <= clock.now { turn(loop) }
         }
     }
 
-    /// One turn of what is due at a home.
+    /// One turn of what is due at a shard.
     func turn(_ loop: Int) {
-        atHome(loop) { [now] home, effects in home.tick(now: now, &effects) }
+        atShard(loop) { [now] shard, effects in shard.tick(now: now, &effects) }
     }
 
     private func take(_ message: Message, at loop: Int) {
@@ -248,12 +248,12 @@ final class ChannelWorld {
                     relay.key, #""data":"\#(String(decoding: relay.data, as: UTF8.self))""#,
                     wires[relay.sender]?.session.socketID)
             }
-            atHome(loop) { [now] home, effects in home.received(request, from: from, now: now, &effects) }
+            atShard(loop) { [now] shard, effects in shard.received(request, from: from, now: now, &effects) }
         case .publication(let publication):
             let key = ChannelKey(app.index, publication.channel)
             eventCounts[key, default: 0] += 1
             published(key, String(decoding: publication.data, as: UTF8.self), publication.except)
-            atHome(loop) { [now, app] home, effects in _ = home.publish(publication, of: app, now: now, &effects) }
+            atShard(loop) { [now, app] shard, effects in _ = shard.publish(publication, of: app, now: now, &effects) }
         case .answer(.entered(let entered), let eventsBefore):
             guard let wire = wires[entered.session] else { return answeredTooLate(.entered(entered), at: loop) }
             let place = wire.heard.count
@@ -276,12 +276,12 @@ final class ChannelWorld {
 
     private func answeredTooLate(_ answer: ChannelAnswer, at loop: Int) {
         guard let exit = loops[loop].engine.ordinary.answeredTooLate(answer) else { return }
-        post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
+        post(.request(.exit(exit), from: loop), to: exit.key.shard(of: loops.count), from: loop)
     }
 
-    private func atHome(_ number: Int, _ input: (inout ChannelHome, inout ChannelHome.Effects) -> Void) {
+    private func atShard(_ number: Int, _ input: (inout ChannelShard, inout ChannelShard.Effects) -> Void) {
         let loop = loops[number]
-        input(&loop.home, &loop.effects)
+        input(&loop.shard, &loop.effects)
         for effect in loop.effects[loop.eventsBefore.count...] {
             var key: ChannelKey?
             if case .answer(_, .entered(let entered)) = effect { key = entered.key }

@@ -21,8 +21,8 @@ struct EngineFixture {
             features: features, limits: limits)
     }()
     let core: SessionEngine
-    /// The home of its ordinary channels: answers at once; its broadcasts go nowhere.
-    private let home = HomeOfOne()
+    /// The shard of its ordinary channels: answers at once; its broadcasts go nowhere.
+    private let shard = ShardOfOne()
     private let time: () -> Instant
     /// Whether common messages are read the quick way, as by the gateway.
     var readsCommonMessages = true
@@ -39,7 +39,7 @@ struct EngineFixture {
     private func heard(_ effects: SessionEngine.Effects, _ session: Session) -> [Heard] {
         effects.flatMap { effect in
             guard case .request(let request) = effect else { return Heard.all(effect) }
-            return home.answers(to: request).flatMap { answer in
+            return shard.answers(to: request).flatMap { answer in
                 var effects = SessionEngine.Effects()
                 switch answer {
                 case .entered(let entered): core.ordinary.entered(entered, session, &effects)
@@ -106,7 +106,7 @@ struct EngineFixture {
             hasRoom: hasRoom)
     }
 
-    /// Answers a join as its home would.
+    /// Answers a join as its shard would.
     func joined(
         _ join: StreamJoin, at offset: Int64, _ session: Session, _ outcome: StreamJoined.Outcome = .fresh,
         hasRoom: Bool = true
@@ -149,13 +149,13 @@ struct EngineFixture {
     }
 }
 
-/// A home of ordinary channels for one loop.
-private final class HomeOfOne {
-    private var home = ChannelHome(loops: 1)
+/// A shard of ordinary channels for one loop.
+private final class ShardOfOne {
+    private var shard = ChannelShard(loops: 1)
 
     func answers(to request: ChannelRequest) -> [ChannelAnswer] {
-        var effects = ChannelHome.Effects()
-        home.received(request, from: 0, now: 0, &effects)
+        var effects = ChannelShard.Effects()
+        shard.received(request, from: 0, now: 0, &effects)
         return effects.compactMap { effect in
             guard case .answer(_, let answer) = effect else { return nil }
             return answer

@@ -20,9 +20,9 @@ final class EventStreamSink {
 
     let app: App
     private let engine = SessionEngine()
-    private var channels = ChannelHome(loops: 1)
-    private var streams = StreamHome()
-    private var users = UserHome()
+    private var channels = ChannelShard(loops: 1)
+    private var streams = StreamShard()
+    private var users = UserShard()
     /// Messages to and from the owners, not yet processed.
     private var line: [() -> Void] = []
     /// What each session has been sent since the last `takeSent`.
@@ -106,8 +106,8 @@ final class EventStreamSink {
         }
     }
 
-    private func channels(_ input: (inout ChannelHome, inout ChannelHome.Effects) -> Void) {
-        var effects = ChannelHome.Effects()
+    private func channels(_ input: (inout ChannelShard, inout ChannelShard.Effects) -> Void) {
+        var effects = ChannelShard.Effects()
         input(&channels, &effects)
         for effect in effects {
             switch effect {
@@ -132,8 +132,8 @@ final class EventStreamSink {
         }
     }
 
-    private func streams(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
-        var effects: ContiguousArray<StreamHome.Effect> = []
+    private func streams(_ input: (inout StreamShard, inout ContiguousArray<StreamShard.Effect>) -> Void) {
+        var effects: ContiguousArray<StreamShard.Effect> = []
         input(&streams, &effects)
         for effect in effects {
             switch effect {
@@ -157,7 +157,7 @@ final class EventStreamSink {
     }
 
     private func users(_ requests: [UserRequest]) {
-        var effects: ContiguousArray<UserHome.Effect> = []
+        var effects: ContiguousArray<UserShard.Effect> = []
         users.received(requests, from: 0, now: 1, &effects)
         for effect in effects {
             let news =

@@ -5,17 +5,17 @@ import Testing
 
 /// The grace period of users who have left: how many may have one, and which ends first.
 @Suite struct LeaveGraceTests {
-    /// A home shared by several apps, whose connections come and go.
-    private struct SharedHome {
-        var home: ChannelHome
+    /// A shard shared by several apps, whose connections come and go.
+    private struct SharedShard {
+        var shard: ChannelShard
         private let apps: [App]
-        private var effects = ChannelHome.Effects()
+        private var effects = ChannelShard.Effects()
         private var now: Instant = 1
 
         init(apps count: Int, departuresMax: Int) {
-            var limits = HomeLimits()
+            var limits = ShardLimits()
             limits.departuresMax = departuresMax
-            home = ChannelHome(loops: 1, limits: limits)
+            shard = ChannelShard(loops: 1, limits: limits)
             var features = AppFeatures()
             features.webhooks = [.channelExistence, .presence]
             apps = (0..<count).map {
@@ -34,7 +34,7 @@ import Testing
             try come(name, user: user, of: app)
             now += 1
             let exit = ChannelExit(key: try key(name, of: app), userID: user, mayReturn: true)
-            home.received(.exit(exit), from: 0, now: now, &effects)
+            shard.received(.exit(exit), from: 0, now: now, &effects)
         }
 
         mutating func come(_ name: String, user: String? = nil, of app: Int) throws {
@@ -42,11 +42,11 @@ import Testing
             let entry = ChannelEntry(
                 app: apps[app], key: try key(name, of: app), session: SessionID(slot: 0, generation: 1), serial: 1,
                 member: user.map { PresenceMember(id: $0, info: []) })
-            home.received(.enter(entry), from: 0, now: now, &effects)
+            shard.received(.enter(entry), from: 0, now: now, &effects)
         }
 
         func users(_ name: String, of app: Int) throws -> [String] {
-            home.users(in: try key(name, of: app)).sorted()
+            shard.users(in: try key(name, of: app)).sorted()
         }
 
         /// The app's channels that were reported as vacated to its backend.
@@ -58,13 +58,13 @@ import Testing
         }
 
         mutating func end() {
-            while home.nextDue != nil { home.tick(now: now + 3_000_000_000, &effects) }
+            while shard.nextDue != nil { shard.tick(now: now + 3_000_000_000, &effects) }
         }
     }
 
     /// Anyone may come to a public channel and leave, thousands of times.
     @Test func strangersOfOneAppEndNoGraceOfAnothers() throws {
-        var shared = SharedHome(apps: 2, departuresMax: 4)
+        var shared = SharedShard(apps: 2, departuresMax: 4)
         try shared.come("presence-x", user: "w", of: 0)
         for user in ["a", "b"] { try shared.passBy("presence-x", user: user, of: 0) }
         try shared.passBy("room", of: 0)
@@ -77,12 +77,12 @@ import Testing
         #expect(try shared.users("presence-y", of: 1) == ["98", "99"])
         shared.end()
         #expect(try shared.users("presence-x", of: 0) == ["w"])
-        #expect(shared.home.nextDue == nil && shared.home.channelCount == 1)
+        #expect(shared.shard.nextDue == nil && shared.shard.channelCount == 1)
     }
 
     /// At the bound all stay, of one app or several; one past it, the app with most loses its oldest.
     @Test func theAppWithMostLosesItsOldest() throws {
-        var shared = SharedHome(apps: 3, departuresMax: 4)
+        var shared = SharedShard(apps: 3, departuresMax: 4)
         for user in ["a", "b", "c"] { try shared.passBy("presence-x", user: user, of: 2) }
         try shared.passBy("presence-x", user: "d", of: 1)
         #expect(try shared.users("presence-x", of: 2) == ["a", "b", "c"])
@@ -98,9 +98,9 @@ import Testing
 
     /// Users who came back leave no entries in the eviction orders.
     @Test func theOrdersAreSwept() throws {
-        var shared = SharedHome(apps: 2, departuresMax: 100)
+        var shared = SharedShard(apps: 2, departuresMax: 100)
         try shared.passBy("presence-x", user: "a", of: 0)
         for _ in 0..<10_000 { try shared.passBy("presence-x", user: "b", of: 1) }
-        #expect(shared.home.departureEntryCount < 8_400)
+        #expect(shared.shard.departureEntryCount < 8_400)
     }
 }

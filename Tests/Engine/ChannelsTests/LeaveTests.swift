@@ -6,8 +6,8 @@ import Testing
 @Suite struct LeaveTests {
     private func name(_ text: String) throws -> ChannelName { try #require(ChannelName(text)) }
 
-    private func limits(grace: Duration, pause: Duration) -> HomeLimits {
-        var limits = HomeLimits()
+    private func limits(grace: Duration, pause: Duration) -> ShardLimits {
+        var limits = ShardLimits()
         (limits.leaveGrace, limits.webhookPause) = (grace, pause)
         return limits
     }
@@ -34,9 +34,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 1]) func whoSaysSoIsGoneAtOnce(_ home: Int) throws {
+    @Test(arguments: [0, 1]) func whoSaysSoIsGoneAtOnce(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
-        let room = world.name("presence-", homedAt: home)
+        let room = world.name("presence-", onShard: shard)
         let (watcher, leaver) = (world.connect(0), world.connect(1))
         for (wire, user) in [(watcher, "w"), (leaver, "u")] {
             try world.subscribe(room, user: user, wire)
@@ -89,10 +89,10 @@ import Testing
         #expect(changes(watcher) == ["+u", "-u"] && told(world) == ["occupied", "+w", "+u", "-u"])
     }
 
-    /// The client subscribes and says that it leaves before the answer: the home has admitted it, and removes it at once.
+    /// The client subscribes and says that it leaves before the answer: the shard has admitted it, and removes it at once.
     @Test func whoSaysSoBeforeTheAnswerIsGoneAtOnce() throws {
         let world = ChannelWorld(loops: 2)
-        let room = world.name("presence-", homedAt: 0)
+        let room = world.name("presence-", onShard: 0)
         let watcher = world.connect(0)
         try world.subscribe(room, user: "w", watcher)
         world.settle()
@@ -111,7 +111,7 @@ import Testing
     /// The client unsubscribes and leaves before the answer: it is removed when the answer comes.
     @Test func whoTakesItsSubscribeBackAndLeavesIsGoneAtOnce() throws {
         let world = ChannelWorld(loops: 2)
-        let room = world.name("presence-", homedAt: 0)
+        let room = world.name("presence-", onShard: 0)
         let watcher = world.connect(0)
         try world.subscribe(room, user: "w", watcher)
         world.settle()

@@ -3,7 +3,7 @@ import Sync
 import TestSupport
 import Testing
 
-/// Random histories of several loops with mailboxes, one home, a feed, a log with retention and resets, and devices that
+/// Random histories of several loops with mailboxes, one shard, a feed, a log with retention and resets, and devices that
 /// come and go, read slowly, lose received events and ask again. In any order, each device applies a stream's events one
 /// after the other or is told that it cannot, and finally has them all.
 @Suite(.timeLimit(.minutes(15))) struct LoopHistories {
@@ -32,9 +32,9 @@ import Testing
         var history = History(seed: seed, Self.limits)
         for _ in 0..<600 {
             try history.step()
-            let home = history.world.home
-            #expect(home.windowByteCount <= Self.limits.windowTotalBytes, "seed \(seed)")
-            #expect(home.lingeringCount <= 1, "seed \(seed)")
+            let shard = history.world.shard
+            #expect(shard.windowByteCount <= Self.limits.windowTotalBytes, "seed \(seed)")
+            #expect(shard.lingeringCount <= 1, "seed \(seed)")
         }
         try history.settle()
         for device in history.devices {
@@ -236,7 +236,7 @@ import Testing
             else { return }
             switch Int.random(in: 0..<4, using: &random) {
             case 3:
-                // It has fetched a snapshot, which may be newer than what the feed has given to the home.
+                // It has fetched a snapshot, which may be newer than what the feed has given to the shard.
                 read(index, 1_000)
                 let log = log(channel)
                 guard let feed = devices[index].feeds[channel], feed.epoch == log.epoch, !feed.mustAskAgain else {

@@ -4,7 +4,7 @@ import Clock
 import Pusher
 import Sync
 
-/// Several loops with mailboxes, the home of all streams on loop 0, a feed that reads a log, and connections that read
+/// Several loops with mailboxes, the shard of all streams on loop 0, a feed that reads a log, and connections that read
 /// slowly: everything between database and socket, in manual steps.
 final class LoopWorld {
     enum Message {
@@ -32,7 +32,7 @@ final class LoopWorld {
     /// Queued texts above which a connection is served in pages.
     static let crowd = 6
     let engines: [EngineFixture]
-    var home: StreamHome
+    var shard: StreamShard
     let limits: StreamLimits
     var mailboxes: [[Message]]
     private(set) var wires: [Wire] = []
@@ -46,7 +46,7 @@ final class LoopWorld {
         engines = (0..<loops).map { _ in EngineFixture() }
         mailboxes = Array(repeating: [], count: loops)
         self.limits = limits
-        home = StreamHome(limits: limits)
+        shard = StreamShard(limits: limits)
         feed = ModelFeed()
     }
 
@@ -118,10 +118,10 @@ final class LoopWorld {
             switch effect {
             case .send(let messages): queue(messages.texts, wire)
             case .share(let messages), .queue(let messages): queue(messages.texts, wire)
-            case .join(let join): toHome(.join(join, from: wire.loop), from: wire.loop)
+            case .join(let join): toShard(.join(join, from: wire.loop), from: wire.loop)
             case .forget(let name):
-                toHome(.forget(wire.session.id, name, from: wire.loop), from: wire.loop)
-            case .leave(let name): toHome(.leave(name, from: wire.loop), from: wire.loop)
+                toShard(.forget(wire.session.id, name, from: wire.loop), from: wire.loop)
+            case .leave(let name): toShard(.leave(name, from: wire.loop), from: wire.loop)
             case .pong, .verify, .act, .watchIdentity, .users, .close, .request: break
             }
         }
@@ -134,8 +134,8 @@ final class LoopWorld {
 
     // MARK: Between the loops
 
-    /// Loop 0, the home's own, posts nothing to itself, like `ClientLoop`.
-    private func toHome(_ message: Message, from loop: Int) {
+    /// Loop 0, the shard's own, posts nothing to itself, like `ClientLoop`.
+    private func toShard(_ message: Message, from loop: Int) {
         if loop == 0 {
             take(message, at: 0)
         } else {
@@ -166,31 +166,31 @@ final class LoopWorld {
         case .joined(let joined): self.joined(joined, loop)
         case .broadcast(let name, let offset, let texts): deliver(name, offset, texts, loop)
         case .reset(let name, let position, let loss): reset(name, position, loss, loop)
-        case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
-        case .forget(let session, let name, let from): atHome { home, _ in home.forget(session, name, from: from) }
-        case .leave(let name, let from): atHome { [now] in $0.leave(name, from: from, now: now, &$1) }
+        case .join(let join, let from): atShard { $0.join(join, from: from, &$1) }
+        case .forget(let session, let name, let from): atShard { shard, _ in shard.forget(session, name, from: from) }
+        case .leave(let name, let from): atShard { [now] in $0.leave(name, from: from, now: now, &$1) }
         case .positioned(let id, let position, let watch):
-            atHome { $0.positioned(id, at: position, watch: watch, &$1) }
-        case .event(let event): atHome { $0.received(event, &$1) }
-        case .feedReset(let id, let position): atHome { $0.reset(id, to: position, &$1) }
-        case .page(let read, let events): atHome { [now] in $0.page(read, events, now: now, &$1) }
-        case .unreadable(let read, let failure): atHome { [now] in $0.unreadable(read, failure, now: now, &$1) }
+            atShard { $0.positioned(id, at: position, watch: watch, &$1) }
+        case .event(let event): atShard { $0.received(event, &$1) }
+        case .feedReset(let id, let position): atShard { $0.reset(id, to: position, &$1) }
+        case .page(let read, let events): atShard { [now] in $0.page(read, events, now: now, &$1) }
+        case .unreadable(let read, let failure): atShard { [now] in $0.unreadable(read, failure, now: now, &$1) }
         }
     }
 
     func sweep() {
-        atHome { [now] in $0.sweep(now: now, &$1) }
+        atShard { [now] in $0.sweep(now: now, &$1) }
     }
 
-    /// The home's timer fires if it is due.
+    /// The shard's timer fires if it is due.
     func endPauses() {
-        guard let due = home.nextPauseEnd, due <= now else { return }
-        atHome { [now] in $0.endPauses(now: now, &$1) }
+        guard let due = shard.nextPauseEnd, due <= now else { return }
+        atShard { [now] in $0.endPauses(now: now, &$1) }
     }
 
-    private func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
-        var effects: ContiguousArray<StreamHome.Effect> = []
-        input(&home, &effects)
+    private func atShard(_ input: (inout StreamShard, inout ContiguousArray<StreamShard.Effect>) -> Void) {
+        var effects: ContiguousArray<StreamShard.Effect> = []
+        input(&shard, &effects)
         for effect in effects {
             switch effect {
             case .watch(let id, let serial): feed.requests.append(.watch(id, serial))
@@ -277,7 +277,7 @@ final class LoopWorld {
         if let message = feed.read(index, failing: failure) { mailboxes[0].append(message) }
     }
 
-    /// Runs until the home waits only for reads, or for time to pass.
+    /// Runs until the shard waits only for reads, or for time to pass.
     func settleButForReads() {
         while !feed.requests.isEmpty || !mailboxes.allSatisfy(\.isEmpty) {
             feedAnswers()
@@ -292,7 +292,7 @@ final class LoopWorld {
                 feed.requests.isEmpty && feed.reads.isEmpty && mailboxes.allSatisfy(\.isEmpty)
                 && feed.logs.keys.allSatisfy { !feed.isBehind($0) }
             if isIdle {
-                guard let due = home.nextPauseEnd else { return }
+                guard let due = shard.nextPauseEnd else { return }
                 now = max(now, due)
                 endPauses()
             }

@@ -66,9 +66,9 @@ import Testing
         world.settleButForReads()
     }
 
-    /// The home's next pause ends.
+    /// The shard's next pause ends.
     private func pass() throws {
-        world.now = try #require(world.home.nextPauseEnd)
+        world.now = try #require(world.shard.nextPauseEnd)
         world.endPauses()
         world.settleButForReads()
     }
@@ -89,14 +89,14 @@ import Testing
         world.feed.commit(stream)
         world.settle()
         #expect(offsets(world.read(10, wire)) == [31], "and live from there")
-        #expect(world.home.nextPauseEnd == nil)
+        #expect(world.shard.nextPauseEnd == nil)
     }
 
     @Test func pausesGrowUpToABoundAndBeginAnewAfterAnAnswer() throws {
         let wire = try slowDevice()
         func pause() throws -> Double {
             fail()
-            let seconds = Double(try #require(world.home.nextPauseEnd) - world.now) / 1e9
+            let seconds = Double(try #require(world.shard.nextPauseEnd) - world.now) / 1e9
             try pass()
             return seconds
         }
@@ -120,27 +120,27 @@ import Testing
         let step: UInt64 = 50_000_000
         let now = 5_000_000_000 + sinceAStep
         let range = now + 500_000_000...now + 1_500_000_000
-        var home = StreamHome(limits: world.limits)
-        var effects: ContiguousArray<StreamHome.Effect> = []
+        var shard = StreamShard(limits: world.limits)
+        var effects: ContiguousArray<StreamShard.Effect> = []
         for number in 0..<UInt32(count) {
             let stream = StreamID(user: "u\(number)", topic: "t")
             let name = StreamName(form: .user, stream: stream)
             let session = SessionID(slot: number, generation: 1)
-            home.join(StreamJoin(name: name, session: session, serial: 1), from: 0, &effects)
-            home.positioned(stream, at: StreamPosition(epoch: "e", offset: 9), watch: number + 1, &effects)
+            shard.join(StreamJoin(name: name, session: session, serial: 1), from: 0, &effects)
+            shard.positioned(stream, at: StreamPosition(epoch: "e", offset: 9), watch: number + 1, &effects)
             let place = StreamPosition(epoch: "e", offset: 1)
-            home.join(
+            shard.join(
                 StreamJoin(name: name, session: session, serial: 2, purpose: .next(after: place)), from: 0, &effects)
             guard case .read(let read)? = effects.last else { throw Missing() }
-            home.unreadable(read, .busy, now: Instant(nanoseconds: now), &effects)
+            shard.unreadable(read, .busy, now: Instant(nanoseconds: now), &effects)
         }
         var ended: [UInt64: Int] = [:]
-        while let due = home.nextPauseEnd {
+        while let due = shard.nextPauseEnd {
             #expect(due.nanoseconds % step == 0)
             effects = []
-            home.endPauses(now: due - 1, &effects)
+            shard.endPauses(now: due - 1, &effects)
             #expect(effects.isEmpty)
-            home.endPauses(now: due, &effects)
+            shard.endPauses(now: due, &effects)
             ended[due.nanoseconds] = effects.count
         }
         #expect(ended.values.reduce(0, +) == count)
@@ -180,8 +180,8 @@ import Testing
         world.settle()
         let texts = world.read(1_000, wire)
         #expect(texts.count == 1 && texts[0].contains(ResumeLoss.streamReset.rawValue), "\(texts)")
-        #expect(world.home.readerCount == 0)
-        #expect(world.home.nextPauseEnd == nil)
+        #expect(world.shard.readerCount == 0)
+        #expect(world.shard.nextPauseEnd == nil)
         #expect(world.feed.reads.isEmpty)
         world.feed.commit(stream)
         world.settle()
@@ -193,11 +193,11 @@ import Testing
         fail()
         if byClosing { world.disconnect(wire) } else { try world.unsubscribe(channel, wire) }
         world.settleButForReads()
-        #expect(world.home.readerCount == 0)
+        #expect(world.shard.readerCount == 0)
         // The stream lingers without readers.
         try pass()
         #expect(world.feed.reads.isEmpty)
-        #expect(world.home.nextPauseEnd == nil)
+        #expect(world.shard.nextPauseEnd == nil)
         // Subscribed again, it begins at the present.
         let again = byClosing ? try device(0) : wire
         try world.subscribe(channel, again)
@@ -247,35 +247,35 @@ import Testing
     @Test func aThousandSlowOnesCostOneRead() throws {
         var limits = world.limits
         limits.readersPerStreamMax = 100
-        var home = StreamHome(limits: limits)
-        var effects: ContiguousArray<StreamHome.Effect> = []
+        var shard = StreamShard(limits: limits)
+        var effects: ContiguousArray<StreamShard.Effect> = []
         let name = StreamName(form: .user, stream: stream)
         func join(_ slot: UInt32, _ purpose: StreamJoin.Purpose) {
             let session = SessionID(slot: slot, generation: 1)
-            home.join(StreamJoin(name: name, session: session, serial: 1, purpose: purpose), from: 0, &effects)
+            shard.join(StreamJoin(name: name, session: session, serial: 1, purpose: purpose), from: 0, &effects)
         }
         join(0, .subscribe)
-        home.positioned(stream, at: StreamPosition(epoch: "e", offset: 20), watch: 1, &effects)
+        shard.positioned(stream, at: StreamPosition(epoch: "e", offset: 20), watch: 1, &effects)
         effects = []
         let place = StreamPosition(epoch: "e", offset: 1)
         for slot in 0..<5_000 as Range<UInt32> { join(slot, .next(after: place)) }
         guard case .read(let read)? = effects.first, effects.count == 1 else { throw Missing() }
-        #expect(home.readerCount == 5_000)
+        #expect(shard.readerCount == 5_000)
         join(5_000, .resume(from: place))
         guard case .joined(_, let refused)? = effects.last, case .lost(.storeUnavailable) = refused.outcome else {
             throw Missing()
         }
         for _ in 0..<3 {
             effects = []
-            home.unreadable(read, .busy, now: home.nextPauseEnd ?? 0, &effects)
+            shard.unreadable(read, .busy, now: shard.nextPauseEnd ?? 0, &effects)
             #expect(effects.isEmpty)
-            home.endPauses(now: try #require(home.nextPauseEnd), &effects)
+            shard.endPauses(now: try #require(shard.nextPauseEnd), &effects)
             guard case .read(read)? = effects.first, effects.count == 1 else { throw Missing() }
         }
         effects = []
         let event = StreamEvent(stream: stream, offset: 2, name: "x", data: .copy("{}"))
-        home.page(read, [event], now: 0, &effects)
+        shard.page(read, [event], now: 0, &effects)
         #expect(effects.count == 5_000)
-        #expect(home.readerCount == 0)
+        #expect(shard.readerCount == 0)
     }
 }

@@ -18,7 +18,7 @@ import Testing
         var limits = AppLimits()
         limits.presenceMembersMax = 2
         let world = ChannelWorld(loops: 2, appLimits: limits)
-        let name = world.name("presence-", homedAt: 0)
+        let name = world.name("presence-", onShard: 0)
         let wires = (0..<4).map { world.connect($0 % 2) }
         for (wire, user) in zip(wires, ["a", "b", "b", "c"]) {
             try world.subscribe(name, user: user, wire)
@@ -79,7 +79,7 @@ import Testing
         let info = #"{"n":"\#(String(repeating: "x", count: 100))"}"#
         let size = MemberList.size("a", info: Array(info.utf8))
         for (bytesMax, last) in [(3 * size, "c"), (3 * size - 1, "b")] {
-            var limits = HomeLimits()
+            var limits = ShardLimits()
             limits.membersBytesMax = bytesMax
             let world = ChannelWorld(loops: 1, limits: limits)
             let wires = ["a", "b", "c"].map { ($0, world.connect(0)) }
@@ -107,7 +107,7 @@ import Testing
         func info(_ count: Int) -> String { #"{"n":"\#(String(repeating: "x", count: count))"}"# }
         let size = MemberList.size("a", info: Array(info(100).utf8))
         for more in [10, 11] {
-            var limits = HomeLimits()
+            var limits = ShardLimits()
             limits.membersBytesMax = 2 * size + 10
             let world = ChannelWorld(loops: 1, limits: limits)
             let (a, b, longer) = (world.connect(0), world.connect(0), world.connect(0))
@@ -132,7 +132,7 @@ import Testing
             }
         }
         // Users who have left make room for it, but not the member itself, who left first and is back.
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.membersBytesMax = 3 * size
         let world = ChannelWorld(loops: 1, limits: limits)
         let wires = ["a", "b", "c"].map { ($0, world.connect(0)) }
@@ -154,7 +154,7 @@ import Testing
     /// No user is evicted for a newcomer who is refused anyway.
     @Test func whoHasLeftStaysWhereThatIsNotEnough() throws {
         let info = #"{"n":"\#(String(repeating: "x", count: 100))"}"#
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.membersBytesMax = 2 * MemberList.size("a", info: Array(info.utf8))
         let world = ChannelWorld(loops: 1, limits: limits)
         let (stays, leaves, wants) = (world.connect(0), world.connect(0), world.connect(0))
@@ -192,7 +192,7 @@ import Testing
     }
 
     @Test func departuresAreBounded() throws {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.departuresMax = 2
         let world = ChannelWorld(loops: 1, limits: limits) { $0.webhooks = [.presence] }
         let wires = ["a", "b", "c"].map { ($0, world.connect(0)) }
@@ -210,7 +210,7 @@ import Testing
         var appLimits = AppLimits()
         appLimits.presenceMembersMax = 10_000
         let world = ChannelWorld(loops: 2, appLimits: appLimits)
-        let name = world.name("presence-", homedAt: 1)
+        let name = world.name("presence-", onShard: 1)
         // Fifty channels: otherwise a list of five thousand, sent five thousand times, would dominate.
         let names = (0..<50).map { "\(name)-\($0)" }
         let watcher = world.connect(0)
@@ -233,7 +233,8 @@ import Testing
         #expect(Set(watcher.heard).count == 100 && watcher.heard.count == 100)
         #expect(world.webhooks.count { $0.kind == .presence } == 5_000)
         #expect(world.webhooks.count { $0.kind == .channelExistence } == 49)
-        #expect(world.users(names[0]) == ["w"] && world.channelCount == 2, "the one channel, at home and on a loop")
+        #expect(
+            world.users(names[0]) == ["w"] && world.channelCount == 2, "the one channel, at its shard and on a loop")
         world.disconnect(watcher)
         world.settle()
         world.advance(.seconds(3))
@@ -242,7 +243,7 @@ import Testing
 
     /// Each removed user is reported to all remaining ones: a turn ends after a number of reports.
     @Test func aTurnIsBoundedByWhoIsTold() throws {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.toldAtOnceMax = 6
         let world = ChannelWorld(loops: 1, limits: limits)
         let staying = (0..<3).map { _ in world.connect(0) }
@@ -259,7 +260,7 @@ import Testing
     }
 
     @Test func whatIsDueAtOnceIsDoneInTurns() throws {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.dueAtOnceMax = 10
         let world = ChannelWorld(loops: 1, limits: limits)
         let wires = (0..<15).map { _ in world.connect(0) }

@@ -22,9 +22,9 @@ import Testing
     private func name(_ text: String) throws -> ChannelName { try #require(ChannelName(text)) }
 
     /// The first member is reported to no one; the second to the first, but not to itself.
-    @Test(arguments: [0, 1]) func membersAreToldOfEachOther(_ home: Int) throws {
+    @Test(arguments: [0, 1]) func membersAreToldOfEachOther(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("presence-", homedAt: home)
+        let name = world.name("presence-", onShard: shard)
         let (one, two) = (world.connect(0), world.connect(1))
         try world.subscribe(name, user: "7", one)
         world.settle()
@@ -49,7 +49,7 @@ import Testing
 
     @Test func aUserIsAddedByTheFirstConnectionAndRemovedAfterTheLast() throws {
         let world = ChannelWorld(loops: 3)
-        let name = world.name("presence-", homedAt: 1)
+        let name = world.name("presence-", onShard: 1)
         let watcher = world.connect(2)
         try world.subscribe(name, user: "w", watcher)
         world.settle()
@@ -71,9 +71,9 @@ import Testing
     }
 
     /// Newcomers get the info of the user's newest subscription, as long as the user is a member.
-    @Test(arguments: [0, 1]) func theNewestWordStands(_ home: Int) throws {
+    @Test(arguments: [0, 1]) func theNewestWordStands(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("presence-", homedAt: home)
+        let name = world.name("presence-", onShard: shard)
         let (watcher, old, new) = (world.connect(0), world.connect(0), world.connect(1))
         try world.subscribe(name, user: "w", watcher)
         try world.subscribe(name, user: "u", info: #"{"v":0}"#, old)
@@ -104,9 +104,9 @@ import Testing
     }
 
     /// A client may subscribe again without unsubscribing: if signed, and for the same user, its info counts from then on.
-    @Test(arguments: [0, 1]) func aRepeatedSubscribeMayBringANewWord(_ home: Int) throws {
+    @Test(arguments: [0, 1]) func aRepeatedSubscribeMayBringANewWord(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("presence-", homedAt: home)
+        let name = world.name("presence-", onShard: shard)
         let (watcher, wire) = (world.connect(0), world.connect(1))
         try world.subscribe(name, user: "w", watcher)
         try world.subscribe(name, user: "u", info: #"{"v":0}"#, wire)
@@ -135,9 +135,9 @@ import Testing
     }
 
     /// A page is reloaded with a new user name: no leave is reported, and newcomers get the new name.
-    @Test(arguments: [0, 1]) func theNewestWordStandsWithinTheGrace(_ home: Int) throws {
+    @Test(arguments: [0, 1]) func theNewestWordStandsWithinTheGrace(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("presence-", homedAt: home)
+        let name = world.name("presence-", onShard: shard)
         let (watcher, old) = (world.connect(0), world.connect(1))
         try world.subscribe(name, user: "w", watcher)
         try world.subscribe(name, user: "u", info: #"{"v":0}"#, old)
@@ -218,9 +218,9 @@ import Testing
     // MARK: The grace
 
     /// A connection that ends may come back: nothing is reported, and no ghost remains.
-    @Test(arguments: [0, 1]) func aUserWhoComesBackWasNeverGone(_ home: Int) throws {
+    @Test(arguments: [0, 1]) func aUserWhoComesBackWasNeverGone(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("presence-", homedAt: home)
+        let name = world.name("presence-", onShard: shard)
         let (watcher, old) = (world.connect(0), world.connect(1))
         for (wire, user) in [(watcher, "w"), (old, "u")] { try world.subscribe(name, user: user, wire) }
         world.settle()
@@ -247,7 +247,7 @@ import Testing
     /// The new connection comes before the end of the old one is noticed.
     @Test func aConnectionThatOverlapsTheOldOne() throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("presence-", homedAt: 0)
+        let name = world.name("presence-", onShard: 0)
         let (watcher, old, new) = (world.connect(0), world.connect(1), world.connect(0))
         for (wire, user) in [(watcher, "w"), (old, "u"), (new, "u")] { try world.subscribe(name, user: user, wire) }
         world.settle()
@@ -359,7 +359,7 @@ import Testing
     }
 
     @Test func withoutAGraceTheEndIsToldAtOnce() throws {
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         (limits.leaveGrace, limits.webhookPause) = (.zero, .zero)
         let world = ChannelWorld(loops: 1, limits: limits)
         let wire = world.connect(0)

@@ -79,7 +79,7 @@ import Testing
             limits: limits, now: { wall.withLock { $0 } }, time: { clock.withLock { $0 } })
         let session = try live(fixture)
         var serial: UInt32 = 1
-        /// Whether a resume is sent to the home now.
+        /// Whether a resume is sent to the shard now.
         func asks() throws -> Bool {
             let asked = resumes(try fixture.resume([channel: ("e", 300)], from: session) + fixture.drained(session))
             guard !asked.isEmpty else { return false }
@@ -139,8 +139,8 @@ import Testing
         #expect(!wire.queue.isEmpty, "the other one's page has come")
     }
 
-    /// Sessions that come and go while a position or page is awaited leave nothing at the home.
-    @Test func whoHasLeftIsForgottenAtHome() throws {
+    /// Sessions that come and go while a position or page is awaited leave nothing at the shard.
+    @Test func whoHasLeftIsForgottenAtShard() throws {
         let world = LoopWorld(loops: 2, limits: StreamLimits())
         let stays = world.connect(1, slot: 0)
         try world.signin(stays)
@@ -171,17 +171,17 @@ import Testing
             try fresh.resume(channel, "e", offset, wire)
             try fresh.subscribe(channel, wire)
             for _ in 0..<2 { for loop in 0..<2 { fresh.drain(loop) } }
-            #expect(fresh.home.readerCount == 1)
+            #expect(fresh.shard.readerCount == 1)
             fresh.disconnect(wire)
             fresh.drain(0)
-            #expect(fresh.home.readerCount == 0)
+            #expect(fresh.shard.readerCount == 0)
         }
     }
 
-    // MARK: Ahead of the home
+    // MARK: Ahead of the shard
 
     /// A device whose snapshot is newer than what the feed has delivered, or whose position is from another hub.
-    @Test func aPlaceThatTheHomeHasNotReachedYet() throws {
+    @Test func aPlaceThatTheShardHasNotReachedYet() throws {
         let world = LoopWorld(loops: 2, limits: StreamLimits())
         let stream = StreamID(user: "u", topic: "adherence")
         let witness = world.connect(1, slot: 0)
@@ -203,14 +203,14 @@ import Testing
         }
         let wires = [try connected(1, at: 7), try connected(2, at: 8)]
         let ahead = try connected(3, at: 9)
-        #expect(world.home.readerCount == 2)
+        #expect(world.shard.readerCount == 2)
         #expect(heard(ahead).contains { $0.contains(ResumeLoss.ahead.rawValue) }, "the database is not there either")
         for wire in wires {
             #expect(!heard(wire).contains { $0.contains("sync:resumed") })
             #expect(wire.session.isBehind)
         }
         world.settle()
-        #expect(world.home.readerCount == 0)
+        #expect(world.shard.readerCount == 0)
         for (wire, replayed) in zip(wires, [0, 0]) {
             let texts = heard(wire)
             #expect(texts.first?.contains(#"\"recovered\":true,\"replayed\":\#(replayed)"#) == true, "\(texts)")

@@ -2,7 +2,7 @@ import Channels
 import Sync
 import Testing
 
-/// Worst interleavings of resumes, each by hand (issue 4), over two loops; the first is the stream's home.
+/// Worst interleavings of resumes, each by hand (issue 4), over two loops; the first is the stream's shard.
 @Suite(.timeLimit(.minutes(15))) struct ResumeTests {
     private let stream = StreamID(user: "u", topic: "adherence")
     private let channel = "user.u.adherence"
@@ -128,8 +128,8 @@ import Testing
         #expect(heard(wire) == ["e/8"])
     }
 
-    /// The event is broadcast to the loop while the resume is in flight to the home, whose answer includes it.
-    @Test func aLiveEventBeforeTheHomeDecidesComesOnce() throws {
+    /// The event is broadcast to the loop while the resume is in flight to the shard, whose answer includes it.
+    @Test func aLiveEventBeforeTheShardDecidesComesOnce() throws {
         try witness(7)
         let wire = try device(1)
         try world.subscribe(channel, wire)
@@ -138,7 +138,7 @@ import Testing
         try world.resume(channel, "e", 6, wire)
         commit(1)
         world.feedDelivers(stream)
-        // The home processes the resume, then the event.
+        // The shard processes the resume, then the event.
         world.look(at: 0)
         world.look(at: 0)
         world.settle()
@@ -209,10 +209,10 @@ import Testing
         world.drain(1)
         world.drain(0)
         world.feedAnswers()
-        #expect(world.home.readerCount == 1)
+        #expect(world.shard.readerCount == 1)
         try world.unsubscribe(channel, wire)
         world.drain(0)
-        #expect(world.home.readerCount == 0, "nobody is left on that loop to read for")
+        #expect(world.shard.readerCount == 0, "nobody is left on that loop to read for")
         #expect(!wire.session.isBehind)
         world.feedReads()
         world.settle()
@@ -246,7 +246,7 @@ import Testing
         try world.resume(channel, "e", 6, wire)
         world.settle()
         #expect(heard(wire) == ["+2 of 8", "e/7", "e/8"])
-        #expect(world.home.readerCount == 0)
+        #expect(world.shard.readerCount == 0)
         // Both before the acknowledgement.
         try world.unsubscribe(channel, wire)
         try world.resume(channel, "e", 5, wire)
@@ -290,7 +290,7 @@ import Testing
         for wire in wires { #expect(heard(wire) == ["e/1", "e/2", "e/3"]) }
     }
 
-    /// One loop has seen less than the other; the home still decides the resume.
+    /// One loop has seen less than the other; the shard still decides the resume.
     @Test func aResumeOnALoopThatLagsBehind() throws {
         let ahead = try device(1)
         let behind = try device(2)
@@ -432,7 +432,7 @@ import Testing
         world.settle()
         #expect(heard(wire) == ["at 12", "lost 10 stream_reset"])
         #expect(heard(live) == ["lost 10 stream_reset"])
-        #expect(world.home.readerCount == 0)
+        #expect(world.shard.readerCount == 0)
         commit(1)
         world.settle()
         #expect(heard(wire) == ["f/11"])

@@ -4,8 +4,8 @@ import Sync
 import TestSupport
 import Testing
 
-/// Random histories of one engine: whatever clients do and in whatever order homes answer, a session is in a channel at most
-/// once, and a closed session in none.
+/// Random histories of one engine: whatever clients do and in whatever order shards answer, a session is in a channel at
+/// most once, and a closed session in none.
 @Suite struct SessionEngineHistories {
     private static let names = ["news", "user.a.x", "private-user.a.x", "user.b.x", "private-user.b.x"]
 

@@ -90,10 +90,10 @@ import Testing
         #expect("\(heard[0])".contains("pusher:signin_success"))
         #expect(heard[1] == .join("user.u1.adherence", serial: 1))
         #expect(isRefused([heard[2]], "user.u2.adherence", status: 403))
-        #expect(engine.subscribers("user.u1.adherence").isEmpty, "not before the home has answered")
+        #expect(engine.subscribers("user.u1.adherence").isEmpty, "not before the shard has answered")
     }
 
-    @Test func theHomesAnswerMakesASubscriber() throws {
+    @Test func theShardsAnswerMakesASubscriber() throws {
         let session = engine.session(3)
         _ = try engine.signin("u1", from: session)
         #expect(try engine.subscribe("user.u1.adherence", from: session) == [.join("user.u1.adherence", serial: 1)])

@@ -34,7 +34,7 @@ import Testing
         let other = try member(1)
         #expect(try engine.subscribe(channel, from: other) == [unpublished(channel)])
         #expect(try engine.subscribe("user.u.adherence", from: session) == [.join("user.u.adherence", serial: 2)])
-        #expect(try engine.unsubscribe(channel, from: session).isEmpty, "no home is told")
+        #expect(try engine.unsubscribe(channel, from: session).isEmpty, "no shard is told")
         #expect(engine.close(other).isEmpty)
         #expect(engine.core.channels.count(of: engine.app) == 1)
     }
@@ -109,7 +109,7 @@ import Testing
         #expect(try engine.subscribe(channel, from: session) == [.join(channel, serial: 1)])
         _ = engine.joined(StreamJoin(channel, session, 1), at: 5, session)
         #expect(publish("adherence").isEmpty)
-        #expect(try engine.subscribe(channel, from: session) == [succeeded(channel, at: 5)], "it has a home")
+        #expect(try engine.subscribe(channel, from: session) == [succeeded(channel, at: 5)], "it has a shard")
         let other = try member(1)
         #expect(try engine.subscribe(channel, from: other) == [.join(channel, serial: 1)])
     }
@@ -210,7 +210,7 @@ import Testing
         #expect(read(world, wire) == ["3"])
     }
 
-    /// A position that the client sends after the publishing and before the home's answer is answered.
+    /// A position that the client sends after the publishing and before the shard's answer is answered.
     @Test func aPlaceNamedMeanwhileIsAnswered() throws {
         let (world, wire, stream) = try world()
         for _ in 0..<3 { world.feed.commit(stream) }
@@ -259,7 +259,7 @@ import Testing
         #expect(engine.core.channels.count(of: engine.app) == 0)
     }
 
-    /// A position that the client sends while the home is asked is answered, too.
+    /// A position that the client sends while the shard is asked is answered, too.
     @Test func whoNamesAPlaceMeanwhileIsAnswered() throws {
         _ = publish("adherence")
         let session = try member(0)

@@ -29,10 +29,10 @@ import Testing
             case 3, 4:
                 guard let client = world.clients.randomElement(using: &random) else { continue }
                 world.disconnect(client)
-                // By the homes' clock, the only one here.
+                // By the shards' clock, the only one here.
                 ends[client.user] = world.now
             case 5:
-                // The time of a leave starts when its home is told.
+                // The time of a leave starts when its shard is told.
                 world.settle()
                 world.now += UInt64.random(in: 1...UserWorld.grace, using: &random)
                 for loop in world.engines.indices { world.tick(loop) }

@@ -3,7 +3,7 @@ import Channels
 import Clock
 import Pusher
 
-/// Several loops with mailboxes, each the home of some users, in manual steps.
+/// Several loops with mailboxes, each with the shard of some users, in manual steps.
 final class UserWorld {
     enum Message {
         case users([UserRequest], from: Int)
@@ -31,7 +31,7 @@ final class UserWorld {
 
     static let grace: UInt64 = 10
     let engines: [EngineFixture]
-    private var homes: [UserHome]
+    private var shards: [UserShard]
     private var mailboxes: [[Message]]
     private(set) var clients: [Client] = []
     private var lastSlot: [UInt32]
@@ -41,9 +41,9 @@ final class UserWorld {
 
     init(loops: Int) {
         engines = (0..<loops).map { _ in EngineFixture() }
-        var limits = HomeLimits()
+        var limits = ShardLimits()
         limits.leaveGrace = .nanoseconds(Int64(Self.grace))
-        homes = Array(repeating: UserHome(limits: limits), count: loops)
+        shards = Array(repeating: UserShard(limits: limits), count: loops)
         mailboxes = Array(repeating: [], count: loops)
         lastSlot = Array(repeating: 0, count: loops)
     }
@@ -91,8 +91,8 @@ final class UserWorld {
             switch effect {
             case .send(let messages): hear(messages, client)
             case .users(let requests):
-                for target in homes.indices {
-                    let requests = requests.filter { home(of: $0.user) == target }
+                for target in shards.indices {
+                    let requests = requests.filter { shard(of: $0.user) == target }
                     if !requests.isEmpty { post(.users(requests, from: client.loop), to: target, from: client.loop) }
                 }
             default: break
@@ -100,8 +100,8 @@ final class UserWorld {
         }
     }
 
-    /// Equal in every run, unlike `UserKey.home`.
-    private func home(of user: UserKey) -> Int { user.id.utf8.reduce(0) { $0 + Int($1) } % homes.count }
+    /// Equal in every run, unlike `UserKey.shard`.
+    private func shard(of user: UserKey) -> Int { user.id.utf8.reduce(0) { $0 + Int($1) } % shards.count }
 
     private func hear(_ messages: Messages, _ client: Client) {
         for text in messages.texts where text.contains("watchlist_events") {
@@ -132,7 +132,7 @@ final class UserWorld {
     }
 
     func tick(_ loop: Int) {
-        atHome(loop) { [now] in $0.tick(now: now, &$1) }
+        atShard(loop) { [now] in $0.tick(now: now, &$1) }
     }
 
     /// Runs until nothing is left to do.
@@ -142,13 +142,13 @@ final class UserWorld {
         }
     }
 
-    /// Users known to any home.
-    var userCount: Int { homes.reduce(0) { $0 + $1.userCount } }
+    /// Users known to any shard.
+    var userCount: Int { shards.reduce(0) { $0 + $1.userCount } }
 
     private func take(_ message: Message, at loop: Int) {
         switch message {
         case .users(let requests, let from):
-            atHome(loop) { [now] in $0.received(requests, from: from, now: now, &$1) }
+            atShard(loop) { [now] in $0.received(requests, from: from, now: now, &$1) }
         case .told(let news):
             engines[loop].core.watchlists.told(news) { ids, messages in
                 for client in clients where client.loop == loop && ids.contains(client.session.id) {
@@ -158,14 +158,14 @@ final class UserWorld {
         }
     }
 
-    private func atHome(_ loop: Int, _ input: (inout UserHome, inout ContiguousArray<UserHome.Effect>) -> Void) {
-        var effects: ContiguousArray<UserHome.Effect> = []
-        input(&homes[loop], &effects)
+    private func atShard(_ loop: Int, _ input: (inout UserShard, inout ContiguousArray<UserShard.Effect>) -> Void) {
+        var effects: ContiguousArray<UserShard.Effect> = []
+        input(&shards[loop], &effects)
         for effect in effects {
             switch effect {
             case .answer(let target, let news): post(.told(news), to: target, from: loop)
             case .tell(let loops, let news):
-                for target in homes.indices where loops.contains(loop: target) {
+                for target in shards.indices where loops.contains(loop: target) {
                     post(.told([news]), to: target, from: loop)
                 }
             }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Channels
 
-/// Watchlists on one loop: the requests to homes, and the news from them.
+/// Watchlists on one loop: the requests to shards, and the news from them.
 @Suite(.timeLimit(.minutes(15))) struct WatchlistTests {
     private let engine = EngineFixture()
 
@@ -124,13 +124,13 @@ import Testing
         }
     }
 
-    /// Otherwise each signin would ask the homes of up to a hundred users.
+    /// Otherwise each signin would ask the shards of up to a hundred users.
     @Test func theSameListOnceMoreIsLeftAsItIs() throws {
         let session = engine.session(0, app: engine.watchfulApp)
         _ = try signin("u", ["a", "b"], session)
         #expect(told(news("a", true, 1), news("b", false, 2)) == ["0 " + frame(online: ["a"], offline: ["b"])])
         let known = Heard.text(frame(online: ["a"], offline: ["b"]))
-        #expect(try signin("u", ["a", "b"], session).dropFirst() == [known], "no home is asked")
+        #expect(try signin("u", ["a", "b"], session).dropFirst() == [known], "no shard is asked")
         #expect(try signin("u", ["a", "b", "a"], session).dropFirst() == [known])
         #expect(told(news("a", false)) == ["0 " + frame(offline: ["a"])], "it is watched all the time")
         _ = try signin("u", ["a", "b", "c", "d"], session)

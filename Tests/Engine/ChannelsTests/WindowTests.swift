@@ -14,29 +14,29 @@ import Testing
         return StreamEvent(stream: stream ?? self.stream, offset: offset, name: "n", data: .copy(data))
     }
 
-    private typealias Effects = ContiguousArray<StreamHome.Effect>
+    private typealias Effects = ContiguousArray<StreamShard.Effect>
 
-    private func home(_ streams: [StreamID], _ change: (inout StreamLimits) -> Void) -> StreamHome {
+    private func shard(_ streams: [StreamID], _ change: (inout StreamLimits) -> Void) -> StreamShard {
         var limits = StreamLimits()
         change(&limits)
-        var home = StreamHome(limits: limits)
+        var shard = StreamShard(limits: limits)
         var effects = Effects()
         for (index, stream) in streams.enumerated() {
-            home.join(
+            shard.join(
                 StreamJoin(
                     name: StreamName(form: .user, stream: stream), session: SessionID(slot: 1, generation: 1), serial: 1
                 ), from: 0, &effects)
-            home.positioned(
+            shard.positioned(
                 stream, at: StreamPosition(epoch: "e", offset: 0), watch: UInt32(index + 1), &effects)
         }
-        return home
+        return shard
     }
 
     /// The result of a resume from there: a page, a read of the log, or a loss.
-    private func resume(_ home: inout StreamHome, from offset: Int64, of stream: StreamID? = nil) -> String {
+    private func resume(_ shard: inout StreamShard, from offset: Int64, of stream: StreamID? = nil) -> String {
         var effects = Effects()
         let name = StreamName(form: .user, stream: stream ?? self.stream)
-        home.join(
+        shard.join(
             StreamJoin(
                 name: name, session: SessionID(slot: 2, generation: 1), serial: 1,
                 purpose: .resume(from: StreamPosition(epoch: "e", offset: offset))), from: 0, &effects)
@@ -53,106 +53,106 @@ import Testing
     }
 
     @Test func eventsOfOneStream() {
-        var home = home([stream]) { $0.windowEvents = 4 }
+        var shard = shard([stream]) { $0.windowEvents = 4 }
         var effects = Effects()
-        for offset in 1...6 as ClosedRange<Int64> { home.received(event(offset), &effects) }
-        #expect(resume(&home, from: 6) == "0 to -")
-        #expect(resume(&home, from: 2) == "4 to 6")
-        #expect(resume(&home, from: 1) == "read")
+        for offset in 1...6 as ClosedRange<Int64> { shard.received(event(offset), &effects) }
+        #expect(resume(&shard, from: 6) == "0 to -")
+        #expect(resume(&shard, from: 2) == "4 to 6")
+        #expect(resume(&shard, from: 1) == "read")
     }
 
     @Test func bytesOfOneStream() {
-        let one = home([stream]) { _ in }
+        let one = shard([stream]) { _ in }
         var measured = one
         var effects = Effects()
         measured.received(event(1, bytes: 1_000), &effects)
         let cost = measured.windowByteCount
         #expect(cost > 1_000, "what keeping it costs counts")
-        var home = home([stream]) { $0.windowBytes = 2 * cost }
-        for offset in 1...3 as ClosedRange<Int64> { home.received(event(offset, bytes: 1_000), &effects) }
-        #expect(home.windowByteCount == 2 * cost)
-        #expect(resume(&home, from: 1) == "2 to 3")
+        var shard = shard([stream]) { $0.windowBytes = 2 * cost }
+        for offset in 1...3 as ClosedRange<Int64> { shard.received(event(offset, bytes: 1_000), &effects) }
+        #expect(shard.windowByteCount == 2 * cost)
+        #expect(resume(&shard, from: 1) == "2 to 3")
         // An event larger than the whole window is not kept.
-        home.received(event(4, bytes: 5_000), &effects)
-        #expect(home.windowByteCount == 0)
-        #expect(resume(&home, from: 4) == "0 to -")
-        #expect(resume(&home, from: 3) == "read")
-        home.received(event(5), &effects)
-        #expect(resume(&home, from: 4) == "1 to 5")
+        shard.received(event(4, bytes: 5_000), &effects)
+        #expect(shard.windowByteCount == 0)
+        #expect(resume(&shard, from: 4) == "0 to -")
+        #expect(resume(&shard, from: 3) == "read")
+        shard.received(event(5), &effects)
+        #expect(resume(&shard, from: 4) == "1 to 5")
     }
 
     @Test func overAllStreamsTheOldestEventGoes() {
         let streams = (0..<3).map { StreamID(user: "u\($0)", topic: "x") }
-        var measured = home(streams) { _ in }
+        var measured = shard(streams) { _ in }
         var effects = Effects()
         measured.received(event(1, of: streams[0]), &effects)
         let cost = measured.windowByteCount
-        var home = home(streams) { $0.windowTotalBytes = 4 * cost }
+        var shard = shard(streams) { $0.windowTotalBytes = 4 * cost }
         for offset in 1...2 as ClosedRange<Int64> {
-            for stream in streams { home.received(event(offset, of: stream), &effects) }
-            #expect(home.windowByteCount <= 4 * cost)
+            for stream in streams { shard.received(event(offset, of: stream), &effects) }
+            #expect(shard.windowByteCount <= 4 * cost)
         }
         // Six came in turn; the first events of two streams were evicted.
-        #expect(home.windowByteCount == 4 * cost)
-        #expect(resume(&home, from: 0, of: streams[0]) == "read")
-        #expect(resume(&home, from: 0, of: streams[1]) == "read")
-        #expect(resume(&home, from: 0, of: streams[2]) == "2 to 2")
-        #expect(resume(&home, from: 1, of: streams[0]) == "1 to 2")
+        #expect(shard.windowByteCount == 4 * cost)
+        #expect(resume(&shard, from: 0, of: streams[0]) == "read")
+        #expect(resume(&shard, from: 0, of: streams[1]) == "read")
+        #expect(resume(&shard, from: 0, of: streams[2]) == "2 to 2")
+        #expect(resume(&shard, from: 1, of: streams[0]) == "1 to 2")
         // A reset frees its room.
-        home.reset(streams[2], to: StreamPosition(epoch: "f", offset: 9), &effects)
-        #expect(home.windowByteCount == 2 * cost)
+        shard.reset(streams[2], to: StreamPosition(epoch: "f", offset: 9), &effects)
+        #expect(shard.windowByteCount == 2 * cost)
     }
 
     @Test func aBusyStreamLeavesNoTrailBehind() {
-        var home = home([stream]) { $0.windowEvents = 2 }
+        var shard = shard([stream]) { $0.windowEvents = 2 }
         var effects = Effects()
         for offset in 1...20_000 as ClosedRange<Int64> {
-            home.received(event(offset), &effects)
+            shard.received(event(offset), &effects)
             effects.removeAll(keepingCapacity: true)
         }
-        #expect(home.evictionEntries < 2_000)
+        #expect(shard.evictionEntries < 2_000)
     }
 
     @Test func aPageHasItsBounds() {
-        var home = home([stream]) {
+        var shard = shard([stream]) {
             $0.pageEvents = 3
             $0.pageBytes = 5_002
         }
         var effects = Effects()
-        for offset in 1...5 as ClosedRange<Int64> { home.received(event(offset), &effects) }
-        #expect(resume(&home, from: 2) == "3 to 5")
-        #expect(resume(&home, from: 1) == "4 to 4", "three at most")
-        home.received(event(6, bytes: 5_000), &effects)
-        home.received(event(7, bytes: 5_001), &effects)
-        #expect(resume(&home, from: 5) == "2 to 6", "the bytes of one")
-        #expect(resume(&home, from: 6) == "1 to 7")
-        home.received(event(8, bytes: 9_000), &effects)
-        #expect(resume(&home, from: 7) == "1 to 8", "one at least")
+        for offset in 1...5 as ClosedRange<Int64> { shard.received(event(offset), &effects) }
+        #expect(resume(&shard, from: 2) == "3 to 5")
+        #expect(resume(&shard, from: 1) == "4 to 4", "three at most")
+        shard.received(event(6, bytes: 5_000), &effects)
+        shard.received(event(7, bytes: 5_001), &effects)
+        #expect(resume(&shard, from: 5) == "2 to 6", "the bytes of one")
+        #expect(resume(&shard, from: 6) == "1 to 7")
+        shard.received(event(8, bytes: 9_000), &effects)
+        #expect(resume(&shard, from: 7) == "1 to 8", "one at least")
     }
 
     @Test func replaysAreBounded() {
-        var home = home([stream]) { $0.replayEvents = 5 }
+        var shard = shard([stream]) { $0.replayEvents = 5 }
         var effects = Effects()
-        for offset in 1...9 as ClosedRange<Int64> { home.received(event(offset), &effects) }
-        #expect(resume(&home, from: 4) == "5 to 9")
-        #expect(resume(&home, from: 3) == "too_many")
+        for offset in 1...9 as ClosedRange<Int64> { shard.received(event(offset), &effects) }
+        #expect(resume(&shard, from: 4) == "5 to 9")
+        #expect(resume(&shard, from: 3) == "too_many")
     }
 
     @Test func readersAreBounded() {
-        var home = home([stream]) {
+        var shard = shard([stream]) {
             $0.readersPerStreamMax = 2
             $0.windowEvents = 1
         }
         var effects = Effects()
-        for offset in 1...9 as ClosedRange<Int64> { home.received(event(offset), &effects) }
+        for offset in 1...9 as ClosedRange<Int64> { shard.received(event(offset), &effects) }
         effects.removeAll()
         for slot in 1...3 as ClosedRange<UInt32> {
-            home.join(
+            shard.join(
                 StreamJoin(
                     name: name, session: SessionID(slot: slot, generation: 1), serial: 1,
                     purpose: .resume(from: StreamPosition(epoch: "e", offset: 1))), from: 0, &effects)
         }
-        #expect(home.readerCount == 2)
+        #expect(shard.readerCount == 2)
         guard case .joined(0, let joined)? = effects.last, case .lost(.storeUnavailable) = joined.outcome else {
             Issue.record("the third is told to ask later")
             return
@@ -162,37 +162,37 @@ import Testing
 
     // MARK: Lingering
 
-    private func leave(_ home: inout StreamHome, _ stream: StreamID, now: Instant) -> Int {
+    private func leave(_ shard: inout StreamShard, _ stream: StreamID, now: Instant) -> Int {
         var effects = Effects()
-        home.leave(StreamName(form: .user, stream: stream), from: 0, now: now, &effects)
+        shard.leave(StreamName(form: .user, stream: stream), from: 0, now: now, &effects)
         return effects.count
     }
 
     @Test func aStreamLingersWithItsWindow() {
-        var home = home([stream]) { $0.linger = .nanoseconds(100) }
+        var shard = shard([stream]) { $0.linger = .nanoseconds(100) }
         var effects = Effects()
-        home.received(event(1), &effects)
-        #expect(leave(&home, stream, now: 1_000) == 0)
-        #expect(leave(&home, stream, now: 1_000) == 0, "said twice, it lingers once")
-        #expect(home.lingeringCount == 1)
+        shard.received(event(1), &effects)
+        #expect(leave(&shard, stream, now: 1_000) == 0)
+        #expect(leave(&shard, stream, now: 1_000) == 0, "said twice, it lingers once")
+        #expect(shard.lingeringCount == 1)
         effects.removeAll()
-        home.received(event(2), &effects)
+        shard.received(event(2), &effects)
         #expect(effects.isEmpty, "nobody to tell")
-        home.sweep(now: 1_099, &effects)
-        #expect(home.streamCount == 1)
-        #expect(resume(&home, from: 0) == "2 to 2", "no question to the database")
-        #expect(home.lingeringCount == 0)
-        home.sweep(now: 2_000, &effects)
-        #expect(home.streamCount == 1, "it is taken")
-        _ = leave(&home, stream, now: 3_000)
+        shard.sweep(now: 1_099, &effects)
+        #expect(shard.streamCount == 1)
+        #expect(resume(&shard, from: 0) == "2 to 2", "no question to the database")
+        #expect(shard.lingeringCount == 0)
+        shard.sweep(now: 2_000, &effects)
+        #expect(shard.streamCount == 1, "it is taken")
+        _ = leave(&shard, stream, now: 3_000)
         // Taken and left again: its time starts anew.
-        _ = resume(&home, from: 2)
-        _ = leave(&home, stream, now: 3_050)
-        home.sweep(now: 3_149, &effects)
-        #expect(home.streamCount == 1)
-        home.sweep(now: 3_150, &effects)
-        #expect(home.streamCount == 0)
-        #expect(home.windowByteCount == 0)
+        _ = resume(&shard, from: 2)
+        _ = leave(&shard, stream, now: 3_050)
+        shard.sweep(now: 3_149, &effects)
+        #expect(shard.streamCount == 1)
+        shard.sweep(now: 3_150, &effects)
+        #expect(shard.streamCount == 0)
+        #expect(shard.windowByteCount == 0)
         guard case .unwatch? = effects.last else {
             Issue.record("the feed is told")
             return
@@ -201,30 +201,30 @@ import Testing
 
     @Test func lingeringStreamsAreBounded() {
         let streams = (0..<3).map { StreamID(user: "u\($0)", topic: "x") }
-        var home = home(streams) { $0.lingeringMax = 2 }
+        var shard = shard(streams) { $0.lingeringMax = 2 }
         var effects = Effects()
-        for stream in streams { home.received(event(1, of: stream), &effects) }
-        #expect(leave(&home, streams[1], now: 1) == 0)
-        #expect(leave(&home, streams[0], now: 2) == 0)
-        #expect(leave(&home, streams[2], now: 3) == 1, "the one that waited longest goes")
-        #expect(home.streamCount == 2)
-        #expect(home.lingeringCount == 2)
-        #expect(resume(&home, from: 1, of: streams[0]) == "0 to -")
+        for stream in streams { shard.received(event(1, of: stream), &effects) }
+        #expect(leave(&shard, streams[1], now: 1) == 0)
+        #expect(leave(&shard, streams[0], now: 2) == 0)
+        #expect(leave(&shard, streams[2], now: 3) == 1, "the one that waited longest goes")
+        #expect(shard.streamCount == 2)
+        #expect(shard.lingeringCount == 2)
+        #expect(resume(&shard, from: 1, of: streams[0]) == "0 to -")
     }
 
     /// Nothing is lost with it; invented names would otherwise fill the room of others.
     @Test func aStreamWithoutEventsDoesNotLinger() {
-        var home = home([stream]) { _ in }
-        #expect(leave(&home, stream, now: 1) == 1)
-        #expect(home.streamCount == 0)
+        var shard = shard([stream]) { _ in }
+        #expect(leave(&shard, stream, now: 1) == 1)
+        #expect(shard.streamCount == 0)
     }
 
     @Test func aStreamWithoutPositionDoesNotLinger() {
-        var home = StreamHome()
+        var shard = StreamShard()
         var effects = Effects()
-        home.join(
+        shard.join(
             StreamJoin(name: name, session: SessionID(slot: 1, generation: 1), serial: 1), from: 0, &effects)
-        #expect(leave(&home, stream, now: 1) == 1)
-        #expect(home.streamCount == 0)
+        #expect(leave(&shard, stream, now: 1) == 1)
+        #expect(shard.streamCount == 0)
     }
 }

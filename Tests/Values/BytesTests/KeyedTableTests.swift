@@ -66,8 +66,8 @@ import Testing
         }
         var steps = 0
         for place in table.entries.indices {
-            let home = table.home(of: table[place].key)
-            steps += (table.slot(of: place) - home + table.index.count) % table.index.count
+            let first = table.firstSlot(of: table[place].key)
+            steps += (table.slot(of: place) - first + table.index.count) % table.index.count
         }
         // Linear probing at this load needs 1.5 steps each (Knuth 6.4); six equal bits without mixing would need 24.
         #expect(steps < 4 * table.count)

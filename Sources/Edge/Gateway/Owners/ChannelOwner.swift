@@ -7,8 +7,8 @@ import WebSocket
 
 /// The ordinary channels that this loop owns.
 final class ChannelOwner: EffectPerformer {
-    private var home: ChannelHome
-    var effects = ChannelHome.Effects()
+    private var shard: ChannelShard
+    var effects = ChannelShard.Effects()
     private let loop: EventLoop
     let runner: Runner
     private let due: DueWork
@@ -18,7 +18,7 @@ final class ChannelOwner: EffectPerformer {
 
     init(
         on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?,
-        _ turns: ConnectionTurns, limits: HomeLimits
+        _ turns: ConnectionTurns, limits: ShardLimits
     ) {
         self.loop = loop
         self.runner = runner
@@ -26,7 +26,7 @@ final class ChannelOwner: EffectPerformer {
         self.context = context
         self.compression = compression
         self.turns = turns
-        home = ChannelHome(loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine)
+        shard = ChannelShard(loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine)
     }
 
     // MARK: From loops
@@ -38,13 +38,13 @@ final class ChannelOwner: EffectPerformer {
 
     /// Handles the request once departed connections have made room.
     func judge(_ request: ChannelRequest, from loop: Int) {
-        input { home, now, effects in home.received(request, from: loop, now: now, &effects) }
+        input { shard, now, effects in shard.received(request, from: loop, now: now, &effects) }
     }
 
     // MARK: From routes
 
     func publish(_ publication: Publication, of app: App) -> ChannelFacts {
-        input { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
+        input { shard, now, effects in shard.publish(publication, of: app, now: now, &effects) }
     }
 
     func facts(of key: ChannelKey) -> ChannelFacts { ask { $0.facts(of: key, now: loop.now) } }
@@ -59,13 +59,13 @@ final class ChannelOwner: EffectPerformer {
     }
 
     func replace(_ apps: AppTable) {
-        for app in apps.apps { home.replace(app) }
+        for app in apps.apps { shard.replace(app) }
     }
 
     // MARK: With time
 
     func tick() {
-        input { home, now, effects in home.tick(now: now, &effects) }
+        input { shard, now, effects in shard.tick(now: now, &effects) }
     }
 
     // MARK: Full presence channels
@@ -95,17 +95,17 @@ final class ChannelOwner: EffectPerformer {
     // MARK: Effects of the shard
 
     private func input<Result>(
-        _ input: (inout ChannelHome, _ now: Instant, inout ChannelHome.Effects) -> Result
+        _ input: (inout ChannelShard, _ now: Instant, inout ChannelShard.Effects) -> Result
     ) -> Result {
-        let result = run({ input(&home, loop.now, &$0) }, { perform($0) })
+        let result = run({ input(&shard, loop.now, &$0) }, { perform($0) })
         due.set(.channels, at: ask { $0.nextDue })
         return result
     }
 
     /// Asks the shard in place. Read as a property, its value would be copied first: 38 reference counts.
-    private func ask<Answer>(_ question: (inout ChannelHome) -> Answer) -> Answer { question(&home) }
+    private func ask<Answer>(_ question: (inout ChannelShard) -> Answer) -> Answer { question(&shard) }
 
-    private func perform(_ effect: consuming ChannelHome.Effect) {
+    private func perform(_ effect: consuming ChannelShard.Effect) {
         switch consume effect {
         case .answer(let loop, let answer): runner.router.tell(.answer(answer), loop: loop)
         case .broadcast(let loops, let key, .passing(let messages), let except, let isEvent):

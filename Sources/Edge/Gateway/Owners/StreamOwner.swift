@@ -9,8 +9,8 @@ import WebSocket
 
 /// The streams that this loop owns.
 final class StreamOwner: EffectPerformer {
-    private var home: StreamHome
-    var effects: ContiguousArray<StreamHome.Effect> = []
+    private var shard: StreamShard
+    var effects: ContiguousArray<StreamShard.Effect> = []
     private let loop: EventLoop
     let runner: Runner
     private let due: DueWork
@@ -26,7 +26,7 @@ final class StreamOwner: EffectPerformer {
         self.context = context
         self.compression = compression
         let configuration = context.configuration
-        home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
+        shard = StreamShard(limits: configuration.channelLimits.streams.share(of: configuration.loops))
     }
 
     // MARK: From loops
@@ -36,7 +36,7 @@ final class StreamOwner: EffectPerformer {
     }
 
     func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
-        input { home, _ in home.forget(session, name, from: loop) }
+        input { shard, _ in shard.forget(session, name, from: loop) }
     }
 
     func leave(_ name: StreamName, from loop: Int) {
@@ -80,7 +80,7 @@ final class StreamOwner: EffectPerformer {
     }
 
     private func pauseLater() {
-        due.set(.pauses, at: home.nextPauseEnd)
+        due.set(.pauses, at: shard.nextPauseEnd)
     }
 
     /// Drops streams that nobody came back to.
@@ -91,16 +91,16 @@ final class StreamOwner: EffectPerformer {
     }
 
     private func sweepLater() {
-        if home.lingeringCount > 0, !due.isSet(.lingering) { due.set(.lingering, after: Self.sweepInterval) }
+        if shard.lingeringCount > 0, !due.isSet(.lingering) { due.set(.lingering, after: Self.sweepInterval) }
     }
 
     // MARK: Effects of the shard
 
-    private func input(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
-        run({ input(&home, &$0) }, { perform($0) })
+    private func input(_ input: (inout StreamShard, inout ContiguousArray<StreamShard.Effect>) -> Void) {
+        run({ input(&shard, &$0) }, { perform($0) })
     }
 
-    private func perform(_ effect: consuming StreamHome.Effect) {
+    private func perform(_ effect: consuming StreamShard.Effect) {
         let router = runner.router
         switch consume effect {
         case .watch(let stream, let serial): context.requestFeed(.watch(stream, serial: serial))

@@ -4,17 +4,17 @@ import Reactor
 
 /// The users that this loop owns.
 final class UserOwner: EffectPerformer {
-    private var home: UserHome
-    var effects: ContiguousArray<UserHome.Effect> = []
+    private var shard: UserShard
+    var effects: ContiguousArray<UserShard.Effect> = []
     private let loop: EventLoop
     let runner: Runner
     private let due: DueWork
 
-    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, limits: HomeLimits) {
+    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, limits: ShardLimits) {
         self.loop = loop
         self.runner = runner
         self.due = due
-        home = UserHome(limits: limits)
+        shard = UserShard(limits: limits)
     }
 
     func received(_ requests: [UserRequest], from loop: Int) {
@@ -27,12 +27,12 @@ final class UserOwner: EffectPerformer {
         input { $0.tick(now: now, &$1) }
     }
 
-    private func input(_ input: (inout UserHome, inout ContiguousArray<UserHome.Effect>) -> Void) {
-        run({ input(&home, &$0) }, { perform($0) })
-        due.set(.users, at: Self.nextDue(of: &home))
+    private func input(_ input: (inout UserShard, inout ContiguousArray<UserShard.Effect>) -> Void) {
+        run({ input(&shard, &$0) }, { perform($0) })
+        due.set(.users, at: Self.nextDue(of: &shard))
     }
 
-    private func perform(_ effect: consuming UserHome.Effect) {
+    private func perform(_ effect: consuming UserShard.Effect) {
         switch consume effect {
         case .answer(let loop, let news): runner.router.tell(.users(news), loop: loop)
         case .tell(let loops, let news): runner.router.tell(.users([news]), loops: loops)
@@ -40,5 +40,5 @@ final class UserOwner: EffectPerformer {
     }
 
     /// `inout`, because a property would be copied before it is asked.
-    private static func nextDue(of home: inout UserHome) -> Instant? { home.nextDue }
+    private static func nextDue(of shard: inout UserShard) -> Instant? { shard.nextDue }
 }

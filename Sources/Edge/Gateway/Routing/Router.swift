@@ -44,7 +44,7 @@ final class Router {
 
     private func owner(of stream: StreamID) -> Int { Self.owner(of: stream, loops: loops) }
 
-    func owner(of channel: ChannelKey) -> Int { channel.home(of: loops) }
+    func owner(of channel: ChannelKey) -> Int { channel.shard(of: loops) }
 
     /// The feed's outputs for each loop, in order: those of a stream for its owner, those of none for all loops.
     static func split(_ outputs: [FeedOutput], loops: Int) -> [[FeedOutput]] {
@@ -53,7 +53,7 @@ final class Router {
         var perLoop = [[FeedOutput]](repeating: [], count: loops)
         for output in outputs {
             switch output.receiver {
-            case .home(let stream): perLoop[owner(of: stream, loops: loops)].append(output)
+            case .shard(let stream): perLoop[owner(of: stream, loops: loops)].append(output)
             case .everyLoop: for loop in perLoop.indices { perLoop[loop].append(output) }
             case .nobody: break
             }
@@ -85,7 +85,7 @@ final class Router {
 
     private func ask(_ requests: [UserRequest]) {
         var perLoop = [[UserRequest]](repeating: [], count: loops)
-        for request in requests { perLoop[request.user.home(loops: loops)].append(request) }
+        for request in requests { perLoop[request.user.shard(loops: loops)].append(request) }
         for (loop, requests) in perLoop.enumerated() where !requests.isEmpty {
             send(.request(.users(requests), from: here), to: loop)
         }

@@ -6,10 +6,10 @@ import Pusher
 /// Who is in the ordinary channels of one shard, and who has left them. Users and channels that were left stay for a grace
 /// period, because they may be back in a moment.
 struct Attendance {
-    typealias Effects = ChannelHome.Effects
+    typealias Effects = ChannelShard.Effects
 
-    private let channels: HomeChannels
-    private let limits: HomeLimits
+    private let channels: ChannelStates
+    private let limits: ShardLimits
     private let metrics: EngineMetrics
     /// Departures of users, and of channels, by the app's index. An app's clients never end the grace of another app with fewer
     /// departures. All departures of one kind wait equally long.
@@ -19,7 +19,7 @@ struct Attendance {
     private var earlier = Fifo<Departure>()
     private var lastNumber: UInt64 = 0
 
-    init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
+    init(of channels: ChannelStates, _ limits: ShardLimits, _ metrics: EngineMetrics) {
         self.channels = channels
         self.limits = limits
         self.metrics = metrics
@@ -58,7 +58,7 @@ struct Attendance {
 
     // MARK: Occupied and vacant
 
-    mutating func occupied(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+    mutating func occupied(_ channel: ChannelState, _ app: App, _ effects: inout Effects) {
         if channel.vacating != 0 {
             channel.vacating = 0
             channelDepartures.leave(of: channel.key.app)
@@ -69,7 +69,7 @@ struct Attendance {
         }
     }
 
-    mutating func vacated(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
+    mutating func vacated(_ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects) {
         guard app.features.webhooks.contains(.channelExistence) else { return }
         guard limits.webhookPause > .zero else { return tellVacated(channel, app, &effects) }
         channel.vacating = nextNumber()
@@ -94,7 +94,7 @@ struct Attendance {
     /// Whether the user may enter with this `user_info`. If that makes enough room, members without a connection give way,
     /// the longest gone first. Connected members never do.
     mutating func makesRoom(
-        for member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
+        for member: PresenceMember, _ channel: ChannelState, _ app: App, _ effects: inout Effects
     ) -> Bool {
         let bounds = bounds(app)
         guard channel.members.mayHaveRoom(for: member, bounds) else { return false }
@@ -110,7 +110,7 @@ struct Attendance {
     }
 
     mutating func arrived(
-        _ member: PresenceMember, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
+        _ member: PresenceMember, _ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects
     ) {
         let arrival = channel.members.arrive(member, settledAt: now.advanced(by: limits.leaveGrace))
         switch arrival {
@@ -136,7 +136,7 @@ struct Attendance {
     /// otherwise a client could have everybody told as often as it likes. The app's backend hears of it after a pause in any
     /// case (Pusher's "Webhooks"), if the user is not back.
     mutating func left(
-        _ user: String, _ channel: HomeChannel, _ app: App, mayReturn: Bool, now: Instant, _ effects: inout Effects
+        _ user: String, _ channel: ChannelState, _ app: App, mayReturn: Bool, now: Instant, _ effects: inout Effects
     ) {
         let number = nextNumber()
         if limits.leaveGrace > .zero, mayReturn || channel.members.isUnsettled(user, now: now) {
@@ -148,7 +148,7 @@ struct Attendance {
         depart(user, number, channel, app, now: now, &effects)
     }
 
-    private func removed(_ user: String, _ channel: HomeChannel, _ effects: inout Effects) {
+    private func removed(_ user: String, _ channel: ChannelState, _ effects: inout Effects) {
         channel.members.remove(user)
         channel.membersChanged()
         metrics.members.add(-1)
@@ -157,7 +157,7 @@ struct Attendance {
         }
     }
 
-    private func tellRemoved(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+    private func tellRemoved(_ user: String, _ channel: ChannelState, _ app: App, _ effects: inout Effects) {
         guard app.features.webhooks.contains(.presence) else { return }
         effects.append(.webhook(app, .memberRemoved(channel.name, userID: user)))
     }
@@ -166,7 +166,7 @@ struct Attendance {
 
     /// Queues a user's departure. The grace and the webhook pause both begin now. Each does its own work when it ends.
     private mutating func depart(
-        _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
+        _ user: String, _ number: UInt64, _ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects
     ) {
         let first = min(limits.leaveGrace, limits.webhookPause)
         let last = max(limits.leaveGrace, limits.webhookPause)
@@ -225,7 +225,7 @@ struct Attendance {
     }
 
     /// The longer one is over too. Nothing of the user is kept or owed any more.
-    private mutating func over(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+    private mutating func over(_ user: String, _ channel: ChannelState, _ app: App, _ effects: inout Effects) {
         if channel.members.contains(user) { removed(user, channel, &effects) }
         if !channel.members.forget(user) { tellRemoved(user, channel, app, &effects) }
         if channel.owesVacated, channel.members.count == 0 {
@@ -235,7 +235,7 @@ struct Attendance {
     }
 
     /// Tells the app's backend that the channel is vacant, once its members are gone too.
-    private func tellVacated(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+    private func tellVacated(_ channel: ChannelState, _ app: App, _ effects: inout Effects) {
         guard app.features.webhooks.contains(.channelExistence) else { return }
         if channel.members.count > 0 {
             channel.owesVacated = true

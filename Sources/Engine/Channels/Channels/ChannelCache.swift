@@ -22,7 +22,7 @@ struct ChannelCache {
     private(set) var order: SharedOrder<Int, Entry>
     private var lastNumber: UInt64 = 0
 
-    init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
+    init(of channels: ChannelStates, _ limits: ShardLimits, _ metrics: EngineMetrics) {
         self.channels = channels
         self.limits = limits
         self.metrics = metrics
@@ -30,7 +30,7 @@ struct ChannelCache {
     }
 
     mutating func keep(
-        _ publication: Publication, _ messages: SharedMessages, _ channel: HomeChannel, now: Instant
+        _ publication: Publication, _ messages: SharedMessages, _ channel: ChannelState, now: Instant
     ) {
         drop(channel)
         lastNumber &+= 1
@@ -59,7 +59,7 @@ struct ChannelCache {
         channels.removeIfUnused(channel)
     }
 
-    private mutating func drop(_ channel: HomeChannel) {
+    private mutating func drop(_ channel: ChannelState) {
         guard let cached = channel.cached else { return }
         channel.cached = nil
         order.leave(of: channel.key.app, size: cached.size)

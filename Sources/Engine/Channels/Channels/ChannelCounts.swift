@@ -4,10 +4,10 @@ import Pusher
 
 /// Throttles how often subscriber counts and cache misses are told, however fast clients come and go.
 struct ChannelCounts {
-    typealias Effects = ChannelHome.Effects
+    typealias Effects = ChannelShard.Effects
 
-    private let channels: HomeChannels
-    private let limits: HomeLimits
+    private let channels: ChannelStates
+    private let limits: ShardLimits
     private let metrics: EngineMetrics
     /// Channels with few subscribers and with many whose count was told a moment ago, and channels whose miss was.
     private var prompt: Silences
@@ -15,7 +15,7 @@ struct ChannelCounts {
     private var misses: Silences
     private var lastNumber: UInt64 = 0
 
-    init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
+    init(of channels: ChannelStates, _ limits: ShardLimits, _ metrics: EngineMetrics) {
         self.channels = channels
         self.limits = limits
         self.metrics = metrics
@@ -46,12 +46,12 @@ struct ChannelCounts {
 
     // MARK: Counts
 
-    private func tellsCounts(_ channel: HomeChannel, _ app: App) -> Bool {
+    private func tellsCounts(_ channel: ChannelState, _ app: App) -> Bool {
         app.features.subscriptionCounts && !channel.name.kind.isPresence
     }
 
     /// Whether the count was told so recently that a change has to wait.
-    private func isSilent(_ channel: HomeChannel, now: Instant) -> Bool {
+    private func isSilent(_ channel: ChannelState, now: Instant) -> Bool {
         guard channel.countSilence != 0 else { return false }
         // A channel that now has few subscribers does not wait as long as one with many.
         return !channel.isSilentForLong || channel.total > limits.promptCountsMax
@@ -59,11 +59,11 @@ struct ChannelCounts {
     }
 
     /// Whether a newcomer is told the count alone, because the others are not told now.
-    func owesNewcomer(_ channel: HomeChannel, _ app: App, now: Instant) -> Bool {
+    func owesNewcomer(_ channel: ChannelState, _ app: App, now: Instant) -> Bool {
         tellsCounts(channel, app) && isSilent(channel, now: now)
     }
 
-    mutating func changed(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
+    mutating func changed(_ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects) {
         guard tellsCounts(channel, app) else { return }
         guard isSilent(channel, now: now) else {
             return tellCount(channel, app, staysSilent: true, now: now, &effects)
@@ -75,7 +75,7 @@ struct ChannelCounts {
     }
 
     private mutating func tellCount(
-        _ channel: HomeChannel, _ app: App, staysSilent: Bool, now: Instant, _ effects: inout Effects
+        _ channel: ChannelState, _ app: App, staysSilent: Bool, now: Instant, _ effects: inout Effects
     ) {
         endCountSilence(channel)
         channel.owesCount = false
@@ -90,7 +90,7 @@ struct ChannelCounts {
         if staysSilent, isHeard { beginCountSilence(channel, now: now, &effects) }
     }
 
-    private mutating func beginCountSilence(_ channel: HomeChannel, now: Instant, _ effects: inout Effects) {
+    private mutating func beginCountSilence(_ channel: ChannelState, now: Instant, _ effects: inout Effects) {
         let silences = channel.total > limits.promptCountsMax ? \Self.long : \.prompt
         channel.isSilentForLong = channel.total > limits.promptCountsMax
         channel.countSilence = nextNumber()
@@ -103,7 +103,7 @@ struct ChannelCounts {
         }
     }
 
-    private mutating func endCountSilence(_ channel: HomeChannel) {
+    private mutating func endCountSilence(_ channel: ChannelState) {
         guard channel.countSilence != 0 else { return }
         if channel.isSilentForLong { long.end() } else { prompt.end() }
         channel.countSilence = 0
@@ -125,7 +125,7 @@ struct ChannelCounts {
 
     // MARK: Cache misses
 
-    mutating func missed(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
+    mutating func missed(_ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects) {
         metrics.cacheMisses.add()
         guard app.features.webhooks.contains(.cacheChannels), channel.missSilence == 0 else { return }
         effects.append(.webhook(app, .cacheMiss(channel.name)))
@@ -138,7 +138,7 @@ struct ChannelCounts {
     }
 
     /// An event is kept again: the next miss is news.
-    mutating func endMissSilence(_ channel: HomeChannel) {
+    mutating func endMissSilence(_ channel: ChannelState) {
         guard channel.missSilence != 0 else { return }
         channel.missSilence = 0
         misses.end()

@@ -30,7 +30,7 @@ package struct ChannelKey: Hashable, Sendable {
     }
 
     /// The loop that owns the channel: by the highest bits, which are not the only ones its table there looks at.
-    package func home(of loops: Int) -> Int {
+    package func shard(of loops: Int) -> Int {
         Int(truncatingIfNeeded: code.multipliedFullWidth(by: UInt64(loops)).high)
     }
 }

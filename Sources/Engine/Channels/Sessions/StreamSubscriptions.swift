@@ -49,14 +49,14 @@ package final class StreamSubscriptions {
     func leave(_ subscription: Subscription, of session: Session, _ effects: inout Effects) {
         let channel = subscription.channel
         metrics.subscriptions(-1, channel, of: session.app)
-        var isAwaitingHome = false
+        var isAwaitingShard = false
         switch subscription.standing {
         case .joining:
             channel.joining -= 1
-            isAwaitingHome = true
+            isAwaitingShard = true
         case .live(let index): channels.takeOut(index, of: channel)
         case .behind(let replay):
-            isAwaitingHome = replay.isAsking
+            isAwaitingShard = replay.isAsking
             channel.subscribers.removeBehind(session.id)
             session.behindCount -= 1
         }
@@ -64,7 +64,7 @@ package final class StreamSubscriptions {
         if channel.isEmpty {
             channels.remove(name)
             if channel.isUnpublished { unpublished.countsOut(name) } else { effects.append(.leave(name)) }
-        } else if isAwaitingHome {
+        } else if isAwaitingShard {
             effects.append(.forget(name))
         }
     }

@@ -5,7 +5,7 @@ import Sync
 
 /// What sessions missed of one shard's streams: from the window as far as it reaches, otherwise from the log.
 struct StreamReplays {
-    typealias Effects = ContiguousArray<StreamHome.Effect>
+    typealias Effects = ContiguousArray<StreamShard.Effect>
 
     private let limits: StreamLimits
     /// By stream, where pages of the log are awaited.
@@ -26,7 +26,7 @@ struct StreamReplays {
 
     /// Decides on a `sync:resume`. Where the window does not reach, the log decides.
     mutating func resume(
-        _ join: StreamJoin, _ loop: Int, from: StreamPosition, in stream: HomeStream, at position: StreamPosition,
+        _ join: StreamJoin, _ loop: Int, from: StreamPosition, in stream: StreamState, at position: StreamPosition,
         _ effects: inout Effects
     ) {
         let missed = position.offset.subtractingReportingOverflow(from.offset)
@@ -48,7 +48,7 @@ struct StreamReplays {
 
     /// The next page for a session that is being replayed, however far it is behind.
     mutating func next(
-        _ join: StreamJoin, _ loop: Int, after: StreamPosition, in stream: HomeStream, at position: StreamPosition,
+        _ join: StreamJoin, _ loop: Int, after: StreamPosition, in stream: StreamState, at position: StreamPosition,
         _ effects: inout Effects
     ) {
         if after.life != position.life || after.offset > position.offset {
@@ -66,7 +66,7 @@ struct StreamReplays {
     // MARK: The log
 
     mutating func page(
-        _ read: StreamRead, _ events: [StreamEvent], in stream: HomeStream, now: Instant, _ effects: inout Effects
+        _ read: StreamRead, _ events: [StreamEvent], in stream: StreamState, now: Instant, _ effects: inout Effects
     ) {
         guard let position = current(read, in: stream) else { return }
         guard read.after < read.upTo else { return confirmed(read, in: stream, at: position, &effects) }
@@ -103,7 +103,7 @@ struct StreamReplays {
     /// backoff the subscription ends, or is replaced; the stream gets another epoch; another subscription resumes and must
     /// not wait for its end; or the log loses the page.
     mutating func unreadable(
-        _ read: StreamRead, _ failure: StreamReadFailure, in stream: HomeStream, now: Instant,
+        _ read: StreamRead, _ failure: StreamReadFailure, in stream: StreamState, now: Instant,
         _ effects: inout Effects
     ) {
         guard let position = current(read, in: stream) else { return }
@@ -165,7 +165,7 @@ struct StreamReplays {
 
     /// The log has reached the offset that was asked about, and the shard has not yet.
     private mutating func confirmed(
-        _ read: StreamRead, in stream: HomeStream, at position: StreamPosition, _ effects: inout Effects
+        _ read: StreamRead, in stream: StreamState, at position: StreamPosition, _ effects: inout Effects
     ) {
         for reader in answered(read, where: { $0.purpose == .confirmation && $0.after <= read.after }) {
             if reader.after <= position.offset {
@@ -178,7 +178,7 @@ struct StreamReplays {
     }
 
     /// The stream has moved on: readers that were ahead of it continue from there.
-    mutating func arrived(_ stream: HomeStream, _ effects: inout Effects) {
+    mutating func arrived(_ stream: StreamState, _ effects: inout Effects) {
         guard let position = stream.position, let place = readers.index(forKey: stream.id) else { return }
         let arrived = readers.values[place].arrived(at: position.offset)
         for reader in arrived { resume(reader, in: stream, at: position, &effects) }
@@ -186,7 +186,7 @@ struct StreamReplays {
     }
 
     private mutating func resume(
-        _ reader: StreamReaders.Reader, in stream: HomeStream, at position: StreamPosition, _ effects: inout Effects
+        _ reader: StreamReaders.Reader, in stream: StreamState, at position: StreamPosition, _ effects: inout Effects
     ) {
         let from = StreamPosition(in: position.life, offset: reader.after)
         let join = StreamJoin(
@@ -197,7 +197,7 @@ struct StreamReplays {
     }
 
     /// The stream's position, if the read is the one that its readers wait for.
-    private func current(_ read: StreamRead, in stream: HomeStream) -> StreamPosition? {
+    private func current(_ read: StreamRead, in stream: StreamState) -> StreamPosition? {
         guard stream.watch == read.watch, let position = stream.position,
             position.life == read.epoch, readers[read.stream]?.reading == read.after
         else { return nil }
@@ -212,7 +212,7 @@ struct StreamReplays {
     }
 
     private mutating func read(
-        _ join: StreamJoin, _ loop: Int, after: Int64, _ purpose: StreamReaders.Purpose, in stream: HomeStream,
+        _ join: StreamJoin, _ loop: Int, after: Int64, _ purpose: StreamReaders.Purpose, in stream: StreamState,
         at position: StreamPosition, _ effects: inout Effects
     ) {
         let reader = StreamReaders.Reader(
@@ -224,7 +224,7 @@ struct StreamReplays {
     }
 
     /// Reads the next page of the stream's log, if somebody waits for one.
-    mutating func readNext(_ stream: HomeStream, _ position: StreamPosition, _ effects: inout Effects) {
+    mutating func readNext(_ stream: StreamState, _ position: StreamPosition, _ effects: inout Effects) {
         guard let place = readers.index(forKey: stream.id) else { return }
         if let after = readers.values[place].nextRead() {
             let read = StreamRead(
@@ -267,7 +267,7 @@ struct StreamReplays {
     }
 }
 
-extension ContiguousArray<StreamHome.Effect> {
+extension ContiguousArray<StreamShard.Effect> {
     mutating func answer(
         _ join: StreamJoin, _ loop: Int, _ position: StreamPosition, _ outcome: StreamJoined.Outcome = .fresh
     ) {
@@ -277,7 +277,7 @@ extension ContiguousArray<StreamHome.Effect> {
     }
 }
 
-extension HomeStream {
+extension StreamState {
     /// A page from the window; nil where the window does not reach back so far.
     fileprivate func page(_ name: StreamName, after: Int64, _ limits: StreamLimits) -> StreamPage? {
         guard window.reaches(after) else { return nil }

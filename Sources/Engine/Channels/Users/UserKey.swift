@@ -33,7 +33,7 @@ package struct UserKey: Hashable, TableKey, Sendable {
     }
 
     /// The loop that owns the user, by the highest bits of the code.
-    package func home(loops: Int) -> Int {
+    package func shard(loops: Int) -> Int {
         Int(truncatingIfNeeded: (UInt64(code) &* UInt64(loops)) >> 32)
     }
 }

@@ -38,7 +38,7 @@ public struct KeyedTable<Entry: TableEntry> {
     /// The place of the key's entry; nil when there is none.
     @inlinable public func place(of key: Entry.Key) -> Int? {
         guard !index.isEmpty else { return nil }
-        var slot = home(of: key)
+        var slot = firstSlot(of: key)
         while index[slot] != 0 {
             let place = Int(index[slot] &- 1)
             if storage[place].key == key { return place }
@@ -71,7 +71,7 @@ public struct KeyedTable<Entry: TableEntry> {
     /// Removes and returns the key's entry. The last entry moves to its place.
     @inlinable @discardableResult public mutating func remove(_ key: Entry.Key) -> Entry? {
         guard !index.isEmpty else { return nil }
-        var slot = home(of: key)
+        var slot = firstSlot(of: key)
         while index[slot] != 0, storage[Int(index[slot] &- 1)].key != key { slot = next(slot) }
         guard index[slot] != 0 else { return nil }
         let place = Int(index[slot] &- 1)
@@ -87,14 +87,14 @@ public struct KeyedTable<Entry: TableEntry> {
     // MARK: The index
 
     /// Mixes all bits of the code: keys of one table share some (those that choose the loop), but must fill all slots.
-    @inlinable @inline(__always) func home(of key: Entry.Key) -> Int {
+    @inlinable @inline(__always) func firstSlot(of key: Entry.Key) -> Int {
         Int(truncatingIfNeeded: (UInt64(key.code) &* 0x9E37_79B9_7F4A_7C15) >> 32) & (index.count &- 1)
     }
 
     @inlinable @inline(__always) func next(_ slot: Int) -> Int { (slot &+ 1) & (index.count &- 1) }
 
     @inlinable func slot(of place: Int) -> Int {
-        var slot = home(of: storage[place].key)
+        var slot = firstSlot(of: storage[place].key)
         while index[slot] != UInt32(truncatingIfNeeded: place &+ 1) {
             assert(index[slot] != 0, "an entry's key has changed")
             slot = next(slot)
@@ -103,7 +103,7 @@ public struct KeyedTable<Entry: TableEntry> {
     }
 
     @inlinable mutating func enter(_ place: Int) {
-        var slot = home(of: storage[place].key)
+        var slot = firstSlot(of: storage[place].key)
         while index[slot] != 0 { slot = next(slot) }
         index[slot] = UInt32(truncatingIfNeeded: place &+ 1)
     }
@@ -114,8 +114,8 @@ public struct KeyedTable<Entry: TableEntry> {
         var hole = start
         var slot = next(hole)
         while index[slot] != 0 {
-            let wanted = home(of: storage[Int(index[slot] &- 1)].key)
-            // It may move to the hole unless its home slot is after the hole.
+            let wanted = firstSlot(of: storage[Int(index[slot] &- 1)].key)
+            // It may move to the hole unless its first slot is after the hole.
             if (slot &- wanted) & (index.count &- 1) >= (slot &- hole) & (index.count &- 1) {
                 index[hole] = index[slot]
                 hole = slot

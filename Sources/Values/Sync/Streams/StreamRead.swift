@@ -1,13 +1,13 @@
-/// A page of a stream's log that a `StreamHome` requests from the feed. The answer repeats it.
+/// A page of a stream's log that a `StreamShard` requests from the feed. The answer repeats it.
 package struct StreamRead: Hashable, Sendable {
     package let stream: StreamID
-    /// The serial of the home's watch of the stream. Answers to an older watch are ignored.
+    /// The serial of the shard's watch of the stream. Answers to an older watch are ignored.
     package let watch: UInt32
     /// The epoch of the offsets. A log of another epoch is not read.
     package let epoch: Epoch
     /// The page begins after this offset.
     package let after: Int64
-    /// The page ends at this offset, the last that the home has delivered. When it equals `after`, no page is wanted: an
+    /// The page ends at this offset, the last that the shard has delivered. When it equals `after`, no page is wanted: an
     /// empty page then confirms that the log has reached the offset.
     package let upTo: Int64
 

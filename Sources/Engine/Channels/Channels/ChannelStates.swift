@@ -1,22 +1,22 @@
 import Pusher
 
 /// The ordinary channels of one shard, by app: looking at one app's costs nothing for others'. Also the current apps.
-final class HomeChannels {
-    private var perApp: ContiguousArray<[ChannelKey: HomeChannel]> = []
+final class ChannelStates {
+    private var perApp: ContiguousArray<[ChannelKey: ChannelState]> = []
     private(set) var count = 0
     /// By index.
     private var apps: ContiguousArray<App?> = []
     private let loops: Int
-    private let limits: HomeLimits
+    private let limits: ShardLimits
     private let metrics: EngineMetrics
 
-    init(loops: Int, _ limits: HomeLimits, _ metrics: EngineMetrics) {
+    init(loops: Int, _ limits: ShardLimits, _ metrics: EngineMetrics) {
         self.loops = loops
         self.limits = limits
         self.metrics = metrics
     }
 
-    private(set) subscript(key: ChannelKey) -> HomeChannel? {
+    private(set) subscript(key: ChannelKey) -> ChannelState? {
         get { key.app < perApp.count ? perApp[key.app][key] : nil }
         set {
             while perApp.count <= key.app { perApp.append([:]) }
@@ -26,13 +26,13 @@ final class HomeChannels {
         }
     }
 
-    subscript(app: App) -> [ChannelKey: HomeChannel] { app.index < perApp.count ? perApp[app.index] : [:] }
+    subscript(app: App) -> [ChannelKey: ChannelState] { app.index < perApp.count ? perApp[app.index] : [:] }
 
     /// The channel, made where it does not exist.
     ///
     /// - Parameter subscriptions: channels that the asking connection is in; nil: the app's backend asks.
     /// - Throws: why it is not made.
-    func held(_ key: ChannelKey, of app: App, subscriptions: Int?) throws(SubscriptionRefusal) -> HomeChannel {
+    func held(_ key: ChannelKey, of app: App, subscriptions: Int?) throws(SubscriptionRefusal) -> ChannelState {
         if let channel = self[key] { return channel }
         do throws(SubscriptionRefusal) {
             try metrics.channels.enter(
@@ -41,12 +41,12 @@ final class HomeChannels {
             app.counts.refused(.channels)
             throw error
         }
-        let channel = HomeChannel(key, loops: loops)
+        let channel = ChannelState(key, loops: loops)
         self[key] = channel
         return channel
     }
 
-    func removeIfUnused(_ channel: HomeChannel) {
+    func removeIfUnused(_ channel: ChannelState) {
         // A departure that is ended early may be the one queued just now.
         guard channel.isUnused, self[channel.key] === channel, let app = app(of: channel) else { return }
         self[channel.key] = nil
@@ -67,7 +67,7 @@ final class HomeChannels {
         return app
     }
 
-    func app(of channel: HomeChannel) -> App? {
+    func app(of channel: ChannelState) -> App? {
         channel.key.app < apps.count ? apps[channel.key.app] : nil
     }
 }

@@ -5,12 +5,12 @@ import Pusher
 import Testing
 
 /// Ordinary channels over several loops: entering and leaving, events and answers.
-@Suite struct ChannelHomeTests: ChannelTexts {
+@Suite struct ChannelShardTests: ChannelTexts {
     // MARK: Entering and leaving
 
-    @Test(arguments: [0, 1, 2]) func whatIsPublishedReachesEveryLoopOnce(_ home: Int) throws {
+    @Test(arguments: [0, 1, 2]) func whatIsPublishedReachesEveryLoopOnce(_ shard: Int) throws {
         let world = ChannelWorld(loops: 3)
-        let name = world.name("news", homedAt: home)
+        let name = world.name("news", onShard: shard)
         let wires = (0..<6).map { world.connect($0 % 3) }
         for wire in wires { try world.subscribe(name, wire) }
         world.settle()
@@ -26,10 +26,10 @@ import Testing
         #expect(world.channelCount == 0)
     }
 
-    /// Events after the home's answer arrive after it; earlier ones do not arrive.
+    /// Events after the shard's answer arrive after it; earlier ones do not arrive.
     @Test func aPublishBesideASubscribe() throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("news", homedAt: 0)
+        let name = world.name("news", onShard: 0)
         let (old, new) = (world.connect(0), world.connect(1))
         try world.subscribe(name, old)
         try world.subscribe(name, new)
@@ -42,9 +42,9 @@ import Testing
         #expect(old.heard == [succeeded(name), event("e", name, "before"), event("e", name, "behind")])
     }
 
-    @Test func aSubscribeTakenBackIsTakenBackAtHome() throws {
+    @Test func aSubscribeTakenBackIsTakenBackAtShard() throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("presence-", homedAt: 0)
+        let name = world.name("presence-", onShard: 0)
         let (one, two) = (world.connect(1), world.connect(1))
         for (wire, user) in [(one, "a"), (two, "b")] { try world.subscribe(name, user: user, wire) }
         try world.unsubscribe(name, one)
@@ -57,9 +57,9 @@ import Testing
     }
 
     /// pusher-js does this when a component is mounted, unmounted and mounted again.
-    @Test(arguments: [0, 1]) func subscribeUnsubscribeSubscribe(_ home: Int) throws {
+    @Test(arguments: [0, 1]) func subscribeUnsubscribeSubscribe(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("presence-", homedAt: home)
+        let name = world.name("presence-", onShard: shard)
         let (watcher, wire) = (world.connect(0), world.connect(1))
         try world.subscribe(name, user: "w", watcher)
         world.settle()
@@ -69,7 +69,7 @@ import Testing
         }
         try world.subscribe(name, user: "u", wire)
         world.settle()
-        #expect(wire.heard.count { $0.contains("subscription_succeeded") } == (home == 0 ? 1 : 4))
+        #expect(wire.heard.count { $0.contains("subscription_succeeded") } == (shard == 0 ? 1 : 4))
         #expect(world.facts(name).subscriptionCount == 2 && world.users(name) == ["w", "u"])
         #expect(world.subscriberCount(name) == 2)
         world.publish(name, "e", "x")
@@ -86,8 +86,8 @@ import Testing
         ChannelWorld, presence: String, cache: String, ChannelWorld.Wire, ChannelWorld.Wire
     ) {
         let world = ChannelWorld(loops: 2)
-        let presence = world.name("presence-", homedAt: 0)
-        let cache = world.name("cache-", homedAt: 0)
+        let presence = world.name("presence-", onShard: 0)
+        let cache = world.name("cache-", onShard: 0)
         let (one, two) = (world.connect(0), world.connect(1))
         try world.subscribe(presence, user: "a", one)
         try world.subscribe(presence, user: "b", two)
@@ -149,14 +149,14 @@ import Testing
 
     @Test func aListOfMembersIsWrittenOnce() throws {
         let world = ChannelWorld(loops: 1)
-        var home = ChannelHome(loops: 1)
+        var shard = ChannelShard(loops: 1)
         let key = world.key("presence-x")
         func ask(_ user: String, _ isRepeated: Bool) throws -> SharedMessages? {
-            var effects = ChannelHome.Effects()
+            var effects = ChannelShard.Effects()
             let entry = ChannelEntry(
                 app: world.app, key: key, session: SessionID(slot: 0, generation: 1), serial: 1,
                 member: PresenceMember(id: user, info: []), isRepeated: isRepeated)
-            home.received(.enter(entry), from: 0, now: 1, &effects)
+            shard.received(.enter(entry), from: 0, now: 1, &effects)
             for case .answer(_, .entered(let entered)) in effects { return entered.members }
             throw CancellationError()
         }
@@ -173,41 +173,41 @@ import Testing
         let world = ChannelWorld(loops: 1)
         let other = App(
             id: "2", credentials: AppCredentials(key: "k", secret: "s"), index: 1, ownsDatabase: false)
-        var home = ChannelHome(loops: 1)
+        var shard = ChannelShard(loops: 1)
         func enter(_ name: String, _ app: App) {
-            var effects = ChannelHome.Effects()
+            var effects = ChannelShard.Effects()
             let entry = ChannelEntry(
                 app: app, key: ChannelKey(app.index, world.key(name).name),
                 session: SessionID(slot: 0, generation: 1), serial: 1)
-            home.received(.enter(entry), from: 0, now: 1, &effects)
+            shard.received(.enter(entry), from: 0, now: 1, &effects)
         }
         for number in 0..<5 { enter("news-\(number)", world.app) }
         enter("other", world.app)
         enter("news-9", other)
         func found(_ prefix: String, _ max: Int, _ app: App) -> Int {
-            home.channels(of: app, prefix: prefix, max: max, now: 1).count
+            shard.channels(of: app, prefix: prefix, max: max, now: 1).count
         }
         #expect(found("", 10, world.app) == 6 && found("news-", 10, world.app) == 5 && found("o", 10, world.app) == 1)
         #expect(found("news-", 5, world.app) == 5 && found("news-", 4, world.app) == 5 && found("", 3, world.app) == 4)
-        #expect(found("", 10, other) == 1 && home.channelCount == 7)
+        #expect(found("", 10, other) == 1 && shard.channelCount == 7)
     }
 
     /// Membership messages are never throttled: only published events and client events count as events.
     @Test func onlyEventsAreEvents() throws {
         let world = ChannelWorld(loops: 1)
-        var home = ChannelHome(loops: 2)
-        var effects = ChannelHome.Effects()
+        var shard = ChannelShard(loops: 2)
+        var effects = ChannelShard.Effects()
         let key = ChannelKey(world.app.index, try #require(ChannelName("presence-a")))
         let session = { SessionID(slot: $0, generation: 1) }
         for number in 0..<2 as Range<UInt32> {
             let entry = ChannelEntry(
                 app: world.app, key: key, session: session(number), serial: 1,
                 member: PresenceMember(id: "u\(number)", info: []))
-            home.received(.enter(entry), from: 1, now: 1, &effects)
+            shard.received(.enter(entry), from: 1, now: 1, &effects)
         }
-        _ = home.publish(Publication(channel: key.name, event: "e", data: []), of: world.app, now: 1, &effects)
+        _ = shard.publish(Publication(channel: key.name, event: "e", data: []), of: world.app, now: 1, &effects)
         let exit = ChannelExit(key: key, userID: "u1", mayReturn: false)
-        home.received(.exit(exit), from: 1, now: 1_000_000_000_000, &effects)
+        shard.received(.exit(exit), from: 1, now: 1_000_000_000_000, &effects)
         let events = effects.compactMap { effect -> Bool? in
             if case .broadcast(_, _, _, _, let isEvent) = effect { isEvent } else { nil }
         }
@@ -247,10 +247,10 @@ import Testing
 
     // MARK: Client events
 
-    @Test(arguments: [0, 1]) func clientEventsGoToTheOthers(_ home: Int) throws {
+    @Test(arguments: [0, 1]) func clientEventsGoToTheOthers(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
-        let plain = world.name("private-", homedAt: home)
-        let presence = world.name("presence-", homedAt: home)
+        let plain = world.name("private-", onShard: shard)
+        let presence = world.name("presence-", onShard: shard)
         let wires = (0..<3).map { world.connect($0 % 2) }
         for (number, wire) in wires.enumerated() {
             try world.subscribe(plain, wire)
@@ -299,7 +299,7 @@ import Testing
 
     @Test func clientEventsAreForMembersAndWhereTheAppAllowsThem() throws {
         let world = ChannelWorld(loops: 2)
-        let name = world.name("private-", homedAt: 1)
+        let name = world.name("private-", onShard: 1)
         let wire = world.connect(0)
         let text = #"{"event":"client-a","channel":"\#(name)","data":{}}"#
         try world.send(text, wire)

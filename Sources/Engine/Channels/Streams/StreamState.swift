@@ -2,7 +2,7 @@ import Bytes
 import Sync
 
 /// One stream at its shard.
-struct HomeStream: TableEntry {
+struct StreamState: TableEntry {
     // 48 bytes, in an order without gaps (tested): a hub has one for each stream of each user.
     let id: StreamID
     var state: State
@@ -79,7 +79,7 @@ private enum SubscribingLoops {
     }
 }
 
-extension HomeStream {
+extension StreamState {
     var position: StreamPosition? {
         guard case .positioned(let position) = state else { return nil }
         return position

@@ -11,9 +11,9 @@ import Pusher
 /// everything published after it, once and in order. It is told who is there, then of each who comes or goes, and never of
 /// itself. A loop reports the leave of each session that was let in, once.
 ///
-/// Worst interleavings, each with its test in `ChannelHomeTests`, and all of them in `ChannelHistories`:
+/// Worst interleavings, each with its test in `ChannelShardTests`, and all of them in `ChannelHistories`:
 /// - A session leaves while its answer is in flight. Its loop finds nobody to take the answer, and reports the leave then.
-///   The leave of a refused one is never reported (`aSubscribeTakenBackIsTakenBackAtHome`).
+///   The leave of a refused one is never reported (`aSubscribeTakenBackIsTakenBackAtShard`).
 /// - pusher-js subscribes, unsubscribes and subscribes at once. The second answer makes it live, the first is given back,
 ///   and its user was there all the time (`subscribeUnsubscribeSubscribe`).
 /// - A user's connection ends and another comes, on any loop, in either order. The user never counts as gone
@@ -22,7 +22,7 @@ import Pusher
 ///   (`PresenceTests.anOldDepartureEndsNothing`).
 /// - A session comes and goes as fast as it can. Counts, cache misses and members are told now and then, and the last state
 ///   always (`ChannelCountTests.whoComesAndGoesQuicklyIsToldOfNowAndThen` and others).
-package struct ChannelHome {
+package struct ChannelShard {
     package typealias Effects = ContiguousArray<Effect>
 
     /// What the shard wants done, in order.
@@ -36,17 +36,17 @@ package struct ChannelHome {
         case webhook(App, WebhookEvent)
     }
 
-    private let limits: HomeLimits
+    private let limits: ShardLimits
     private let metrics: EngineMetrics
-    private let channels: HomeChannels
+    private let channels: ChannelStates
     private var attendance: Attendance
     private var counts: ChannelCounts
     private var cache: ChannelCache
 
-    package init(loops: Int, limits: HomeLimits = HomeLimits(), metrics: EngineMetrics = EngineMetrics()) {
+    package init(loops: Int, limits: ShardLimits = ShardLimits(), metrics: EngineMetrics = EngineMetrics()) {
         self.limits = limits
         self.metrics = metrics
-        channels = HomeChannels(loops: loops, limits, metrics)
+        channels = ChannelStates(loops: loops, limits, metrics)
         attendance = Attendance(of: channels, limits, metrics)
         counts = ChannelCounts(of: channels, limits, metrics)
         cache = ChannelCache(of: channels, limits, metrics)
@@ -80,7 +80,7 @@ package struct ChannelHome {
 
     private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         let app = channels.known(entry.app)
-        let channel: HomeChannel
+        let channel: ChannelState
         do throws(SubscriptionRefusal) {
             channel = try channels.held(entry.key, of: app, subscriptions: entry.subscriptionCount)
         } catch {
@@ -132,7 +132,7 @@ package struct ChannelHome {
     // MARK: Answers
 
     private mutating func answer(
-        to entry: ChannelEntry, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
+        to entry: ChannelEntry, _ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects
     ) -> ChannelEntered {
         var cached = ChannelEntered.Cached.noCache
         if channel.name.kind.isCache {
@@ -146,7 +146,7 @@ package struct ChannelHome {
             members: channel.name.kind.isPresence ? membersTold(channel) : nil, cached: cached)
     }
 
-    private func membersTold(_ channel: HomeChannel) -> SharedMessages {
+    private func membersTold(_ channel: ChannelState) -> SharedMessages {
         // The list is not written and compressed for every entry: a client may ask again and again without a signature, and
         // users add connections or come back. A list that has just changed is likely to change with the next entry.
         if let told = channel.membersTold { return told }
@@ -167,7 +167,7 @@ package struct ChannelHome {
         metrics.published.add()
         app.counts.published.add()
         let isKept = publication.channel.kind.isCache && limits.cacheBytesMax > 0
-        let known: HomeChannel?
+        let known: ChannelState?
         do throws(SubscriptionRefusal) {
             known = isKept ? try channels.held(key, of: app, subscriptions: nil) : channels[key]
         } catch {
@@ -193,7 +193,7 @@ package struct ChannelHome {
         facts(of: key, channels[key], now: now)
     }
 
-    private func facts(of key: ChannelKey, _ channel: HomeChannel?, now: Instant) -> ChannelFacts {
+    private func facts(of key: ChannelKey, _ channel: ChannelState?, now: Instant) -> ChannelFacts {
         var facts = ChannelFacts()
         facts.subscriptionCount = channel?.total ?? 0
         if key.name.kind.isPresence { facts.userCount = channel?.members.count ?? 0 }
@@ -245,9 +245,9 @@ package struct ChannelHome {
     }
 }
 
-extension ChannelHome.Effects {
+extension ChannelShard.Effects {
     mutating func broadcast(
-        _ messages: consuming Broadcast, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false
+        _ messages: consuming Broadcast, _ channel: ChannelState, except: Exclusion? = nil, isEvent: Bool = false
     ) {
         guard !channel.loops.isEmpty else { return }
         append(.broadcast(loops: channel.loops, channel.key, messages, except: except, isEvent: isEvent))

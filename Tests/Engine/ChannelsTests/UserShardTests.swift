@@ -2,31 +2,31 @@ import Channels
 import Clock
 import Testing
 
-/// Which users are online, as one home of users sees it. Times are in nanoseconds; the grace is 10.
-@Suite(.timeLimit(.minutes(15))) struct UserHomeTests {
+/// Which users are online, as one shard of users sees it. Times are in nanoseconds; the grace is 10.
+@Suite(.timeLimit(.minutes(15))) struct UserShardTests {
     private struct World {
-        var home: UserHome
+        var shard: UserShard
 
-        init(grace: Int64 = 10, _ change: (inout HomeLimits) -> Void = { _ in }) {
-            var limits = HomeLimits()
+        init(grace: Int64 = 10, _ change: (inout ShardLimits) -> Void = { _ in }) {
+            var limits = ShardLimits()
             limits.leaveGrace = .nanoseconds(grace)
             change(&limits)
-            home = UserHome(limits: limits)
+            shard = UserShard(limits: limits)
         }
 
         mutating func hear(_ requests: [UserRequest], from loop: Int = 0, at now: Instant = 0) -> [String] {
-            var effects: ContiguousArray<UserHome.Effect> = []
-            home.received(requests, from: loop, now: now, &effects)
+            var effects: ContiguousArray<UserShard.Effect> = []
+            shard.received(requests, from: loop, now: now, &effects)
             return effects.map(Self.text)
         }
 
         mutating func tick(at now: Instant) -> [String] {
-            var effects: ContiguousArray<UserHome.Effect> = []
-            home.tick(now: now, &effects)
+            var effects: ContiguousArray<UserShard.Effect> = []
+            shard.tick(now: now, &effects)
             return effects.map(Self.text)
         }
 
-        private static func text(_ effect: UserHome.Effect) -> String {
+        private static func text(_ effect: UserShard.Effect) -> String {
             switch effect {
             case .answer(let loop, let news): "\(loop): " + news.map(text).joined(separator: " ")
             case .tell(let loops, let news):
@@ -49,12 +49,12 @@ import Testing
         #expect(world.hear([.arrived(anna)], from: 1) == [])
         #expect(world.hear([.watch(anna, serial: 3)], from: 3) == ["3: +anna#3"])
         #expect(world.hear([.departed(anna)], from: 0) == [])
-        #expect(world.home.nextDue == nil)
+        #expect(world.shard.nextDue == nil)
         #expect(world.hear([.departed(anna)], from: 1, at: 100) == [])
-        #expect(world.home.nextDue == 110)
+        #expect(world.shard.nextDue == 110)
         #expect(world.tick(at: 109) == [])
         #expect(world.tick(at: 110) == ["2,3: -anna"])
-        #expect(world.home.nextDue == nil)
+        #expect(world.shard.nextDue == nil)
         #expect(world.hear([.unwatch(anna), .unwatch(bert)], from: 2) == [])
         #expect(world.hear([.arrived(anna)], from: 2) == ["3: +anna"])
     }
@@ -91,9 +91,9 @@ import Testing
                 world.hear([.departed(anna, mayReturn: false), .arrived(anna)], at: Instant(nanoseconds: time)) == [])
         }
         #expect(world.hear([.departed(anna, mayReturn: false)], at: 12) == ["0,1: -anna"], "it was settled")
-        #expect(world.tick(at: 22) == [] && world.home.nextDue == nil)
+        #expect(world.tick(at: 22) == [] && world.shard.nextDue == nil)
         #expect(world.hear([.unwatch(anna)]) == [] && world.hear([.unwatch(anna)], from: 1) == [])
-        #expect(world.home.userCount == 0)
+        #expect(world.shard.userCount == 0)
     }
 
     @Test func theLastConnectionSaysHowTheUserLeaves() {
@@ -113,7 +113,7 @@ import Testing
         var world = World(grace: 0)
         _ = world.hear([.watch(anna, serial: 1), .arrived(anna)])
         #expect(world.hear([.departed(anna)]) == ["0: -anna"])
-        #expect(world.home.nextDue == nil)
+        #expect(world.shard.nextDue == nil)
     }
 
     @Test func whoLeftFirstGoesWhereTooManyAreExpectedBack() {
@@ -133,9 +133,9 @@ import Testing
         _ = world.hear(users.enumerated().map { .watch($1, serial: UInt32($0)) } + users.map { .arrived($0) })
         _ = world.hear(users.map { .departed($0) })
         #expect(world.tick(at: 10) == ["0: -u0", "0: -u1"])
-        #expect(world.home.nextDue == 10)
+        #expect(world.shard.nextDue == 10)
         #expect(world.tick(at: 10) == ["0: -u2"])
-        #expect(world.home.nextDue == nil)
+        #expect(world.shard.nextDue == nil)
     }
 
     @Test func theAnswerKnowsAllOfItsMessage() {
@@ -168,12 +168,12 @@ import Testing
                 [.departed(user, mayReturn: number % 2 == 0), .unwatch(bert)], at: Instant(nanoseconds: number))
         }
         // The order of leaves may keep some stale entries, but not all.
-        #expect(world.home.leaveEntries <= 2 * 7 + 1_024 + 1)
-        while world.home.nextDue != nil { _ = world.tick(at: 5_010) }
-        #expect(world.home.userCount == 0)
-        #expect(world.home.leaveEntries == 0)
+        #expect(world.shard.leaveEntries <= 2 * 7 + 1_024 + 1)
+        while world.shard.nextDue != nil { _ = world.tick(at: 5_010) }
+        #expect(world.shard.userCount == 0)
+        #expect(world.shard.leaveEntries == 0)
         // Leaves without an arrival are ignored.
         #expect(world.hear([.departed(anna), .unwatch(anna)]) == [])
-        #expect(world.home.userCount == 0)
+        #expect(world.shard.userCount == 0)
     }
 }

@@ -14,14 +14,14 @@ import Sync
 /// an answer, and none between the two is missing. That is the whole of the gate, and of the merge of a replay with live
 /// events. Events of an input leave before its answers.
 ///
-/// Worst interleavings, each with its test in `StreamHomeTests`:
+/// Worst interleavings, each with its test in `StreamShardTests`:
 /// - The last loop leaves and another joins while the position is being read. The answer to the old watch would be too low
 ///   for the new one, whose events start higher. So watches are numbered (`staleAnswerIsIgnored`).
 /// - A loop's last subscriber leaves while its next one's join is in the mailbox. Leave and join keep their order, and a
 ///   loop that awaits an answer sends no leave (`SessionEngineTests.noLeaveWhileJoining`).
 /// - A page of the log arrives when the stream has moved on. It goes no further than what had been handed on when it was
 ///   asked for, and does not count as the last page (`ResumeTests.aLiveEventDuringAReplayFromTheLog`).
-package struct StreamHome {
+package struct StreamShard {
     /// What the shard wants done, in order.
     package enum Effect {
         /// Have the feed read the stream's position and hand over its events from there on.
@@ -41,10 +41,10 @@ package struct StreamHome {
 
     private let limits: StreamLimits
     // One lookup for each input; entries are changed in place, by index.
-    private var streams = KeyedTable<HomeStream>()
+    private var streams = KeyedTable<StreamState>()
     private var lastWatch: UInt32 = 0
     /// Empty waiting lists, reused: a stream needs one only until its position is known, which is soon.
-    private var spareLists: ContiguousArray<ContiguousArray<HomeStream.Waiting>> = []
+    private var spareLists: ContiguousArray<ContiguousArray<StreamState.Waiting>> = []
     /// The most lists kept, and the largest capacity of one: 75 KB.
     private static let spareListsMax = 256
     private static let sparePlacesMax = 16
@@ -84,7 +84,7 @@ package struct StreamHome {
         let known = streams.count
         let place =
             streams.place(of: id)
-            ?? streams.insert(HomeStream(id, watch: lastWatch &+ 1, waiting: spareLists.popLast() ?? []))
+            ?? streams.insert(StreamState(id, watch: lastWatch &+ 1, waiting: spareLists.popLast() ?? []))
         let (position, lingered) = streams[place].take(join, loop)
         if lingered { lingeringCount -= 1 }
         if let position {

@@ -36,7 +36,7 @@ package struct UserNews: Sendable {
 /// The shard of users that one loop owns: how many connections are signed in as each, over all loops, and which loops have
 /// watchers of them (Pusher's "Watchlist events"). Only of apps with `AppFeatures.watchlists`.
 ///
-/// A user is online from the first connection until the last has been gone for `HomeLimits.leaveGrace`: one that comes back
+/// A user is online from the first connection until the last has been gone for `ShardLimits.leaveGrace`: one that comes back
 /// in that time was never away. One that leaves by request is offline at once, but not twice within that time: otherwise a
 /// client could have watchers told as often as it likes. Answers and changes leave for a loop by one mailbox, in the order
 /// in which the shard decides them. A loop ignores changes until its answer, so no client gets a state after a newer one.
@@ -44,14 +44,14 @@ package struct UserNews: Sendable {
 /// It holds only what connections brought: users who are signed in, or were within that time, and users who are watched (a
 /// connection names at most `AppLimits.watchlistMax`).
 ///
-/// Worst interleavings, each with its test in `UserHomeTests`:
+/// Worst interleavings, each with its test in `UserShardTests`:
 /// - A loop's last watcher goes and another comes while the first answer is in flight. That answer is older than changes
 ///   that the loop was not told. So watches are numbered (`WatchlistTests.anAnswerToAnEarlierWatchIsIgnored`).
 /// - A user arrives in the watch's own message, after it. The whole message is read first (`theAnswerKnowsAllOfItsMessage`).
 /// - The last connection ends, another comes and ends within the grace. The first end's timer no longer counts
 ///   (`whoReturnsIsNotTakenOffByTheOldTime`).
 /// - A user who left by request is back while its timer runs. It no longer counts (`whoSaysSoIsOfflineAtOnce`).
-package struct UserHome {
+package struct UserShard {
     /// What the shard wants done, in order.
     package enum Effect {
         /// Tell the loop what it asked for.
@@ -80,13 +80,13 @@ package struct UserHome {
         let dueAt: Instant
     }
 
-    private let limits: HomeLimits
+    private let limits: ShardLimits
     private var users = KeyedTable<User>()
     private var leaves = Fifo<Leave>()
     private var lastLeave: UInt32 = 0
     private var leavingCount = 0
 
-    package init(limits: HomeLimits = HomeLimits()) {
+    package init(limits: ShardLimits = ShardLimits()) {
         self.limits = limits
     }
 

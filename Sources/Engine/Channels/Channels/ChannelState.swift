@@ -5,7 +5,7 @@ import Pusher
 /// One ordinary channel at its shard.
 ///
 /// Invariant: it is in the shard's table exactly while somebody is in it, or something of it has to be kept or told.
-final class HomeChannel {
+final class ChannelState {
     let key: ChannelKey
     /// Sessions on each loop.
     private var counts: ContiguousArray<UInt32>

@@ -1,6 +1,6 @@
 /// The bounds and times of one shard of ordinary channels, one shard for each loop; the shards divide what is for all
 /// channels. Each is tested at the bound and one past it.
-package struct HomeLimits: Sendable, Equatable {
+package struct ShardLimits: Sendable, Equatable {
     /// Ordinary channels of all shards, shared evenly by apps and connections (`ChannelCensus`). A subscribe that would make
     /// one more is refused. A cache channel that would be one more keeps no event.
     package var channelsMax = 200_000
@@ -38,7 +38,7 @@ package struct HomeLimits: Sendable, Equatable {
     package init() {}
 
     /// The limits of one shard, where the bounds here are the hub's.
-    package func share(of loops: Int) -> HomeLimits {
+    package func share(of loops: Int) -> ShardLimits {
         var share = self
         share.departuresMax = max(1, departuresMax / loops)
         share.silencesMax = max(1, silencesMax / loops)
