@@ -56,7 +56,7 @@ package final class EngineMetrics: MetricSource {
     }
 
     /// A session of the app entered a channel, or left one.
-    func subscriptions(_ change: Int, _ channel: Channel, of app: App) {
+    func subscriptions(_ change: Int, _ channel: LocalChannel, of app: App) {
         app.counts.subscriptions.add(change)
         switch channel.label {
         case .user, .privateUser: streams.add(change)

@@ -282,7 +282,7 @@ private func resumed(_ channel: String, at offset: Int64, epoch: String, _ outco
 
 extension SubscribedChannels {
     /// The channel of that name, if a session of the loop is in it or awaits it.
-    func named(_ name: String, of app: App) -> Channel? {
+    func named(_ name: String, of app: App) -> LocalChannel? {
         if app.ownsDatabase, let stream = try? StreamName.parse(name) { return self[stream] }
         return ChannelName(name).flatMap { self[ChannelKey(app.index, $0)] }
     }

@@ -11,7 +11,7 @@ import Testing
 @Suite struct IdleSizeTests {
     @Test func sessionsAndChannelsStaySmall() {
         #expect(instanceBytes(of: Session.self) <= 136)
-        #expect(instanceBytes(of: Channel.self) <= 56)
+        #expect(instanceBytes(of: LocalChannel.self) <= 56)
     }
 
     @Test func entriesOfTablesStaySmall() {
@@ -41,7 +41,7 @@ import Testing
         for step in 1...60 as ClosedRange<UInt32> {
             switch Int.random(in: 0..<5, using: &random) {
             case 0...2:
-                let channel = Channel(.stream(StreamName(form: .user, stream: StreamID(user: "u", topic: "t"))))
+                let channel = LocalChannel(.stream(StreamName(form: .user, stream: StreamID(user: "u", topic: "t"))))
                 list.append(Subscription(joining: channel, serial: step))
                 model.append(step)
             case 3:
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func aSubscriptionKeepsItsChannelAndSerial() {
-        let channel = Channel(.stream(StreamName(form: .user, stream: StreamID(user: "u", topic: "t"))))
+        let channel = LocalChannel(.stream(StreamName(form: .user, stream: StreamID(user: "u", topic: "t"))))
         var subscription = Subscription(joining: channel, serial: 7)
         for step in 0..<3 as Range<UInt32> {
             switch step {

@@ -87,7 +87,7 @@ package final class Session {
     package var isBehind: Bool { behindCount > 0 }
 
     /// Appends a subscription that awaits the channel's shard, under the next serial.
-    func subscribe(to channel: Channel) {
+    func subscribe(to channel: LocalChannel) {
         subscriptions.append(Subscription(joining: channel, serial: nextSerial()))
     }
 
@@ -96,7 +96,7 @@ package final class Session {
         return lastSerial
     }
 
-    func place(of channel: Channel) -> Int? {
+    func place(of channel: LocalChannel) -> Int? {
         subscriptions.place { $0.channel === channel }
     }
 
@@ -147,28 +147,28 @@ struct Subscription {
     }
 
     private enum Content {
-        case joining(Channel, serial: UInt32)
-        case live(Channel, serial: UInt32, index: UInt32)
+        case joining(LocalChannel, serial: UInt32)
+        case live(LocalChannel, serial: UInt32, index: UInt32)
         case behind(Replay, serial: UInt32)
     }
 
     private var content: Content
 
-    init(joining channel: Channel, serial: UInt32) {
+    init(joining channel: LocalChannel, serial: UInt32) {
         content = .joining(channel, serial: serial)
     }
 
-    init(of channel: Channel, _ standing: Standing, serial: UInt32) {
+    init(of channel: LocalChannel, _ standing: Standing, serial: UInt32) {
         content = Self.content(standing, channel, serial: serial)
     }
 
     /// The channel whose shard has not answered; nil where it has.
-    var awaited: Channel? {
+    var awaited: LocalChannel? {
         guard case .joining(let channel, _) = content else { return nil }
         return channel
     }
 
-    var channel: Channel {
+    var channel: LocalChannel {
         switch content {
         case .joining(let channel, _), .live(let channel, _, _): channel
         case .behind(let replay, _): replay.channel
@@ -200,7 +200,7 @@ struct Subscription {
         Subscription(of: channel, standing, serial: serial)
     }
 
-    private static func content(_ standing: Standing, _ channel: Channel, serial: UInt32) -> Content {
+    private static func content(_ standing: Standing, _ channel: LocalChannel, serial: UInt32) -> Content {
         switch standing {
         case .joining: .joining(channel, serial: serial)
         case .live(let index): .live(channel, serial: serial, index: index)
@@ -220,7 +220,7 @@ extension Subscription {
 /// How far a subscription that is behind has come. The shard is asked one thing at a time, and only when the connection has
 /// room for the answer. However often a client names a position, one request is in flight.
 final class Replay {
-    let channel: Channel
+    let channel: LocalChannel
     /// What the client has, or was handed last.
     var cursor: StreamPosition
     /// Whether the client named the cursor itself, and is owed the shard's answer.
@@ -230,7 +230,7 @@ final class Replay {
     /// A position that the client named since that request: the answer in flight is void.
     var named: StreamPosition?
 
-    init(_ channel: Channel, cursor: StreamPosition, isResume: Bool) {
+    init(_ channel: LocalChannel, cursor: StreamPosition, isResume: Bool) {
         self.channel = channel
         self.cursor = cursor
         self.isResume = isResume

@@ -28,7 +28,7 @@ final class SessionDetail {
     }
 
     private struct Membership {
-        let channel: Channel
+        let channel: LocalChannel
         let userID: String
     }
 
@@ -43,15 +43,15 @@ final class SessionDetail {
         askingAgain.removeAll { $0 == serial }
     }
 
-    func enter(_ channel: Channel, as userID: String) {
+    func enter(_ channel: LocalChannel, as userID: String) {
         memberships.append(Membership(channel: channel, userID: userID))
     }
 
-    func userID(in channel: Channel) -> String? {
+    func userID(in channel: LocalChannel) -> String? {
         memberships.first { $0.channel === channel }?.userID
     }
 
-    func leave(_ channel: Channel) -> String? {
+    func leave(_ channel: LocalChannel) -> String? {
         guard let index = memberships.firstIndex(where: { $0.channel === channel }) else { return nil }
         return memberships.remove(at: index).userID
     }

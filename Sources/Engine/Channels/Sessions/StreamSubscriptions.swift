@@ -35,7 +35,7 @@ package final class StreamSubscriptions {
     }
 
     /// Adds a subscription that awaits the shard of `stream`, whose channel is given.
-    func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
+    func enter(_ channel: LocalChannel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
         if unpublished.contains(channel, of: stream) {
             return unpublished.enter(channel, of: stream, session, &effects)
         }
@@ -235,7 +235,7 @@ package final class StreamSubscriptions {
 
     /// The answer to a subscribe: the session is in the channel, from now on or from the position that its client named.
     private func letIn(
-        to channel: Channel, _ joined: StreamJoined, _ place: Int, of session: Session, _ hasRoom: Bool,
+        to channel: LocalChannel, _ joined: StreamJoined, _ place: Int, of session: Session, _ hasRoom: Bool,
         _ now: Instant, _ effects: inout Effects
     ) {
         guard let stream = channel.stream else { return }
@@ -298,7 +298,7 @@ package final class StreamSubscriptions {
     // MARK: Live and behind
 
     /// A live subscriber reads too slowly: it is fed by pages from now on. False where it is gone.
-    package func fellBehind(_ id: SessionID, in channel: Channel) -> Bool {
+    package func fellBehind(_ id: SessionID, in channel: LocalChannel) -> Bool {
         guard channel.stream != nil, let position = channel.position, let session = sessions[id],
             let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
         else { return false }
@@ -309,7 +309,7 @@ package final class StreamSubscriptions {
 
     /// The stream continues at `position`, and the events between are lost for all its sessions: all are live from there.
     /// The returned message tells them. Answers in flight to any of them are void.
-    package func reset(_ channel: Channel, to position: StreamPosition, _ loss: ResumeLoss) -> Messages {
+    package func reset(_ channel: LocalChannel, to position: StreamPosition, _ loss: ResumeLoss) -> Messages {
         for id in channel.subscribers.takeBehind() {
             guard let session = sessions[id], let place = session.place(of: channel) else { continue }
             session.subscriptions[place].serial = session.nextSerial()

@@ -5,7 +5,7 @@ import Sync
 /// The channels that sessions of one loop are in or await, by name, and who is in them.
 package final class SubscribedChannels {
     private let sessions: SessionTable
-    private var ordinary: [ChannelKey: Channel] = [:]
+    private var ordinary: [ChannelKey: LocalChannel] = [:]
     /// The streams of the app that owns the database, by the form of their name.
     private var userStreams = KeyedTable<StreamChannel>()
     private var privateStreams = KeyedTable<StreamChannel>()
@@ -15,12 +15,12 @@ package final class SubscribedChannels {
     }
 
     /// The channel of that stream, if a session of the loop is in it or awaits it.
-    package subscript(name: StreamName) -> Channel? {
+    package subscript(name: StreamName) -> LocalChannel? {
         name.form == .user ? userStreams[name.stream]?.channel : privateStreams[name.stream]?.channel
     }
 
     /// That ordinary channel, if a session of the loop is in it or awaits it.
-    package subscript(key: ChannelKey) -> Channel? { ordinary[key] }
+    package subscript(key: ChannelKey) -> LocalChannel? { ordinary[key] }
 
     /// Channels of the app, streams included, that sessions of the loop are in or await.
     package func count(of app: App) -> Int {
@@ -28,7 +28,7 @@ package final class SubscribedChannels {
             + (app.ownsDatabase ? userStreams.count + privateStreams.count : 0)
     }
 
-    var streams: [Channel] { [userStreams, privateStreams].flatMap { $0.entries.map(\.channel) } }
+    var streams: [LocalChannel] { [userStreams, privateStreams].flatMap { $0.entries.map(\.channel) } }
 
     /// The app's streams whose names begin with `prefix` and that sessions of this loop are in; stops above `max`.
     package func streams(of app: App, prefix: String, max: Int) -> [String: ChannelFacts] {
@@ -55,8 +55,8 @@ package final class SubscribedChannels {
 
     // MARK: The table
 
-    func insert(_ key: ChannelKey) -> Channel {
-        let channel = Channel(.plain(key.name))
+    func insert(_ key: ChannelKey) -> LocalChannel {
+        let channel = LocalChannel(.plain(key.name))
         ordinary[key] = channel
         return channel
     }
@@ -66,8 +66,8 @@ package final class SubscribedChannels {
     }
 
     /// Adds the channel of a stream that has none here yet. A session enters it next.
-    func insert(_ name: StreamName) -> Channel {
-        let channel = Channel(.stream(name))
+    func insert(_ name: StreamName) -> LocalChannel {
+        let channel = LocalChannel(.stream(name))
         if name.form == .user {
             _ = userStreams.insert(StreamChannel(channel: channel))
         } else {
@@ -81,7 +81,7 @@ package final class SubscribedChannels {
     }
 
     /// Removes a live subscriber from the channel. The last one moves to its index.
-    func takeOut(_ index: UInt32, of channel: Channel) {
+    func takeOut(_ index: UInt32, of channel: LocalChannel) {
         guard let moved = channel.subscribers.remove(at: Int(index)), let session = sessions[moved],
             let place = session.place(of: channel)
         else { return }
@@ -89,7 +89,7 @@ package final class SubscribedChannels {
     }
 }
 
-extension Channel {
+extension LocalChannel {
     func append(_ id: SessionID) -> Subscription.Standing {
         let index = UInt32(truncatingIfNeeded: subscribers.count)
         subscribers.append(id)

@@ -34,7 +34,7 @@ package final class UnpublishedStreams {
     package var userCount: Int { countsOfUsers.count }
 
     /// Whether the channel is a stream of an unpublished topic. One that was entered before the topics were known is not.
-    func contains(_ channel: Channel, of stream: StreamName) -> Bool {
+    func contains(_ channel: LocalChannel, of stream: StreamName) -> Bool {
         if channel.isUnpublished { return true }
         return channel.isEmpty && Self.isUnpublished(stream, &topics)
     }
@@ -45,7 +45,9 @@ package final class UnpublishedStreams {
     }
 
     /// Adds a live subscription to a stream that is not watched.
-    func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout SessionEngine.Effects) {
+    func enter(
+        _ channel: LocalChannel, of stream: StreamName, _ session: Session, _ effects: inout SessionEngine.Effects
+    ) {
         guard let start = channel.isUnpublished ? channel.position : topics?.start else { return }
         if !channel.isUnpublished {
             guard countsIn(stream) else {
@@ -83,7 +85,7 @@ package final class UnpublishedStreams {
     private static func code(ofUser stream: StreamName) -> UInt64 { stream.stream.withUser { KeyedHash.hash($0) } }
 
     /// A client names its position in a stream that is not watched.
-    func resume(_ channel: Channel, from position: StreamPosition, _ effects: inout SessionEngine.Effects) {
+    func resume(_ channel: LocalChannel, from position: StreamPosition, _ effects: inout SessionEngine.Effects) {
         guard let start = channel.position else { return }
         if position == start {
             metrics.recovered(0)
@@ -95,7 +97,7 @@ package final class UnpublishedStreams {
     }
 
     /// These topics are published. Returns the channels whose streams are watched from now on.
-    func published(_ topics: PublishedTopics) -> [Channel] {
+    func published(_ topics: PublishedTopics) -> [LocalChannel] {
         self.topics = topics
         return channels.streams.filter { channel in
             guard channel.isUnpublished, let stream = channel.stream, topics.contains(stream.stream) else {

@@ -5,7 +5,7 @@ import Sync
 /// The subscribers that one loop has in one channel.
 ///
 /// Invariant: it is in the hub's table exactly while it has a subscriber, live or behind, or awaits one.
-package final class Channel {
+package final class LocalChannel {
     // Small, in an order without gaps: a hub has one for each stream of each connection.
     /// The loop's sessions that get this channel's events.
     package internal(set) var subscribers = SubscriberList()
@@ -87,7 +87,7 @@ package enum ChannelLabel: Hashable, Sendable {
 
 /// A stream's channel, as an entry of the hub's table.
 struct StreamChannel: TableEntry {
-    let channel: Channel
+    let channel: LocalChannel
 
     var key: StreamID {
         switch channel.label {
