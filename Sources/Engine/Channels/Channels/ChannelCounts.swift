@@ -10,18 +10,18 @@ struct ChannelCounts {
     private let limits: ShardLimits
     private let metrics: EngineMetrics
     /// Channels with few subscribers and with many whose count was told a moment ago, and channels whose miss was.
-    private var prompt: Silences
-    private var long: Silences
-    private var misses: Silences
+    private var prompt: CountThrottle
+    private var long: CountThrottle
+    private var misses: CountThrottle
     private var lastNumber: UInt64 = 0
 
     init(of channels: ChannelStates, _ limits: ShardLimits, _ metrics: EngineMetrics) {
         self.channels = channels
         self.limits = limits
         self.metrics = metrics
-        prompt = Silences(of: limits.promptInterval)
-        long = Silences(of: limits.countInterval)
-        misses = Silences(of: limits.missInterval)
+        prompt = CountThrottle(of: limits.promptInterval)
+        long = CountThrottle(of: limits.countInterval)
+        misses = CountThrottle(of: limits.missInterval)
     }
 
     /// When the first quiet period ends; in the far future where there is none.
@@ -111,7 +111,7 @@ struct ChannelCounts {
 
     /// A quiet period is over: tells a count that changed in it.
     private mutating func endCountSilence(
-        _ silence: Silences.Silence, staysSilent: Bool, now: Instant, _ effects: inout Effects
+        _ silence: CountThrottle.Silence, staysSilent: Bool, now: Instant, _ effects: inout Effects
     ) {
         guard let channel = channels[silence.key], channel.countSilence == silence.number else { return }
         if channel.owesCount, let app = channels.app(of: channel), tellsCounts(channel, app) {
@@ -144,7 +144,7 @@ struct ChannelCounts {
         misses.end()
     }
 
-    private mutating func endMissSilence(_ silence: Silences.Silence) {
+    private mutating func endMissSilence(_ silence: CountThrottle.Silence) {
         guard let channel = channels[silence.key], channel.missSilence == silence.number else { return }
         endMissSilence(channel)
         channels.removeIfUnused(channel)

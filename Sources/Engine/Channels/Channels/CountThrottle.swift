@@ -3,7 +3,7 @@ import Clock
 
 /// Channels in a quiet period of fixed length: each has told something and does not tell it again until the period ends. In
 /// the order in which they end. A period is known by its number, and stale when its channel no longer names it.
-struct Silences {
+struct CountThrottle {
     struct Silence {
         let key: ChannelKey
         let number: UInt64
