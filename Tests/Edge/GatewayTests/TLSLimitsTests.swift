@@ -85,7 +85,7 @@ import Testing
     @Test func aLongHelloIsCounted() async throws {
         let hub = try await hub()
         let client = try TestClient(port: hub.port)
-        let length = HelloWatch.helloBytesMax + 1
+        let length = ClientHelloLimit.helloBytesMax + 1
         try await client.sendRaw([0x16, 3, 1, 0, 4, 1, 0, UInt8(length >> 8), UInt8(length & 0xff)])
         #expect(try await client.next() == .end)
         #expect(metrics.text.contains(#"tls_handshakes_failed_total{reason="long_hello"} 1"#))

@@ -174,7 +174,7 @@ import Testing
             world.toServer(world.sentByClient()[...])
             #expect(!world.sentByServer().isEmpty, "another hello is asked for")
         }
-        let length = HelloWatch.helloBytesMax + past
+        let length = ClientHelloLimit.helloBytesMax + past
         world.toServer([0x16, 3, 1, 0, 4, 1, UInt8(length >> 16), UInt8(length >> 8 & 0xff), UInt8(length & 0xff)])
         #expect(world.server.failure == (past == 0 ? nil : .longHello))
         #expect(world.serverResult == (past == 0 ? .wouldBlock : .failed(EPROTO)))

@@ -36,7 +36,7 @@ package final class TLSSession {
     /// The rest of its allowance of key updates; the caller takes from it.
     package var updateAllowance = SmallAllowance()
     /// Detects a hello that is too long from its first bytes; nil after the handshake.
-    private var hellos: HelloWatch?
+    private var hellos: ClientHelloLimit?
     /// The peer has said that no more comes. Its socket may not show it.
     package private(set) var hasEnded = false
     /// Why the handshake, or the session, failed.
@@ -54,7 +54,7 @@ package final class TLSSession {
         switch role {
         case .server:
             SSL_set_accept_state(ssl)
-            hellos = HelloWatch()
+            hellos = ClientHelloLimit()
         case .client: SSL_set_connect_state(ssl)
         }
     }

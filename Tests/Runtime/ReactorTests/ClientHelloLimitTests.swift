@@ -2,8 +2,8 @@ import Testing
 
 @testable import Reactor
 
-@Suite struct HelloWatchTests {
-    private static let max = HelloWatch.helloBytesMax
+@Suite struct ClientHelloLimitTests {
+    private static let max = ClientHelloLimit.helloBytesMax
     private static let changeOfCipher: [UInt8] = [0x14, 3, 3, 0, 1, 1]
 
     private func record(type: UInt8 = 0x16, _ body: some Collection<UInt8>) -> [UInt8] {
@@ -17,18 +17,18 @@ import Testing
     }
 
     private func isTooLong(_ bytes: [UInt8], isOldVersion: Bool = false) -> Bool {
-        var watch = HelloWatch()
+        var watch = ClientHelloLimit()
         return bytes.withUnsafeBytes { watch.isTooLong($0, isOldVersion: isOldVersion) }
     }
 
     /// Wherever the stream is cut in two, and byte by byte, it is the same.
     private func isTooLongInPieces(_ bytes: [UInt8], isOldVersion: Bool = false) -> Bool {
-        var watch = HelloWatch()
+        var watch = ClientHelloLimit()
         let byByte = bytes.contains { byte in
             withUnsafeBytes(of: byte) { watch.isTooLong($0, isOldVersion: isOldVersion) }
         }
         for cut in 1..<min(bytes.count, 60) {
-            var watch = HelloWatch()
+            var watch = ClientHelloLimit()
             let isAny = [bytes[..<cut], bytes[cut...]].contains { part in
                 Array(part).withUnsafeBytes { watch.isTooLong($0, isOldVersion: isOldVersion) }
             }

@@ -4,7 +4,7 @@ import COpenSSL
 /// up to the stated length of its first hello, and of the one after a HelloRetryRequest (RFC 8446 §4.1.4).
 ///
 /// OpenSSL 3.0 allows 128 KiB, and allocates and clears that much once it has read the length. It finds all other faults.
-struct HelloWatch {
+struct ClientHelloLimit {
     /// The longest hello accepted: one record, ten times those of browsers with post-quantum keys.
     static let helloBytesMax = 16 << 10
 
