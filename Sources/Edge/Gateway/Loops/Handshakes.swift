@@ -6,7 +6,7 @@ import Reactor
 
 /// The TLS handshakes of a loop: their queue, and the sessions they need.
 final class Handshakes {
-    private var line: HandshakeLine
+    private var queue: HandshakeQueue
     private let loop: EventLoop
     private let due: DueWork
     private let server: TLSServer?
@@ -22,7 +22,7 @@ final class Handshakes {
         self.metrics = metrics
         server = configuration.tls
         turnTime = configuration.timeouts.tlsTurn
-        line = HandshakeLine(
+        queue = HandshakeQueue(
             underWayMax: max(1, configuration.limits.tlsHandshakesMax / configuration.loops),
             waitingMax: max(1, configuration.limits.tlsHandshakesWaitingMax / configuration.loops))
     }
@@ -40,8 +40,8 @@ final class Handshakes {
         }
     }
 
-    private func arrived(_ id: SessionID) -> HandshakeLine.Turn {
-        let turn = line.arrived(id, at: loop.now)
+    private func arrived(_ id: SessionID) -> HandshakeQueue.Turn {
+        let turn = queue.arrived(id, at: loop.now)
         if case .wait = turn {
             metrics.tls.delayed.add()
             awaitTick()
@@ -75,7 +75,7 @@ final class Handshakes {
         guard connection.transport.state == .securing, connection.transport.tls == nil else { return }
         // Before it begins, because the interest tells who waits.
         connection.updateInterest()
-        line.begin(connection.sessionID, at: loop.now)
+        queue.begin(connection.sessionID, at: loop.now)
         if begin(connection) { connection.readable() }
     }
 
@@ -133,7 +133,7 @@ final class Handshakes {
 
     /// A handshake in progress is over: the next in the queue begins in the next tick.
     private func ended() {
-        line.ended()
+        queue.ended()
         metrics.tls.underWay.add(-1)
         awaitTick()
     }
@@ -142,7 +142,7 @@ final class Handshakes {
     func left(_ connection: Connection) {
         guard connection.transport.state == .securing else { return }
         if connection.transport.tls != nil { return ended() }
-        if waits(connection) { line.leaves(waits) }
+        if waits(connection) { queue.leaves(waits) }
     }
 
     /// Whether it is in the queue.
@@ -154,15 +154,15 @@ final class Handshakes {
 
     /// Has `tick` called in the next tick, or when a handshake has held up others for too long.
     private func awaitTick() {
-        if line.awaitsTick {
+        if queue.awaitsTick {
             due.setNow(.handshakes)
-        } else if line.isHeldUp, let longest = longest() {
+        } else if queue.isHeldUp, let longest = longest() {
             due.set(.handshakes, at: longest.since.advanced(by: turnTime))
         }
     }
 
     private func longest() -> (id: SessionID, since: Instant)? {
-        line.longest { id in
+        queue.longest { id in
             loop.connection(id).map { $0.transport.state == .securing && $0.transport.tls != nil } ?? false
         }
     }
@@ -170,12 +170,12 @@ final class Handshakes {
     /// A new tick: handshakes whose turn it is begin. If all slots are taken, the client that has held one longest beyond
     /// its time loses it. Otherwise a thousand clients that send half a hello would keep out everybody else.
     func tick() {
-        line.tick()
+        queue.tick()
         let longest = longest()
-        if line.isHeldUp, let longest, longest.since.advanced(by: turnTime) <= loop.now {
+        if queue.isHeldUp, let longest, longest.since.advanced(by: turnTime) <= loop.now {
             loop.connection(longest.id).map { failed($0, .shed) }
         }
-        while let id = line.popReady(waits) { loop.connection(id).map(turnCame) }
+        while let id = queue.popReady(waits) { loop.connection(id).map(turnCame) }
         awaitTick()
     }
 }

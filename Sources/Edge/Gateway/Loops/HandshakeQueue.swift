@@ -8,7 +8,7 @@ import Reactor
 ///
 /// A connection whose client has sent nothing is not in the queue. One that leaves frees its slot; its id stays until its
 /// turn, or until half of the queue is such ids.
-struct HandshakeLine {
+struct HandshakeQueue {
     /// What happens to a connection whose client begins.
     enum Turn {
         case begin, wait
