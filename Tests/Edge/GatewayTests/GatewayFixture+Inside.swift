@@ -97,7 +97,7 @@ extension Connection {
     var descriptor: Int32 { transport.descriptor }
 
     func slow() { owner.slowReaders.close(self) }
-    func dropUnfinished() { owner.holdings.dropUnfinished(self) }
+    func dropUnfinished() { owner.budget.dropUnfinished(self) }
 
     var turn: Turn {
         guard webSocket?.awaitsTurn == true else { return .none }

@@ -22,7 +22,7 @@ final class Connection: EventSource {
     var deflateWindow: DeflateWindow?
     /// Whether its session may be behind with a stream.
     var isPulled = false
-    /// Bytes unsent, as last reported to `Holdings`.
+    /// Bytes unsent, as last reported to `MemoryBudget`.
     var queuedHeld: UInt32 = 0
     var transport: Transport
     /// Nil before the upgrade.
@@ -31,7 +31,7 @@ final class Connection: EventSource {
     private(set) var wasRefused: Bool
     /// A look at the identity came due while a token was being verified: it follows the verification.
     var owesIdentityLook = false
-    /// Bytes of unfinished input, as last reported to `Holdings`.
+    /// Bytes of unfinished input, as last reported to `MemoryBudget`.
     var unfinishedHeld: UInt32 = 0
     // Unsafe, because it is read several times for each frame. A loop outlives its sources, and nobody else keeps one.
     unowned(unsafe) let owner: ClientLoop
@@ -101,7 +101,7 @@ final class Connection: EventSource {
         if readiness.contains(.writable), !readiness.contains(.hangup) {
             flush()
             if isPulled { owner.slowReaders.pullIfDrained(self) }
-            owner.holdings.queuedChanged(self)
+            owner.budget.queuedChanged(self)
         }
         if hasEnded { return }
         if isReadable {
@@ -127,7 +127,7 @@ final class Connection: EventSource {
         if !transport.output.isEmpty {
             owner.slowReaders.leftUnsent(self)
         } else if queuedHeld > 0 || transport.hasUnsent {
-            owner.holdings.queuedChanged(self)
+            owner.budget.queuedChanged(self)
         }
         if isPulled { owner.slowReaders.pullIfDrained(self) }
     }
@@ -186,7 +186,7 @@ final class Connection: EventSource {
             return true
         case .wouldBlock:
             // Part of a record may have come.
-            if transport.tls != nil { owner.holdings.unfinishedChanged(self) }
+            if transport.tls != nil { owner.budget.unfinishedChanged(self) }
         // What is queued still goes out. A peer that is gone altogether refuses it.
         case .endOfStream where transport.state == .finishing && transport.hasUnsent: updateInterest()
         // A client that ends its requests (`nc -N`) still reads its answers.
@@ -226,7 +226,7 @@ final class Connection: EventSource {
         } else {
             conversation?.read(UnsafeMutableRawBufferPointer(rebasing: buffer[held..<held + received]), self)
         }
-        owner.holdings.unfinishedChanged(self)
+        owner.budget.unfinishedChanged(self)
     }
 
     // MARK: Output
@@ -360,7 +360,7 @@ final class Connection: EventSource {
         leaveChannels()
         owner.webSockets.end(self)
         conversation?.endsHere()
-        owner.holdings.left(self)
+        owner.budget.left(self)
         owner.loop.remove(self)
         owner.left(self, hasDeparted: hasDeparted)
         transport.shut()
@@ -371,7 +371,7 @@ final class Connection: EventSource {
         guard webSocket?.isOpen == true, let session else { return drop() }
         owner.webSockets.end(self)
         transport.shut()
-        owner.holdings.left(self)
+        owner.budget.left(self)
         owner.loop.unwatch(self)
         session.app.counts.connections.leave()
         owner.departed(self)

@@ -309,7 +309,7 @@ final class HTTPConversation {
 
     /// Whether the loop may hold the answer beside what is unsent. If not, the connection would be closed at once.
     private func fits(_ response: HTTPResponse, _ connection: Connection) -> Bool {
-        connection.transport.output.byteCount + response.bytesMax <= connection.owner.holdings.queued.bytesMax
+        connection.transport.output.byteCount + response.bytesMax <= connection.owner.budget.queued.bytesMax
     }
 
     // MARK: The upgrade

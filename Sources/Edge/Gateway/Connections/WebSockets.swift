@@ -191,7 +191,7 @@ final class WebSockets {
     ///   elsewhere. The end may be in the middle of a frame. What is to be sent is dropped;
     /// - it is closed, terminated, or removed: its held input is ignored, and the turn finds nobody;
     /// - TLS has said that no more comes, so its socket will never be readable again: the farewell follows the last turn;
-    /// - all connections hold too much: held input counts with what is unfinished (`Holdings`).
+    /// - all connections hold too much: held input counts with what is unfinished (`MemoryBudget`).
     func turnCame(_ connection: Connection) {
         guard connection.webSocket?.turnCame(at: loop.now) == true else { return }
         if connection.transport.isBroken, connection.webSocket?.leftoverCount == 0 { return broken(connection) }

@@ -23,7 +23,7 @@ final class ClientLoop: EffectPerformer {
     let engine: SessionEngine
     let buffers: LoopBuffers
     let settings: ConnectionSettings
-    let holdings: Holdings
+    let budget: MemoryBudget
     let runner: Runner
     let due: DueWork
     let streams: StreamOwner
@@ -62,7 +62,7 @@ final class ClientLoop: EffectPerformer {
             metrics: metrics.engine, now: UnixTime.read)
         engine.identities.isRevocationCurrent = !context.hasFeed
         buffers = LoopBuffers(requestBytesMax: configuration.httpLimits.messageBytes)
-        holdings = Holdings(on: loop, configuration, metrics)
+        budget = MemoryBudget(on: loop, configuration, metrics)
         let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
         let slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
         takers = Takers(on: loop, here: number, engine, settings, slowReaders, compression, metrics)
@@ -78,8 +78,8 @@ final class ClientLoop: EffectPerformer {
         handshakes = Handshakes(on: loop, due, configuration, metrics)
         door = Door(on: loop)
         apps = ServedApps(context.firstApps, engine, due)
-        try loop.add(holdings)
-        holdings.pressureChanged = { [settings] in settings.pressureChanged($0) }
+        try loop.add(budget)
+        budget.pressureChanged = { [settings] in settings.pressureChanged($0) }
         runner.perform = { [unowned self] (message: consuming OwnerMessage) in perform(message) }
         due.perform = { [unowned self] in perform($0) }
         loop.overtake = { [unowned self] in door.overtake() }
@@ -297,7 +297,7 @@ final class ClientLoop: EffectPerformer {
     private func shutdown() {
         isStopping = true
         // The loop ends with its last source.
-        loop.remove(holdings)
+        loop.remove(budget)
         loop.remove(due)
         if door.isOpen {
             door.close()

@@ -7,7 +7,7 @@ import WebSocket
 
 /// The settings of a loop's connections: bounds, times, and whatever else is equal for all of them.
 final class ConnectionSettings {
-    /// As configured, except the bound above which streams are fed by pages: `Holdings` moves it.
+    /// As configured, except the bound above which streams are fed by pages: `MemoryBudget` moves it.
     var limits: GatewayLimits
     let configuration: GatewayConfiguration
     let timeouts: GatewayTimeouts

@@ -101,7 +101,7 @@ final class SlowReaders {
         {
             overfull(connection)
         }
-        connection.owner.holdings.queuedChanged(connection)
+        connection.owner.budget.queuedChanged(connection)
     }
 
     private func overfull(_ connection: Connection) {

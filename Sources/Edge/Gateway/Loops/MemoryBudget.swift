@@ -41,7 +41,7 @@ struct Holding {
 ///
 /// Each connection reports after it has written or read, if something was left; never for a delivery. Judged at the end of a
 /// tick, when sockets have got what they take. All loops have equal shares, because connections are spread evenly.
-final class Holdings: EventSource {
+final class MemoryBudget: EventSource {
     private(set) var queued: Holding
     private(set) var unfinished: Holding
     /// The queued bytes have risen above half of their bound, or fallen below it.

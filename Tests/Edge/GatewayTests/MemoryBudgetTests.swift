@@ -7,7 +7,7 @@ import Testing
 @testable import Gateway
 
 /// What all connections together may make a hub hold.
-@Suite(.ownThread, .timeLimit(.minutes(15))) struct HoldingsTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct MemoryBudgetTests {
     @Test func theLargestGoUntilAnEighthIsFree() {
         var holding = Holding(bytesMax: 800)
         for bytes in [100, 300, 200, 200] as [UInt32] { holding.moved(from: 0, to: bytes) }
@@ -39,8 +39,8 @@ import Testing
     func aLoopHasRoomForOneQueue(_ loops: Int, _ megabytes: Int) throws {
         var configuration = GatewayConfiguration()
         configuration.loops = loops
-        let holdings = Holdings(on: try EventLoop(), configuration, GatewayMetrics())
-        #expect(holdings.queued.bytesMax == megabytes << 20)
+        let budget = MemoryBudget(on: try EventLoop(), configuration, GatewayMetrics())
+        #expect(budget.queued.bytesMax == megabytes << 20)
     }
 
     private struct Answer: HTTPRoutes {
