@@ -14,7 +14,7 @@ import Synchronization
 // passes through the loop that owns it.
 //
 // Locks: a mailbox's, once to post and once to take everything out, for what crosses threads (an event once for each other
-// loop with subscribers, and answers of feed, store and verifier). The census's, as a connection comes or goes. TLS's, for
+// loop with subscribers, and answers of feed, store and verifier). Admission's, as a connection comes or goes. TLS's, for
 // certificates and ticket keys, at a handshake. The topic counters', at a channel's first event on a loop. The courier's,
 // for a webhook. The limit notes', where a client is stopped. No other on a loop: no message of a client and no delivery to
 // a subscriber takes one (`MessagePathTests` counts them).
@@ -23,7 +23,7 @@ import Synchronization
 final class HubContext: Sendable {
     let configuration: GatewayConfiguration
     let mailboxes: [Mailbox<LoopMessage>]
-    let census: ConnectionCensus
+    let admission: AdmissionControl
     /// The apps that every loop begins with.
     let firstApps: AppTable
     /// The feed's outputs that loops have still to handle: the feed waits while they are many.
@@ -51,7 +51,7 @@ final class HubContext: Sendable {
         self.webhooks = webhooks
         self.routes = routes
         firstApps = apps
-        census = ConnectionCensus(
+        admission = AdmissionControl(
             loops: mailboxes.count, limits: configuration.limits, trusted: configuration.trustedPeers)
     }
 
@@ -149,7 +149,7 @@ package final class Gateway: Sendable {
         return 0
     }
     /// Open connections.
-    package var connectionCount: Int { context.census.total }
+    package var connectionCount: Int { context.admission.total }
     /// The loops that serve clients.
     package var clientLoops: [LoopHandle] { threads.map(\.handle) }
     /// All threads, by name.

@@ -32,7 +32,7 @@ import WebSocket
     /// All who have gone have their turns.
     private func end(_ hub: DrivenHub) throws {
         for clients in hub.clients { clients.settings.limits.departuresPerTurnMax = 3 }
-        try hub.turn { !hub.census.hasDepartures }
+        try hub.turn { !hub.admission.hasDepartures }
         // What the last of them told its channel's shard is taken in.
         hub.turn()
         hub.turn()
@@ -46,11 +46,11 @@ import WebSocket
             for peer in dead { peer.go(byReset: byReset) }
             try hub.turnUntilMarked(left: 0)
             let newcomer = try hub.subscribed(to: channel, as: channel == "news" ? nil : "new")
-            #expect(hub.census.hasDepartures, "it was not behind them")
+            #expect(hub.admission.hasDepartures, "it was not behind them")
             #expect(hub.facts(channel).subscriptionCount > 1)
             try end(hub)
             #expect(hub.facts(channel).subscriptionCount == 1)
-            #expect(hub.census.total == 1)
+            #expect(hub.admission.total == 1)
             #expect(hub.metrics.connections.level == 1)
             #expect(hub.app.counts.connections.count == 1)
             #expect(newcomer.closeCode == nil)
@@ -119,7 +119,7 @@ import WebSocket
         }
         for peer in silent[..<2] { peer.go(byReset: false) }
         try hub.turn { try silent[2].socketID() != nil }
-        try hub.turn { hub.census.total == 2 }
+        try hub.turn { hub.admission.total == 2 }
         #expect(hub.metrics.tls.failures["closed"].count == 0, "they never tried")
     }
 
@@ -142,10 +142,10 @@ import WebSocket
         let peers = try (0..<dead).map { _ in try hub.subscribed(to: "news") }
         for connection in hub.connections { connection.depart() }
         hub.turn()
-        #expect(hub.census.total == dead, "none is closed at once")
+        #expect(hub.admission.total == dead, "none is closed at once")
         hub.clients[0].settings.limits.departuresPerTurnMax = 4
         hub.turn()
-        #expect(hub.census.total == left)
+        #expect(hub.admission.total == left)
         try end(hub)
         #expect(hub.facts("news").subscriptionCount == 0)
         #expect(peers.allSatisfy { $0.closeCode == nil })
@@ -206,7 +206,7 @@ import WebSocket
         #expect(marked.phase == (event == .tooSlow ? .gone : .departed))
         try end(hub)
         #expect(marked.phase == .gone)
-        #expect(hub.census.total == 0)
+        #expect(hub.admission.total == 0)
         #expect(hub.metrics.connections.level == 0)
         #expect(hub.metrics.webSockets.level == 0)
         #expect(hub.app.counts.connections.count == 0)
@@ -244,7 +244,7 @@ import WebSocket
         for peer in others + dead { peer.go() }
         try hub.turnUntilMarked(left: 0)
         let newcomers = try (0..<6).map { try hub.subscribed(to: "presence-room", as: "n\($0)") }
-        #expect(hub.census.hasDepartures)
+        #expect(hub.admission.hasDepartures)
         let late = try hub.open()
         try hub.ask(late, for: "presence-room", as: "late")
         try hub.turn { try late.texts().contains { $0.contains("subscription_error") } }
@@ -280,7 +280,7 @@ import WebSocket
             #expect(newcomers.allSatisfy { $0.closeCode == nil })
             #expect(!hub.metrics.text.contains(#"_full"} 1"#), "nobody was refused")
             try end(hub)
-            #expect(hub.census.total == 20)
+            #expect(hub.admission.total == 20)
         }
     }
 

@@ -22,7 +22,7 @@ final class DrivenHub {
     private let socket: ListeningSocket
     private let usesTLS: Bool
 
-    var census: ConnectionCensus { context.census }
+    var admission: AdmissionControl { context.admission }
     var app: App { context.firstApps.apps[0] }
 
     init(

@@ -24,7 +24,7 @@ import Testing
 
     /// Whatever else is renamed, these are settings.
     @Test func everyLimitHasAName() {
-        let refusals = ConnectionCensus.Refusal.allCases.map(\.limit)
+        let refusals = AdmissionControl.Refusal.allCases.map(\.limit)
         let overloads = Overload.allCases.map(\.limit)
         let names = refusals + overloads + ReachedLimit.allCases.map(\.rawValue)
         #expect(Set(names).count == names.count)

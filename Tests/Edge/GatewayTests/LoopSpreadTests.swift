@@ -84,31 +84,31 @@ import Testing
         #expect(places.count > 56)
     }
 
-    /// The census alone, on random histories: who comes goes to a loop with the fewest, always.
+    /// Admission alone, on random histories: who comes goes to a loop with the fewest, always.
     @Test(arguments: 0..<20 as Range<UInt64>) func theFewestFirst(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let loops = Int.random(in: 1...64, using: &random)
         var limits = GatewayLimits()
         limits.connectionsPerAddressMax = nil
         limits.addressConnectsPerSecond = 0
-        let census = ConnectionCensus(loops: loops, limits: limits)
+        let admission = AdmissionControl(loops: loops, limits: limits)
         let address = PeerAddress.unix
         let now = Instant(nanoseconds: 0)
         var counts = [Int](repeating: 0, count: loops)
         for _ in 0..<2000 {
             let occupied = counts.indices.filter { counts[$0] > 0 }
             if let loop = occupied.randomElement(using: &random), Int.random(in: 0..<3, using: &random) == 0 {
-                census.left(address, loop: loop, wasRefused: false)
+                admission.left(address, loop: loop, wasRefused: false)
                 counts[loop] -= 1
                 continue
             }
-            guard case .welcome(let loop) = census.arrived(from: address, at: now) else {
+            guard case .welcome(let loop) = admission.arrived(from: address, at: now) else {
                 Issue.record("refused, seed \(seed)")
                 return
             }
             try #require(counts[loop] == counts.min(), "seed \(seed)")
             counts[loop] += 1
         }
-        #expect(census.total == counts.reduce(0, +))
+        #expect(admission.total == counts.reduce(0, +))
     }
 }

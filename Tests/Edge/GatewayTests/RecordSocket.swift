@@ -20,7 +20,7 @@ final class RecordSocket {
         var patience = timeval(tv_sec: 60, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         let address = PeerAddress.unix
-        guard case .welcome = gateway.context.census.arrived(from: address, at: Instant.read()) else {
+        guard case .welcome = gateway.context.admission.arrived(from: address, at: Instant.read()) else {
             throw RawSocket.Failure(reason: "not welcome")
         }
         gateway.context.mailboxes[0].post(.accepted(pair[1], address, nil, usesTLS: false))

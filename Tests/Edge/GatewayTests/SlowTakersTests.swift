@@ -40,12 +40,12 @@ import Testing
         // epoll_ctl refuses what cannot be polled.
         let descriptor = Glibc.open("/dev/null", O_RDONLY)
         let address = PeerAddress.unix
-        #expect(hub.census.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 0))
-        if loop == 1 { #expect(hub.census.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 1)) }
+        #expect(hub.admission.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 0))
+        if loop == 1 { #expect(hub.admission.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 1)) }
         hub.context.mailboxes[loop].post(.accepted(descriptor, address, nil, usesTLS: false))
         try hub.turn { hub.clients[0].door.acceptors[0].interest == [] }
         #expect(hub.metrics.text.contains("accept_pauses_total 1\n"))
-        #expect(hub.census.total == loop, "it is counted out")
+        #expect(hub.admission.total == loop, "it is counted out")
         let waiting = try hub.newPeer()
         try hub.turn { try waiting.socketID() != nil }
         #expect(hub.metrics.text.contains("accept_pauses_total 1\n"))

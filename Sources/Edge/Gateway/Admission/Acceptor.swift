@@ -8,9 +8,9 @@ final class Acceptor: EventSource {
     /// Nil when it accepts no more.
     private var socket: ListeningSocket?
     private let loop: EventLoop
-    private let census: ConnectionCensus
+    private let admission: AdmissionControl
     private let metrics: GatewayMetrics
-    private let deal: (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
+    private let deal: (Int32, PeerAddress, Int, AdmissionControl.Refusal?) -> Void
 
     /// How long accepting rests when the process is out of descriptors. The backlog holds new connections meanwhile.
     static let exhaustionPause = Duration.milliseconds(100)
@@ -20,12 +20,12 @@ final class Acceptor: EventSource {
     static let acceptsPerTickMax = 64
 
     init(
-        _ socket: ListeningSocket, on loop: EventLoop, census: ConnectionCensus, metrics: GatewayMetrics,
-        deal: @escaping (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
+        _ socket: ListeningSocket, on loop: EventLoop, admission: AdmissionControl, metrics: GatewayMetrics,
+        deal: @escaping (Int32, PeerAddress, Int, AdmissionControl.Refusal?) -> Void
     ) throws(ReactorError) {
         self.socket = socket
         self.loop = loop
-        self.census = census
+        self.admission = admission
         self.metrics = metrics
         self.deal = deal
         super.init()
@@ -35,10 +35,10 @@ final class Acceptor: EventSource {
     override func ready(_ readiness: Readiness) {
         guard let socket else { return }
         for _ in 0..<Self.acceptsPerTickMax {
-            if census.awaitsDepartures { return rest(Self.departurePause) }
+            if admission.awaitsDepartures { return rest(Self.departurePause) }
             switch socket.accept() {
             case .connection(let descriptor, let address):
-                switch census.arrived(from: address, at: loop.now) {
+                switch admission.arrived(from: address, at: loop.now) {
                 case .welcome(let loop): deal(descriptor, address, loop, nil)
                 case .refused(let loop, let refusal):
                     metrics.refused(refusal, address)

@@ -44,7 +44,7 @@ final class Connection: EventSource {
     static let never = Instant(nanoseconds: 0)
 
     init(
-        _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool,
+        _ descriptor: Int32, _ address: PeerAddress, _ refusal: AdmissionControl.Refusal?, usesTLS: Bool,
         _ owner: ClientLoop
     ) {
         transport = Transport(descriptor, usesTLS: usesTLS)

@@ -14,7 +14,7 @@ final class HTTPConversation {
     // In an order without gaps (tested).
     private(set) var machine: HTTPMachine
     /// Let in only to be told why not.
-    private let refusal: ConnectionCensus.Refusal?
+    private let refusal: AdmissionControl.Refusal?
     /// The peer that connected, whatever client it speaks for.
     private let peer: PeerAddress
     let startedAt: Instant
@@ -35,7 +35,7 @@ final class HTTPConversation {
         let app: App
     }
 
-    init(peer: PeerAddress, _ refusal: ConnectionCensus.Refusal?, _ owner: ClientLoop) {
+    init(peer: PeerAddress, _ refusal: AdmissionControl.Refusal?, _ owner: ClientLoop) {
         startedAt = owner.loop.now
         self.peer = peer
         self.refusal = refusal
@@ -154,10 +154,10 @@ final class HTTPConversation {
     /// A trusted peer has named its client: counts the connection for that client from now on, unless a bound forbids it.
     ///
     /// - Parameter begins: whether the client begins a connection with this.
-    private func move(_ connection: Connection, to client: PeerAddress, begins: Bool) -> ConnectionCensus.Move {
+    private func move(_ connection: Connection, to client: PeerAddress, begins: Bool) -> AdmissionControl.Move {
         let owner = connection.owner
         guard begins || client.network != connection.address.network else { return .taken }
-        let move = owner.hubContext.census.moved(
+        let move = owner.hubContext.admission.moved(
             from: connection.address, to: client, at: owner.loop.now, begins: begins)
         switch move {
         case .taken: connection.counts(as: client, wasRefused: false)
@@ -268,7 +268,7 @@ final class HTTPConversation {
         if case .reading = machine.state { connection.resume() }
     }
 
-    private func answer(_ refusal: ConnectionCensus.Refusal, _ connection: Connection) {
+    private func answer(_ refusal: AdmissionControl.Refusal, _ connection: Connection) {
         let response = HTTPResponse.problem(refusal.status, refusal.message)
         answer(shared(response.retrying(after: .seconds(10)), connection.owner), keepsAlive: false, connection)
     }

@@ -240,7 +240,7 @@ final class ClientLoop: EffectPerformer {
 
     /// Accepts the hub's connections on this loop.
     func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
-        let acceptor = try Acceptor(socket, on: loop, census: hubContext.census, metrics: metrics) {
+        let acceptor = try Acceptor(socket, on: loop, admission: hubContext.admission, metrics: metrics) {
             [unowned self] descriptor, address, target, refusal in
             router.hand(.accepted(descriptor, address, refusal, usesTLS: usesTLS), to: target) {
                 accepted(descriptor, address, refusal, usesTLS: usesTLS)
@@ -250,11 +250,11 @@ final class ClientLoop: EffectPerformer {
     }
 
     private func accepted(
-        _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool
+        _ descriptor: Int32, _ address: PeerAddress, _ refusal: AdmissionControl.Refusal?, usesTLS: Bool
     ) {
         guard !isStopping else {
             Socket.close(descriptor)
-            return hubContext.census.left(address, loop: router.here, wasRefused: refusal != nil)
+            return hubContext.admission.left(address, loop: router.here, wasRefused: refusal != nil)
         }
         let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
@@ -266,14 +266,14 @@ final class ClientLoop: EffectPerformer {
             door.came(connection.sessionID)
         } catch {
             // Out of epoll watches or memory: the connection closes with its last reference, here.
-            hubContext.census.left(address, loop: router.here, wasRefused: refusal != nil)
+            hubContext.admission.left(address, loop: router.here, wasRefused: refusal != nil)
             if door.isOpen { door.rest() } else if !isStopping { router.ask(0) { $0.door.rest() } }
         }
     }
 
     /// The peer of an open WebSocket has gone. Its turn to be closed will come.
     func departed(_ connection: Connection) {
-        hubContext.census.departed(connection.address, loop: router.here, wasRefused: connection.wasRefused)
+        hubContext.admission.departed(connection.address, loop: router.here, wasRefused: connection.wasRefused)
         turns.departed(connection.sessionID)
     }
 
@@ -281,9 +281,9 @@ final class ClientLoop: EffectPerformer {
         identities.unwatch(connection)
         metrics.connections.add(-1)
         if hasDeparted {
-            hubContext.census.closedDeparted()
+            hubContext.admission.closedDeparted()
         } else {
-            hubContext.census.left(connection.address, loop: router.here, wasRefused: connection.wasRefused)
+            hubContext.admission.left(connection.address, loop: router.here, wasRefused: connection.wasRefused)
         }
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }

@@ -9,7 +9,7 @@ import Reactor
 /// in turns of `GatewayLimits.departuresPerTurnMax`, each behind whatever else is ready by then, newcomers included.
 ///
 /// The list is no longer than there were connections. Its descriptors count against `limits.connectionsMax` with the open
-/// ones (`ConnectionCensus.awaitsDepartures`), but no longer against the bounds of an address or an app.
+/// ones (`AdmissionControl.awaitsDepartures`), but no longer against the bounds of an address or an app.
 ///
 /// Worst interleavings, each with its test in `DepartureTests`; a marked connection
 /// - is sent something: it is still a subscriber, takes frames until the tick ends, and drops them then;

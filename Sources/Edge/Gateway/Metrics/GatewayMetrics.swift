@@ -9,7 +9,7 @@ package final class GatewayMetrics: MetricSource {
     let connections = Gauge()
     let webSockets = Gauge()
     let accepted = Counter()
-    private let refusals = CounterTable("reason", ConnectionCensus.Refusal.allCases.map(\.rawValue))
+    private let refusals = CounterTable("reason", AdmissionControl.Refusal.allCases.map(\.rawValue))
     private let limits = CounterTable("limit", ReachedLimit.allCases.map(\.rawValue))
     /// Refused connections that got no answer.
     let shut = Counter()
@@ -67,7 +67,7 @@ package final class GatewayMetrics: MetricSource {
         disconnects[String(code)].add()
     }
 
-    func refused(_ refusal: ConnectionCensus.Refusal, _ address: PeerAddress) {
+    func refused(_ refusal: AdmissionControl.Refusal, _ address: PeerAddress) {
         refusals[refusal.rawValue].add()
         notes.add(.refused, refusal.limit, address)
     }

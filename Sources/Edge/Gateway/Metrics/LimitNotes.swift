@@ -45,7 +45,7 @@ final class LimitNotes: Sendable {
     }
 }
 
-extension ConnectionCensus.Refusal {
+extension AdmissionControl.Refusal {
     var limit: String {
         switch self {
         case .hubFull: "limits.connections"

@@ -73,7 +73,7 @@ final class ChannelOwner: EffectPerformer {
     /// Whether the shard would refuse the newcomer for members whose peers may be gone.
     private func mayMakeRoom(for request: ChannelRequest) -> Bool {
         guard case .enter(let entry) = request, entry.member != nil else { return false }
-        return context.census.hasDepartures && ask { $0.isFull(for: entry) }
+        return context.admission.hasDepartures && ask { $0.isFull(for: entry) }
     }
 
     /// Has each loop close its departed connections of the channel, then handles the request, which follows their leaves.

@@ -12,7 +12,7 @@ enum LoopMessage: Sendable {
     /// From the feed, to the owners of these streams.
     case feed([FeedOutput])
     /// Take over an accepted connection, of a listener with TLS or without.
-    case accepted(Int32, PeerAddress, ConnectionCensus.Refusal?, usesTLS: Bool)
+    case accepted(Int32, PeerAddress, AdmissionControl.Refusal?, usesTLS: Bool)
     /// From another loop: a question, which sends its answer itself.
     case ask(@Sendable (ClientLoop) -> Void)
     case answer(SessionID, ConnectionAnswer)

@@ -5,9 +5,9 @@ import Synchronization
 
 /// Counts connections over all loops: bounds, rates, and the loop with the fewest. Used when a connection comes, goes or is
 /// moved to a client's address, never for a message.
-final class ConnectionCensus: Sendable {
+final class AdmissionControl: Sendable {
     /// The decision on a connection just accepted.
-    enum Admission: Equatable {
+    enum Decision: Equatable {
         case welcome(loop: Int)
         /// Let in only to be told why not.
         case refused(loop: Int, Refusal)
@@ -67,7 +67,7 @@ final class ConnectionCensus: Sendable {
     var awaitsDepartures: Bool { hasDepartures && total >= limits.connectionsMax + limits.refusalsMax }
 
     /// Counts a connection in, unless it is shut out. Each one counted in is counted out by `left`.
-    func arrived(from peer: PeerAddress, at now: Instant) -> Admission {
+    func arrived(from peer: PeerAddress, at now: Instant) -> Decision {
         state.withLock { state in
             guard state.total < limits.connectionsMax + limits.refusalsMax else { return .shut(.hubFull) }
             var refusal = state.total < limits.connectionsMax ? nil : Refusal.hubFull
@@ -152,7 +152,7 @@ final class ConnectionCensus: Sendable {
     }
 }
 
-extension ConnectionCensus.Refusal {
+extension AdmissionControl.Refusal {
     var status: Status {
         switch self {
         case .hubFull: .serviceUnavailable

@@ -1,0 +1,207 @@
+import Clock
+import Reactor
+import Testing
+
+@testable import Gateway
+
+@Suite(.timeLimit(.minutes(15))) struct AdmissionControlTests {
+    private let start = Instant(nanoseconds: 1_000_000_000_000)
+
+    private func limits(_ change: (inout GatewayLimits) -> Void) -> GatewayLimits {
+        var limits = GatewayLimits()
+        limits.addressConnectsPerSecond = 0
+        change(&limits)
+        return limits
+    }
+
+    private func address(_ text: String) throws -> PeerAddress { try #require(PeerAddress(text)) }
+
+    private func isWelcome(_ decision: AdmissionControl.Decision) -> Bool {
+        if case .welcome = decision { return true }
+        return false
+    }
+
+    @Test func dealsToTheLoopWithTheFewest() throws {
+        let admission = AdmissionControl(loops: 2, limits: limits { _ in })
+        let peer = try address("192.0.2.1")
+        #expect(admission.arrived(from: peer, at: start) == .welcome(loop: 0))
+        #expect(admission.arrived(from: peer, at: start) == .welcome(loop: 1))
+        admission.left(peer, loop: 1, wasRefused: false)
+        #expect(admission.arrived(from: peer, at: start) == .welcome(loop: 1))
+        #expect(admission.total == 2)
+    }
+
+    @Test func anAddressIsBoundedAndThenShutOut() throws {
+        let limits = limits {
+            $0.connectionsPerAddressMax = 2
+            $0.refusalsPerAddressMax = 1
+        }
+        let admission = AdmissionControl(loops: 1, limits: limits)
+        // One household's network is one address.
+        let peers = try ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4"].map { try address($0) }
+        #expect(admission.arrived(from: peers[0], at: start) == .welcome(loop: 0))
+        #expect(admission.arrived(from: peers[1], at: start) == .welcome(loop: 0))
+        #expect(admission.arrived(from: peers[2], at: start) == .refused(loop: 0, .addressFull))
+        #expect(admission.arrived(from: peers[3], at: start) == .shut(.addressFull))
+        #expect(isWelcome(admission.arrived(from: try address("2001:db8:0:1::1"), at: start)))
+        admission.left(peers[2], loop: 0, wasRefused: true)
+        #expect(admission.arrived(from: peers[2], at: start) == .refused(loop: 0, .addressFull), "still full")
+        admission.left(peers[2], loop: 0, wasRefused: true)
+        admission.left(peers[0], loop: 0, wasRefused: false)
+        #expect(admission.arrived(from: peers[2], at: start) == .welcome(loop: 0))
+    }
+
+    @Test func theHubIsBoundedAndThenShut() throws {
+        let limits = limits {
+            $0.connectionsMax = 1
+            $0.refusalsMax = 1
+        }
+        let admission = AdmissionControl(loops: 1, limits: limits)
+        #expect(isWelcome(admission.arrived(from: try address("192.0.2.1"), at: start)))
+        #expect(admission.arrived(from: try address("192.0.2.2"), at: start) == .refused(loop: 0, .hubFull))
+        #expect(admission.arrived(from: try address("192.0.2.3"), at: start) == .shut(.hubFull))
+    }
+
+    @Test func connectionsAreBoundedInTime() throws {
+        let limits = limits {
+            $0.addressConnectsPerSecond = 10
+            $0.addressConnectsBurst = 3
+            $0.refusalsPerAddressMax = 1
+        }
+        let admission = AdmissionControl(loops: 1, limits: limits)
+        let (peer, other) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        for _ in 0..<3 { #expect(isWelcome(admission.arrived(from: peer, at: start))) }
+        #expect(admission.arrived(from: peer, at: start) == .refused(loop: 0, .addressFast))
+        #expect(admission.arrived(from: peer, at: start) == .shut(.addressFast))
+        #expect(isWelcome(admission.arrived(from: other, at: start)), "others are not held up")
+        let soon = start.advanced(by: .milliseconds(100))
+        #expect(isWelcome(admission.arrived(from: peer, at: soon)))
+        #expect(admission.arrived(from: peer, at: soon) == .shut(.addressFast))
+        let later = start.advanced(by: .seconds(60))
+        for _ in 0..<3 { #expect(isWelcome(admission.arrived(from: peer, at: later))) }
+        #expect(admission.arrived(from: peer, at: later) == .shut(.addressFast), "never more than a burst")
+    }
+
+    @Test func thisMachineAndItsProxiesSpeakForMany() throws {
+        let limits = limits {
+            $0.connectionsPerAddressMax = 1
+            $0.addressConnectsPerSecond = 1
+            $0.addressConnectsBurst = 1
+            $0.exemptsLoopback = true
+        }
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let admission = AdmissionControl(loops: 1, limits: limits, trusted: trusted)
+        for peer in try ["127.0.0.1", "::1", "10.0.0.1"].map({ try address($0) }) + [.unix] {
+            for _ in 0..<5 { #expect(isWelcome(admission.arrived(from: peer, at: start))) }
+        }
+        #expect(isWelcome(admission.arrived(from: try address("10.0.0.2"), at: start)))
+        #expect(admission.arrived(from: try address("10.0.0.2"), at: start) == .refused(loop: 0, .addressFull))
+    }
+
+    @Test func whoSpeaksForAnotherCountsAsThatOne() throws {
+        let limits = limits { $0.connectionsPerAddressMax = 1 }
+        let proxy = try address("10.0.0.1")
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let admission = AdmissionControl(loops: 1, limits: limits, trusted: trusted)
+        let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        for _ in 0..<3 { #expect(isWelcome(admission.arrived(from: proxy, at: start))) }
+        #expect(admission.moved(from: proxy, to: one, at: start, begins: true) == .taken)
+        #expect(admission.moved(from: proxy, to: one, at: start, begins: true) == .refused(.addressFull))
+        #expect(admission.moved(from: proxy, to: two, at: start, begins: true) == .taken)
+        // A kept connection of the proxy's, used for one client after the other, and then for none.
+        #expect(admission.moved(from: two, to: proxy, at: start, begins: true) == .taken)
+        #expect(admission.moved(from: proxy, to: two, at: start, begins: true) == .taken)
+        admission.left(one, loop: 0, wasRefused: false)
+        #expect(isWelcome(admission.arrived(from: proxy, at: start)))
+        #expect(
+            admission.moved(from: proxy, to: one, at: start, begins: true) == .taken, "who is refused takes no room")
+        admission.left(one, loop: 0, wasRefused: true)
+        for left in [one, two] { admission.left(left, loop: 0, wasRefused: false) }
+        #expect(admission.total == 0)
+    }
+
+    /// No more of one client's may be held to be told why not than where it comes by itself.
+    @Test func theRefusedBehindAProxyAreBounded() throws {
+        let limits = limits {
+            $0.connectionsPerAddressMax = 1
+            $0.refusalsPerAddressMax = 2
+            $0.addressConnectsPerSecond = 1
+            $0.addressConnectsBurst = 1
+        }
+        let proxy = try address("10.0.0.1")
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let admission = AdmissionControl(loops: 1, limits: limits, trusted: trusted)
+        let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        for _ in 0..<6 { #expect(isWelcome(admission.arrived(from: proxy, at: start))) }
+        func move(_ peer: PeerAddress, _ client: PeerAddress) -> AdmissionControl.Move {
+            admission.moved(from: peer, to: client, at: start, begins: true)
+        }
+        #expect(move(proxy, one) == .taken)
+        #expect(move(proxy, one) == .refused(.addressFull))
+        // Over the connection that counts as its own it is too fast, and then of those who are told.
+        #expect(move(one, one) == .refused(.addressFast))
+        #expect(move(proxy, one) == .ended(.addressFast), "none of its is there but to be told")
+        #expect(move(proxy, two) == .taken, "others are not held up")
+        #expect(move(proxy, two) == .refused(.addressFull))
+        for _ in 0..<2 { admission.left(one, loop: 0, wasRefused: true) }
+        #expect(move(proxy, one) == .refused(.addressFast))
+        admission.left(one, loop: 0, wasRefused: true)
+        admission.left(two, loop: 0, wasRefused: true)
+        admission.left(two, loop: 0, wasRefused: false)
+        admission.left(proxy, loop: 0, wasRefused: false)
+        #expect(admission.total == 0)
+        #expect(isWelcome(admission.arrived(from: one, at: start.advanced(by: .seconds(60)))))
+    }
+
+    /// A proxy keeps its connections, and sends the requests of many over each: none of those is a connection.
+    @Test func requestsOverAProxysConnectionsAreNoConnects() throws {
+        let limits = limits {
+            $0.addressConnectsPerSecond = 1
+            $0.addressConnectsBurst = 2
+        }
+        let proxy = try address("10.0.0.1")
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let admission = AdmissionControl(loops: 1, limits: limits, trusted: trusted)
+        let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        #expect(isWelcome(admission.arrived(from: proxy, at: start)))
+        #expect(admission.moved(from: proxy, to: one, at: start, begins: false) == .taken)
+        for _ in 0..<10 {
+            #expect(admission.moved(from: one, to: two, at: start, begins: false) == .taken)
+            #expect(admission.moved(from: two, to: one, at: start, begins: false) == .taken)
+        }
+        // An upgrade is one, also over the connection that had a request of the same client's.
+        for _ in 0..<2 { #expect(admission.moved(from: one, to: one, at: start, begins: true) == .taken) }
+        #expect(admission.moved(from: one, to: one, at: start, begins: true) == .refused(.addressFast))
+        #expect(admission.moved(from: one, to: two, at: start, begins: true) == .taken, "others are not held up")
+        admission.left(two, loop: 0, wasRefused: false)
+        #expect(admission.total == 0)
+    }
+}
+
+@Suite(.timeLimit(.minutes(15))) struct AddressRatesTests {
+    /// However many addresses come, memory does not grow, and one that is not of the flood finds its way.
+    @Test func aFloodOfAddressesHoldsUpFewOthers() throws {
+        var rates = AddressRates(perSecond: 1, burst: 2)
+        let now = Instant(nanoseconds: 1 << 40)
+        for number in 0..<1_000 {
+            let peer = try #require(PeerAddress("2001:db8:0:\(String(number, radix: 16))::"))
+            for _ in 0..<4 { _ = rates.take(peer, at: now) }
+        }
+        var heldUp = 0
+        for number in 0..<250 {
+            let peer = try #require(PeerAddress("192.0.2.\(number)"))
+            if !rates.take(peer, at: now) { heldUp += 1 }
+        }
+        // One in about 70 shares both places with the flood.
+        #expect(heldUp < 25)
+    }
+
+    @Test func noBoundTakesNoRoom() throws {
+        var rates = AddressRates(perSecond: 0, burst: 1)
+        let peer = try #require(PeerAddress("192.0.2.1"))
+        for _ in 0..<10_000 {
+            let isTaken = rates.take(peer, at: Instant(nanoseconds: 0))
+            #expect(isTaken)
+        }
+    }
+}
