@@ -44,7 +44,7 @@ struct LoopDirectory: ChannelDirectory {
             var next = Dictionary(uniqueKeysWithValues: zip(targets, parts.map { $0[...] }))
             return owners.map { next[$0]?.popFirst() ?? ChannelFacts() }
         }
-        let gather = Gather(targets.count) { answer(inOrder($0)) }
+        let gather = ScatterGather(targets.count) { answer(inOrder($0)) }
         let asker = router.here
         for (place, target) in targets.enumerated() {
             router.have(target, for: app.index, on: own) { loop in
@@ -62,7 +62,7 @@ struct LoopDirectory: ChannelDirectory {
     /// Publishes to channels that this loop owns. The other loops with subscribers report when they have taken all of it:
     /// the question follows the publishes in their mailboxes. The asking loop is not asked: the answer itself follows there.
     private func publish(
-        _ publications: some Sequence<Publication>, of app: App, for asker: Int, _ gather: Gather<[ChannelFacts]>
+        _ publications: some Sequence<Publication>, of app: App, for asker: Int, _ gather: ScatterGather<[ChannelFacts]>
     ) -> [ChannelFacts] {
         var takers: LoopSet = []
         var facts: [ChannelFacts] = []

@@ -84,7 +84,7 @@ final class ChannelOwner: EffectPerformer {
         let others = router.others(of: loops(in: key))
         guard !others.isEmpty else { return router.again(.channelWithRoom(request), from: loop) }
         let mailbox = router.mailbox
-        let gather = Gather<Void>(others.count) { _ in
+        let gather = ScatterGather<Void>(others.count) { _ in
             mailbox.post(.owner(.request(.channelWithRoom(request), from: loop)))
         }
         for (place, other) in others.enumerated() {

@@ -179,7 +179,7 @@ final class Router {
         _ part: @escaping @Sendable (ClientLoop) -> Part, _ answer: @escaping @Sendable ([Part]) -> Void
     ) -> [Part]? {
         if targets.allSatisfy({ isFirst(at: $0) }) { return targets.map { _ in part(own) } }
-        let gather = Gather(targets.count, answer)
+        let gather = ScatterGather(targets.count, answer)
         for (place, target) in targets.enumerated() {
             mailboxes[target].post(counted({ gather.take(part($0), at: place) }, for: app))
         }

@@ -1,7 +1,7 @@
 import Reactor
 
 /// Collects the parts of an answer from several loops; the last part to come completes it.
-final class Gather<Part: Sendable>: Sendable {
+final class ScatterGather<Part: Sendable>: Sendable {
     private struct State {
         var parts: [Part?]
         var missing: Int
