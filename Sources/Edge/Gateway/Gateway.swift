@@ -71,7 +71,7 @@ package final class Gateway: Sendable {
     let context: HubContext
     /// The apps that the loops are told of.
     private let served: Locked<AppTable>
-    private let feedWatch: FeedWatch
+    private let readiness: HubReadiness
     private let feed: Feed?
     private let store: Store?
 
@@ -100,11 +100,11 @@ package final class Gateway: Sendable {
         let waiting = Locked(sockets)
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle(isLent: configuration.loops > 1) }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
-        let feedWatch = FeedWatch(isDone: startFeed == nil)
+        let readiness = HubReadiness(isDone: startFeed == nil)
         // Until the feed has read all revocations.
         if startFeed != nil { verifier.revocations.setCurrent(false) }
-        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, metrics.backlog, feedWatch))
-        self.feedWatch = feedWatch
+        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, metrics.backlog, readiness))
+        self.readiness = readiness
         // What the hub's own actions commit is read at once, without waiting for a notification.
         do {
             store = try startStore?({ feed?.requests.post(.wake) })
@@ -161,7 +161,7 @@ package final class Gateway: Sendable {
     }
     /// Whether the hub has, once, read everything that was committed before it started and listened for notifications,
     /// whatever the database does later. True without a database.
-    package var hasCaughtUp: Bool { feedWatch.hasCaughtUp() }
+    package var hasCaughtUp: Bool { readiness.hasCaughtUp() }
 
     /// The apps that are served.
     package var apps: AppTable { served.withLock { $0 } }
@@ -197,7 +197,8 @@ package final class Gateway: Sendable {
 
     /// Hands the feed's outputs to the owners of their streams, those of no stream to all loops: in order, one message each.
     private static func sink(
-        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog, _ watch: FeedWatch
+        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog,
+        _ readiness: HubReadiness
     ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
@@ -206,7 +207,7 @@ package final class Gateway: Sendable {
                     // Before the loops hear of it: they judge again what was verified before.
                     case .revoked(let revoked): revocations.insert(revoked)
                     case .revocationsCurrent(let isCurrent): revocations.setCurrent(isCurrent)
-                    case .status(let status): watch.changed(to: status)
+                    case .status(let status): readiness.changed(to: status)
                     default: break
                     }
                 }

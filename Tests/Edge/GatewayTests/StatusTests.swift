@@ -34,8 +34,8 @@ import Testing
     }
 
     @Test func theFirstCatchUpIsRemembered() {
-        #expect(FeedWatch(isDone: true).hasCaughtUp())
-        let watch = FeedWatch(isDone: false)
+        #expect(HubReadiness(isDone: true).hasCaughtUp())
+        let watch = HubReadiness(isDone: false)
         #expect(!watch.hasCaughtUp())
         watch.changed(to: .catchingUp)
         #expect(!watch.hasCaughtUp())
@@ -46,13 +46,13 @@ import Testing
     }
 
     @Test func pollingCountsOnceItLasts() {
-        let watch = FeedWatch(isDone: false)
+        let watch = HubReadiness(isDone: false)
         watch.changed(to: .polling)
         #expect(!watch.hasCaughtUp())
         watch.changed(to: .away)
         #expect(!watch.hasCaughtUp(at: .read().advanced(by: .seconds(60))))
         watch.changed(to: .polling)
-        #expect(watch.hasCaughtUp(at: .read().advanced(by: FeedWatch.pollingLasts)))
+        #expect(watch.hasCaughtUp(at: .read().advanced(by: HubReadiness.pollingLasts)))
     }
 
     @Test func connectionsAndTheirEndsAreCounted() async throws {

@@ -6,7 +6,7 @@ import Reactor
 ///
 /// Normally that is when it listens and is live. Where a pooler swallows notifications it never is, so polling counts too
 /// once it has lasted a while. It does not last when the listening connection is merely a little later than the reading one.
-final class FeedWatch: Sendable {
+final class HubReadiness: Sendable {
     private enum State {
         case waiting
         case pollingSince(Instant)
