@@ -31,7 +31,7 @@ struct Places: Equatable {
         guard let position = positions[channel], let offset = Self.offset(of: data) else { return .next }
         guard offset > position.offset else { return .known }
         guard offset - position.offset == 1 else { return .gap }
-        positions[channel] = StreamPosition(epoch: position.epoch, offset: offset)
+        positions[channel] = StreamPosition(epoch: position.epochText, offset: offset)
         return .next
     }
 
@@ -41,7 +41,7 @@ struct Places: Equatable {
             if index > 0 { writer.append(UInt8(ascii: ",")) }
             writer.append(jsonString: channel)
             writer.append(#":{"epoch":"#)
-            writer.append(jsonString: position.epoch)
+            writer.append(jsonString: position.epochText)
             writer.append(#","offset":"#)
             writer.append(decimal: position.offset)
             writer.append(UInt8(ascii: "}"))

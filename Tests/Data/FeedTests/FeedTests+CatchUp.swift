@@ -391,10 +391,10 @@ extension FeedTests {
         try recorder.wait("the log of the heir") { recorder.unlockedStream(ann)?.position?.offset == 8 }
         let position = try #require(recorder.stream(ann)?.position)
         #expect(lost.offset == 5)
-        #expect(position.epoch != lost.epoch)
+        #expect(position.epochText != lost.epochText)
         // A page of the life that is over is refused, though its numbers exist.
         let read = StreamRead(
-            stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: lost.life, after: 3, upTo: 5)
+            stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: lost.epoch, after: 3, upTo: 5)
         #expect(try recorder.failure(recorder.post(read)) == .otherEpoch)
         recorder.stop()
     }

@@ -142,7 +142,8 @@ import Testing
         try recorder.waitForPosition(ann)
         let position = try #require(recorder.stream(ann)?.start)
         #expect(position.offset == 1)
-        #expect(position.epoch == recorder.topics.last?.start.epoch, "streams are born in the epoch that was told")
+        #expect(
+            position.epochText == recorder.topics.last?.start.epochText, "streams are born in the epoch that was told")
         try writer.execute("SELECT sync.unpublish_changes('app.weight')")
         let other = try record()
         try other.wait("topics") { other.unlockedTopics.last.map { !$0.contains(weights) } == true }

@@ -83,7 +83,7 @@ final class Recorder: @unchecked Sendable {
 
     /// Asks for a page of a stream that has its position.
     func read(_ id: StreamID, after: Int64, upTo: Int64) -> StreamRead {
-        let (serial, epoch) = locked { (streams[id]?.serial ?? 0, streams[id]?.start?.epoch ?? "") }
+        let (serial, epoch) = locked { (streams[id]?.serial ?? 0, streams[id]?.start?.epochText ?? "") }
         return post(StreamRead(stream: id, watch: serial, epoch: Epoch(epoch), after: after, upTo: upTo))
     }
 
@@ -258,7 +258,7 @@ final class Recorder: @unchecked Sendable {
         if event.offset != position.offset + 1 {
             violations.append("\(event.stream.user): \(event.offset) after \(position.offset)")
         }
-        streams[event.stream]?.position = StreamPosition(epoch: position.epoch, offset: event.offset)
+        streams[event.stream]?.position = StreamPosition(epoch: position.epochText, offset: event.offset)
         streams[event.stream]?.events.append(event)
     }
 

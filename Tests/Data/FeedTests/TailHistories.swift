@@ -394,7 +394,7 @@ struct History {
                 $0.stream == event.stream && $0.offset == event.offset && $0.data == event.data.string
             }
         if !isCommitted { violations.append("\(user): \(event.offset) is not in the log") }
-        watched[event.stream]?.position = StreamPosition(epoch: position.epoch, offset: event.offset)
+        watched[event.stream]?.position = StreamPosition(epoch: position.epochText, offset: event.offset)
     }
 
     private mutating func reset(_ stream: StreamID, _ position: StreamPosition) {

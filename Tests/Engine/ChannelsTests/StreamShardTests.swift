@@ -34,7 +34,7 @@ import Testing
             case .broadcast(let loops, let channel, _, let messages):
                 "\(loops.rawValue) \(channel.format() ?? "") \(messages.texts.joined())"
             case .reset(let loops, let channel, let position, let loss):
-                "\(loops.rawValue) \(channel.format() ?? "") reset \(position.epoch) \(position.offset) \(loss)"
+                "\(loops.rawValue) \(channel.format() ?? "") reset \(position.epochText) \(position.offset) \(loss)"
             }
         }
     }

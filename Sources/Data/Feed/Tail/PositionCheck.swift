@@ -63,7 +63,7 @@ struct PositionCheck {
         for (ticket, position) in zip(tickets, positions) {
             guard let place = watches.place(of: ticket), watches[place].phase == .live else { continue }
             let watch = watches[place]
-            if position.life != watch.life || position.offset < watch.delivered {
+            if position.epoch != watch.epoch || position.offset < watch.delivered {
                 // Read later than all that was delivered: it holds at once, and rows up to it are dropped.
                 watches[place].restart(at: position)
                 outputs.append(.reset(ticket.stream, position))

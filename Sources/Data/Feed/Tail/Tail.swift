@@ -403,7 +403,7 @@ package struct Tail {
     /// Something else has seen the stream in another epoch: it is asked about at once.
     package mutating func suspected(_ stream: StreamID, otherThan epoch: Epoch) {
         guard previous != nil, let place = watches.place(of: stream), watches[place].phase == .live,
-            watches[place].life == epoch
+            watches[place].epoch == epoch
         else { return }
         watches[place].phase = .checking
         positions.draw(for: watches[place], watches)

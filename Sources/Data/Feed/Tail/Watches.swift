@@ -26,13 +26,13 @@ struct Watch: TableEntry {
     var isBehind = false
     var delivered: Int64 = 0
     /// Of what; nil before the position is known.
-    var life: Epoch?
+    var epoch: Epoch?
 
     var key: StreamID { stream }
 
     /// What comes next counts from there.
     mutating func restart(at position: StreamPosition) {
-        life = position.life
+        epoch = position.epoch
         delivered = position.offset
         phase = .live
     }
@@ -44,7 +44,7 @@ struct Watch: TableEntry {
         switch phase {
         case .positioning:
             outputs.append(.positioned(ticket.stream, serial: serial, position))
-        case .checking where position.life == life && position.offset >= delivered:
+        case .checking where position.epoch == epoch && position.offset >= delivered:
             phase = position.offset == delivered ? .live : .healing
             return phase
         case .checking, .lapsed:

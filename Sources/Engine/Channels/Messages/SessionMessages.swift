@@ -26,7 +26,7 @@ extension Messages {
     ) -> Messages {
         Messages(capacity: isPublished ? 240 : 264) {
             ServerEvent.subscriptionSucceeded(
-                channel: { _ = stream.append(to: &$0) }, epoch: position.epoch, offset: position.offset,
+                channel: { _ = stream.append(to: &$0) }, epoch: position.epochText, offset: position.offset,
                 isPublished: isPublished, to: &$0)
         }
     }
@@ -157,7 +157,7 @@ extension Messages {
         data.append(#"{"channels":{""#)
         channel.append(to: &data)
         data.append(#"":{"epoch":"#)
-        data.append(jsonString: position.epoch)
+        data.append(jsonString: position.epochText)
         data.append(#","offset":"#)
         data.append(decimal: position.offset)
         appendOutcome(&data)

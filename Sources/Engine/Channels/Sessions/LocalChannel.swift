@@ -14,7 +14,7 @@ package final class LocalChannel {
     package let label: ChannelLabel
     /// For a stream: the position that this loop was handed last, by an answer or a broadcast. Every live subscriber stands
     /// there. Known while there is one. The offset is -1 for an unpublished stream.
-    private var life: Epoch?
+    private var epoch: Epoch?
     private var offset: Int64 = 0
 
     init(_ label: ChannelLabel) {
@@ -37,9 +37,9 @@ package final class LocalChannel {
 
     /// The position of live subscribers. Setting it makes the channel a published one.
     var position: StreamPosition? {
-        get { life.map { StreamPosition(in: $0, offset: max(0, offset)) } }
+        get { epoch.map { StreamPosition(in: $0, offset: max(0, offset)) } }
         set {
-            life = newValue?.life
+            epoch = newValue?.epoch
             offset = newValue?.offset ?? 0
         }
     }

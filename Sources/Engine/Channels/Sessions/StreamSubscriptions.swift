@@ -261,7 +261,7 @@ package final class StreamSubscriptions {
             // Asked for once more when there is room.
             guard hasRoom else { return }
             effects.append(.share(page.messages))
-            replay.cursor = StreamPosition(in: position.life, offset: page.last)
+            replay.cursor = StreamPosition(in: position.epoch, offset: page.last)
         }
         if replay.cursor.offset == position.offset {
             goLive(place, session.subscriptions[place], of: session, at: position)

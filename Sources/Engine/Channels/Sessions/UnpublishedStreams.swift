@@ -91,7 +91,7 @@ package final class UnpublishedStreams {
             metrics.recovered(0)
             effects.append(.send(.resumed(channel.label, at: start, replayed: 0)))
         } else {
-            let loss: ResumeLoss = position.life == start.life ? .ahead : .streamReset
+            let loss: ResumeLoss = position.epoch == start.epoch ? .ahead : .streamReset
             effects.lose(channel.label, at: start, loss, metrics)
         }
     }

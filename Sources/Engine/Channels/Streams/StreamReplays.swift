@@ -30,7 +30,7 @@ struct StreamReplays {
         _ effects: inout Effects
     ) {
         let missed = position.offset.subtractingReportingOverflow(from.offset)
-        if from.life != position.life {
+        if from.epoch != position.epoch {
             effects.answer(join, loop, position, .lost(.streamReset))
         } else if from.offset > position.offset {
             // The shard stands where the feed has read to. A snapshot, or another hub, may be newer than that.
@@ -51,7 +51,7 @@ struct StreamReplays {
         _ join: StreamJoin, _ loop: Int, after: StreamPosition, in stream: StreamState, at position: StreamPosition,
         _ effects: inout Effects
     ) {
-        if after.life != position.life || after.offset > position.offset {
+        if after.epoch != position.epoch || after.offset > position.offset {
             // A reset is on its way to the loop, ahead of this answer.
             effects.answer(join, loop, position, .lost(.streamReset))
         } else if after.offset == position.offset {
@@ -188,7 +188,7 @@ struct StreamReplays {
     private mutating func resume(
         _ reader: StreamReaders.Reader, in stream: StreamState, at position: StreamPosition, _ effects: inout Effects
     ) {
-        let from = StreamPosition(in: position.life, offset: reader.after)
+        let from = StreamPosition(in: position.epoch, offset: reader.after)
         let join = StreamJoin(
             name: StreamName(form: reader.key.form, stream: stream.id), session: reader.key.session,
             serial: reader.serial,
@@ -199,7 +199,7 @@ struct StreamReplays {
     /// The stream's position, if the read is the one that its readers wait for.
     private func current(_ read: StreamRead, in stream: StreamState) -> StreamPosition? {
         guard stream.watch == read.watch, let position = stream.position,
-            position.life == read.epoch, readers[read.stream]?.reading == read.after
+            position.epoch == read.epoch, readers[read.stream]?.reading == read.after
         else { return nil }
         return position
     }
@@ -228,7 +228,7 @@ struct StreamReplays {
         guard let place = readers.index(forKey: stream.id) else { return }
         if let after = readers.values[place].nextRead() {
             let read = StreamRead(
-                stream: stream.id, watch: stream.watch, epoch: position.life, after: after,
+                stream: stream.id, watch: stream.watch, epoch: position.epoch, after: after,
                 upTo: max(after, position.offset))
             effects.append(.read(read))
         } else if readers.values[place].isEmpty {

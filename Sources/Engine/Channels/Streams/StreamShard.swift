@@ -206,11 +206,11 @@ package struct StreamShard {
         streams[place].state = .positioned(position)
         streams[place].isAwaited = false
         replays.forgetAll(of: id)
-        let isSameLife = old.life == position.life && position.offset >= old.offset
+        let isSameEpoch = old.epoch == position.epoch && position.offset >= old.offset
         for form in StreamForm.allCases {
             let loops = streams[place].loops(form)
             guard !loops.isEmpty else { continue }
-            let loss = isSameLife ? ResumeLoss.positionExpired : .streamReset
+            let loss = isSameEpoch ? ResumeLoss.positionExpired : .streamReset
             effects.append(.reset(loops: loops, StreamName(form: form, stream: id), position, loss))
         }
     }

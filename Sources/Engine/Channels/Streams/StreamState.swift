@@ -139,7 +139,7 @@ extension StreamState {
         guard case .positioned(let position) = state, event.offset > position.offset else { return false }
         // The feed leaves no gap. If there were one, the window still has none.
         if event.offset != position.offset &+ 1 { window.removeAll() }
-        state = .positioned(StreamPosition(in: position.life, offset: event.offset))
+        state = .positioned(StreamPosition(in: position.epoch, offset: event.offset))
         window.append(copy event)
         while window.count > limits.windowEvents || (window.byteCount > limits.windowBytes && window.count > 0) {
             window.removeFirst()

@@ -38,7 +38,7 @@ package struct Epoch: Hashable, Sendable {
 /// A position in a stream. Offsets of different epochs cannot be compared.
 package struct StreamPosition: Hashable, Sendable {
     /// The epoch of the offset.
-    package let life: Epoch
+    package let epoch: Epoch
     /// Number of the last event, 0 before the first.
     package let offset: Int64
 
@@ -48,11 +48,11 @@ package struct StreamPosition: Hashable, Sendable {
     }
 
     /// The position after event `offset`, sharing an existing `Epoch`.
-    package init(in life: Epoch, offset: Int64) {
-        self.life = life
+    package init(in epoch: Epoch, offset: Int64) {
+        self.epoch = epoch
         self.offset = offset
     }
 
     /// The epoch's name.
-    package var epoch: String { life.string }
+    package var epochText: String { epoch.string }
 }
