@@ -5,13 +5,13 @@ import Testing
 @Suite struct HeapTests {
     private final class Entry: HeapEntry {
         var number: Int
-        var place = -1
+        var index = -1
 
         init(_ number: Int) { self.number = number }
 
         func precedes(_ other: Entry) -> Bool { number < other.number }
 
-        func moved(to place: Int) { self.place = place }
+        func moved(to index: Int) { self.index = index }
     }
 
     /// Compared with a list; and every entry knows its index.
@@ -31,13 +31,13 @@ import Testing
                 model.removeAll { $0 === popped }
             case 5:
                 guard let entry = model.randomElement(using: &random) else { continue }
-                let removed = heap.remove(at: entry.place)
+                let removed = heap.remove(at: entry.index)
                 #expect(removed === entry, "seed \(seed)")
                 model.removeAll { $0 === entry }
             case 6, 7:
                 guard let entry = model.randomElement(using: &random) else { continue }
                 entry.number = Int.random(in: 0..<50, using: &random)
-                heap.settle(at: entry.place)
+                heap.settle(at: entry.index)
             default:
                 guard Int.random(in: 0..<20, using: &random) == 0 else { continue }
                 heap.removeAll { $0.number % 3 == 0 }
@@ -45,7 +45,7 @@ import Testing
             }
             #expect(heap.count == model.count && heap.isEmpty == model.isEmpty)
             #expect(heap.first?.number == model.map(\.number).min(), "seed \(seed)")
-            #expect(model.allSatisfy { heap[$0.place] === $0 }, "seed \(seed)")
+            #expect(model.allSatisfy { heap[$0.index] === $0 }, "seed \(seed)")
         }
         let numbers = model.map(\.number).sorted()
         var popped: [Int] = []

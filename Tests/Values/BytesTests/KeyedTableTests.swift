@@ -32,9 +32,9 @@ import Testing
         for step in 0..<6_000 {
             let name = names[Int.random(in: names.indices, using: &random)]
             let keeps = Int.random(in: 0..<10, using: &random) < (step < 3_000 ? 7 : 2)
-            switch (keeps, table.place(of: name)) {
-            case (true, let place?):
-                table[place].value += 1
+            switch (keeps, table.index(of: name)) {
+            case (true, let index?):
+                table[index].value += 1
                 model[name]? += 1
             case (true, nil):
                 agrees = agrees && table[table.insert(Entry(key: name, value: step))].value == step
@@ -50,7 +50,7 @@ import Testing
         #expect(names.allSatisfy { table[$0]?.value == model[$0] }, "seed \(seed)")
         #expect(table.entries.allSatisfy { model[$0.key] == $0.value }, "seed \(seed)")
         for name in names { table.remove(name) }
-        #expect(table.isEmpty && names.allSatisfy { table.place(of: $0) == nil })
+        #expect(table.isEmpty && names.allSatisfy { table.index(of: $0) == nil })
     }
 
     /// One of 64 loops has the streams and users whose codes share the first six bits. They are found as quickly as others;
@@ -65,9 +65,9 @@ import Testing
             if name.code >> shift & 63 == 5 { _ = table.insert(Entry(key: name, value: number)) }
         }
         var steps = 0
-        for place in table.entries.indices {
-            let first = table.firstSlot(of: table[place].key)
-            steps += (table.slot(of: place) - first + table.index.count) % table.index.count
+        for index in table.entries.indices {
+            let first = table.firstSlot(of: table[index].key)
+            steps += (table.slot(of: index) - first + table.slots.count) % table.slots.count
         }
         // Linear probing at this load needs 1.5 steps each (Knuth 6.4); six equal bits without mixing would need 24.
         #expect(steps < 4 * table.count)
@@ -75,7 +75,7 @@ import Testing
 
     @Test func isEmptyAtFirst() {
         var table = KeyedTable<Entry>()
-        #expect(table.place(of: Name(1)) == nil)
+        #expect(table.index(of: Name(1)) == nil)
         #expect(table.remove(Name(1))?.value == nil)
         #expect(table.insert(Entry(key: Name(1), value: 5)) == 0)
         #expect(table[Name(1)]?.value == 5)

@@ -71,7 +71,7 @@ struct Watches {
     }
 
     var count: Int { table.count }
-    func place(of stream: StreamID) -> Int? { table.place(of: stream) }
+    func place(of stream: StreamID) -> Int? { table.index(of: stream) }
     subscript(stream: StreamID) -> Watch? { table[stream] }
 
     /// At a place below `count`, which is good until a watch ends.

@@ -83,7 +83,7 @@ package struct StreamShard {
         let id = join.name.stream
         let known = streams.count
         let place =
-            streams.place(of: id)
+            streams.index(of: id)
             ?? streams.insert(StreamState(id, watch: lastWatch &+ 1, waiting: spareLists.popLast() ?? []))
         let (position, lingered) = streams[place].take(join, loop)
         if lingered { lingeringCount -= 1 }
@@ -104,7 +104,7 @@ package struct StreamShard {
 
     /// A session of the loop left the channel before it was answered. Others of that loop are still in it.
     package mutating func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
-        if let place = streams.place(of: name.stream) {
+        if let place = streams.index(of: name.stream) {
             streams[place].forget(session, name.form, loop)
         }
         replays.forget(session, name, from: loop)
@@ -114,7 +114,7 @@ package struct StreamShard {
     package mutating func leave(
         _ name: StreamName, from loop: Int, now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = streams.place(of: name.stream) else { return }
+        guard let place = streams.index(of: name.stream) else { return }
         replays.forgetAll(name, from: loop)
         guard streams[place].drop(name.form, loop) else { return }
         // A stream that never had an event is as quickly set up for the next subscriber, and names are easily made up.
@@ -173,7 +173,7 @@ package struct StreamShard {
     package mutating func positioned(
         _ id: StreamID, at position: StreamPosition, watch: UInt32, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = streams.place(of: id),
+        guard let place = streams.index(of: id),
             var waiting = streams[place].positioned(at: position, watch: watch)
         else { return }
         for join in waiting {
@@ -199,7 +199,7 @@ package struct StreamShard {
     /// The events between the offset handed on last and `position` cannot be had, because of a restore, a failover, or a log
     /// that ends too late. All subscribers, also those who wait for a page, are told to fetch a snapshot.
     package mutating func reset(_ id: StreamID, to position: StreamPosition, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = streams.place(of: id), let old = streams[place].position else { return }
+        guard let place = streams.index(of: id), let old = streams[place].position else { return }
         windowBytes -= streams[place].window.byteCount
         windowEvents -= streams[place].window.count
         streams[place].window.removeAll()
@@ -218,7 +218,7 @@ package struct StreamShard {
     /// The feed hands over one event. A stream's events come in order. An event at or below the offset handed on last, or of
     /// a stream without a position, comes before anything that a subscriber was promised.
     package mutating func received(_ event: StreamEvent, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = streams.place(of: event.stream) else { return }
+        guard let place = streams.index(of: event.stream) else { return }
         let bytes = streams[place].window.byteCount
         let events = streams[place].window.count
         guard streams[place].advance(by: event, limits) else { return }
@@ -241,7 +241,7 @@ package struct StreamShard {
     package mutating func page(
         _ read: StreamRead, _ events: [StreamEvent], now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = streams.place(of: read.stream) else { return }
+        guard let place = streams.index(of: read.stream) else { return }
         replays.page(read, events, in: streams[place], now: now, &effects)
         streams[place].isAwaited = replays.awaitsArrival(read.stream)
     }
@@ -266,7 +266,7 @@ package struct StreamShard {
     private mutating func evict(behind event: StreamEvent) {
         evictions.append(WindowedEvent(stream: event.stream, offset: event.offset))
         while windowBytes > limits.windowTotalBytes, let oldest = evictions.popFirst() {
-            guard let place = streams.place(of: oldest.stream) else { continue }
+            guard let place = streams.index(of: oldest.stream) else { continue }
             let bytes = streams[place].window.byteCount
             guard streams[place].forgetEvent(upTo: oldest.offset) else { continue }
             windowBytes += streams[place].window.byteCount - bytes

@@ -110,7 +110,7 @@ package struct UserShard {
                 users[place(of: user)].watchers.insert(LoopSet(loop: loop))
                 asked.append((user, serial))
             case .unwatch(let user):
-                guard let place = users.place(of: user) else { continue }
+                guard let place = users.index(of: user) else { continue }
                 users[place].watchers.remove(LoopSet(loop: loop))
                 forgetIfNobody(place)
             }
@@ -133,7 +133,7 @@ package struct UserShard {
     }
 
     private mutating func end(_ leave: Leave, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = users.place(of: leave.user), users[place].leave == leave.number else { return }
+        guard let place = users.index(of: leave.user), users[place].leave == leave.number else { return }
         leavingCount -= 1
         users[place].leave = 0
         guard !users[place].isGone else {
@@ -161,7 +161,7 @@ package struct UserShard {
     private mutating func departed(
         _ user: UserKey, mayReturn: Bool, _ now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = users.place(of: user), users[place].connections > 0 else { return }
+        guard let place = users.index(of: user), users[place].connections > 0 else { return }
         users[place].connections -= 1
         guard users[place].connections == 0 else { return }
         guard limits.leaveGrace > .zero else { return wentOffline(place, &effects) }
@@ -189,7 +189,7 @@ package struct UserShard {
     }
 
     private mutating func place(of user: UserKey) -> Int {
-        users.place(of: user) ?? users.insert(User(key: user))
+        users.index(of: user) ?? users.insert(User(key: user))
     }
 
     private mutating func forgetIfNobody(_ place: Int) {

@@ -21,18 +21,18 @@ public struct Fifo<Element> {
     @inlinable public var last: Element? { head < elements.count ? elements[elements.count &- 1] : nil }
 
     /// The element at an index below `count`; the front element is at 0.
-    @inlinable public subscript(place: Int) -> Element { elements[head &+ place].unsafelyUnwrapped }
+    @inlinable public subscript(index: Int) -> Element { elements[head &+ index].unsafelyUnwrapped }
 
     /// Removes the element at an index below `count`. Linear in the elements after it; constant for the front element.
-    @inlinable @discardableResult public mutating func remove(at place: Int) -> Element {
-        let element = self[place]
-        if place == 0 { popFirst() } else { elements.remove(at: head &+ place) }
+    @inlinable @discardableResult public mutating func remove(at index: Int) -> Element {
+        let element = self[index]
+        if index == 0 { popFirst() } else { elements.remove(at: head &+ index) }
         return element
     }
 
     /// Inserts at an index, at most `count`. Linear in the elements after it.
-    @inlinable public mutating func insert(_ element: Element, at place: Int) {
-        elements.insert(element, at: head &+ place)
+    @inlinable public mutating func insert(_ element: Element, at index: Int) {
+        elements.insert(element, at: head &+ index)
     }
 
     /// Adds an element at the back.

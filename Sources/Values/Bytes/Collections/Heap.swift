@@ -3,12 +3,12 @@ public protocol HeapEntry {
     /// Whether this element comes out before `other`.
     func precedes(_ other: Self) -> Bool
     /// The element now has this index.
-    func moved(to place: Int)
+    func moved(to index: Int)
 }
 
 extension HeapEntry {
     /// Most entries ignore it.
-    @inlinable public func moved(to place: Int) {}
+    @inlinable public func moved(to index: Int) {}
 }
 
 /// A binary heap: the first entry is at hand, and each change takes logarithmic time. Entries that follow their index
@@ -27,7 +27,7 @@ public struct Heap<Entry: HeapEntry> {
     @inlinable public var first: Entry? { entries.first }
 
     /// The entry at an index below `count`. The order is internal.
-    @inlinable public subscript(place: Int) -> Entry { entries[place] }
+    @inlinable public subscript(index: Int) -> Entry { entries[index] }
 
     /// Adds an entry.
     @inlinable public mutating func insert(_ entry: Entry) {
@@ -43,26 +43,26 @@ public struct Heap<Entry: HeapEntry> {
     }
 
     /// Removes the entry at an index.
-    @inlinable @discardableResult public mutating func remove(at place: Int) -> Entry {
+    @inlinable @discardableResult public mutating func remove(at index: Int) -> Entry {
         let last = entries.removeLast()
-        guard place < entries.count else { return last }
-        let removed = entries[place]
-        entries[place] = last
-        last.moved(to: place)
-        settle(at: place)
+        guard index < entries.count else { return last }
+        let removed = entries[index]
+        entries[index] = last
+        last.moved(to: index)
+        settle(at: index)
         return removed
     }
 
     /// Restores the order after the entry at an index has changed.
-    @inlinable public mutating func settle(at place: Int) {
-        if !rise(place) { sink(place) }
+    @inlinable public mutating func settle(at index: Int) {
+        if !rise(index) { sink(index) }
     }
 
     /// Removes all entries that satisfy the predicate, in linear time.
     @inlinable public mutating func removeAll(where isGone: (Entry) throws -> Bool) rethrows {
         try entries.removeAll(where: isGone)
-        for place in entries.indices { entries[place].moved(to: place) }
-        for place in (0..<entries.count / 2).reversed() { sink(place) }
+        for index in entries.indices { entries[index].moved(to: index) }
+        for index in (0..<entries.count / 2).reversed() { sink(index) }
     }
 
     // These work on the heap's buffer: a heap of a million has twenty levels, and each array access would check for sharing.
@@ -70,38 +70,38 @@ public struct Heap<Entry: HeapEntry> {
 
     @inlinable @discardableResult mutating func rise(_ start: Int) -> Bool {
         entries.withUnsafeMutableBufferPointer { entries in
-            var place = start
-            let entry = entries[place]
-            while place > 0 {
-                let parent = (place &- 1) / 2
+            var index = start
+            let entry = entries[index]
+            while index > 0 {
+                let parent = (index &- 1) / 2
                 guard entry.precedes(entries[parent]) else { break }
-                entries[place] = entries[parent]
-                entries[place].moved(to: place)
-                place = parent
+                entries[index] = entries[parent]
+                entries[index].moved(to: index)
+                index = parent
             }
-            guard place != start else { return false }
-            entries[place] = entry
-            entry.moved(to: place)
+            guard index != start else { return false }
+            entries[index] = entry
+            entry.moved(to: index)
             return true
         }
     }
 
     @inlinable mutating func sink(_ start: Int) {
         entries.withUnsafeMutableBufferPointer { entries in
-            var place = start
-            let entry = entries[place]
+            var index = start
+            let entry = entries[index]
             while true {
-                var child = 2 &* place &+ 1
+                var child = 2 &* index &+ 1
                 guard child < entries.count else { break }
                 if child &+ 1 < entries.count, entries[child &+ 1].precedes(entries[child]) { child &+= 1 }
                 guard entries[child].precedes(entry) else { break }
-                entries[place] = entries[child]
-                entries[place].moved(to: place)
-                place = child
+                entries[index] = entries[child]
+                entries[index].moved(to: index)
+                index = child
             }
-            guard place != start else { return }
-            entries[place] = entry
-            entry.moved(to: place)
+            guard index != start else { return }
+            entries[index] = entry
+            entry.moved(to: index)
         }
     }
 }

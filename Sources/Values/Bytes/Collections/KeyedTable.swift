@@ -13,17 +13,17 @@ public protocol TableEntry {
 }
 
 /// A table by key in half the memory of a dictionary: a hub has several entries for each user. Entries lie in one array in
-/// no stable order; a four-byte index for each finds them.
+/// no stable order; a four-byte slot for each finds them.
 ///
-/// An entry's place, its index in that array, is valid until an entry is removed.
+/// An entry's index in that array is valid until an entry is removed.
 public struct KeyedTable<Entry: TableEntry> {
     /// All entries.
     @inlinable public var entries: ContiguousArray<Entry> { storage }
 
     @usableFromInline var storage: ContiguousArray<Entry> = []
-    /// Open addressing by the keys' codes with linear probing: 0, or an entry's place plus one. Its length is zero or a
+    /// Open addressing by the keys' codes with linear probing: 0, or an entry's index plus one. Its length is zero or a
     /// power of two, and at least a quarter is empty.
-    @usableFromInline var index: ContiguousArray<UInt32> = []
+    @usableFromInline var slots: ContiguousArray<UInt32> = []
 
     /// An empty table.
     @inlinable public init() {}
@@ -33,101 +33,101 @@ public struct KeyedTable<Entry: TableEntry> {
     /// True when there are none.
     @inlinable public var isEmpty: Bool { storage.isEmpty }
 
-    // MARK: Places
+    // MARK: Indices
 
-    /// The place of the key's entry; nil when there is none.
-    @inlinable public func place(of key: Entry.Key) -> Int? {
-        guard !index.isEmpty else { return nil }
+    /// The index of the key's entry; nil when there is none.
+    @inlinable public func index(of key: Entry.Key) -> Int? {
+        guard !slots.isEmpty else { return nil }
         var slot = firstSlot(of: key)
-        while index[slot] != 0 {
-            let place = Int(index[slot] &- 1)
-            if storage[place].key == key { return place }
+        while slots[slot] != 0 {
+            let index = Int(slots[slot] &- 1)
+            if storage[index].key == key { return index }
             slot = next(slot)
         }
         return nil
     }
 
-    /// The entry at a place. Its key must not change.
-    @inlinable public subscript(place: Int) -> Entry {
-        get { storage[place] }
-        _modify { yield &storage[place] }
+    /// The entry at an index. Its key must not change.
+    @inlinable public subscript(index: Int) -> Entry {
+        get { storage[index] }
+        _modify { yield &storage[index] }
     }
 
     // MARK: By key
 
     /// The key's entry; nil when there is none.
-    @inlinable public subscript(key: Entry.Key) -> Entry? { place(of: key).map { storage[$0] } }
+    @inlinable public subscript(key: Entry.Key) -> Entry? { index(of: key).map { storage[$0] } }
 
-    /// Adds an entry whose key is not in the table, and returns its place.
+    /// Adds an entry whose key is not in the table, and returns its index.
     @inlinable public mutating func insert(_ entry: consuming Entry) -> Int {
-        if (storage.count &+ 1) &* 4 > index.count &* 3 { grow() }
-        let place = storage.count
+        if (storage.count &+ 1) &* 4 > slots.count &* 3 { grow() }
+        let index = storage.count
         storage.append(entry)
-        assert(self.place(of: storage[place].key) == nil, "a key has one entry")
-        enter(place)
-        return place
+        assert(self.index(of: storage[index].key) == nil, "a key has one entry")
+        enter(index)
+        return index
     }
 
-    /// Removes and returns the key's entry. The last entry moves to its place.
+    /// Removes and returns the key's entry. The last entry moves to its index.
     @inlinable @discardableResult public mutating func remove(_ key: Entry.Key) -> Entry? {
-        guard !index.isEmpty else { return nil }
+        guard !slots.isEmpty else { return nil }
         var slot = firstSlot(of: key)
-        while index[slot] != 0, storage[Int(index[slot] &- 1)].key != key { slot = next(slot) }
-        guard index[slot] != 0 else { return nil }
-        let place = Int(index[slot] &- 1)
+        while slots[slot] != 0, storage[Int(slots[slot] &- 1)].key != key { slot = next(slot) }
+        guard slots[slot] != 0 else { return nil }
+        let index = Int(slots[slot] &- 1)
         let last = storage.count &- 1
-        if place != last {
-            index[self.slot(of: last)] = UInt32(truncatingIfNeeded: place &+ 1)
-            storage.swapAt(place, last)
+        if index != last {
+            slots[self.slot(of: last)] = UInt32(truncatingIfNeeded: index &+ 1)
+            storage.swapAt(index, last)
         }
         close(slot)
         return storage.removeLast()
     }
 
-    // MARK: The index
+    // MARK: Slots
 
     /// Mixes all bits of the code: keys of one table share some (those that choose the loop), but must fill all slots.
     @inlinable @inline(__always) func firstSlot(of key: Entry.Key) -> Int {
-        Int(truncatingIfNeeded: (UInt64(key.code) &* 0x9E37_79B9_7F4A_7C15) >> 32) & (index.count &- 1)
+        Int(truncatingIfNeeded: (UInt64(key.code) &* 0x9E37_79B9_7F4A_7C15) >> 32) & (slots.count &- 1)
     }
 
-    @inlinable @inline(__always) func next(_ slot: Int) -> Int { (slot &+ 1) & (index.count &- 1) }
+    @inlinable @inline(__always) func next(_ slot: Int) -> Int { (slot &+ 1) & (slots.count &- 1) }
 
-    @inlinable func slot(of place: Int) -> Int {
-        var slot = firstSlot(of: storage[place].key)
-        while index[slot] != UInt32(truncatingIfNeeded: place &+ 1) {
-            assert(index[slot] != 0, "an entry's key has changed")
+    @inlinable func slot(of index: Int) -> Int {
+        var slot = firstSlot(of: storage[index].key)
+        while slots[slot] != UInt32(truncatingIfNeeded: index &+ 1) {
+            assert(slots[slot] != 0, "an entry's key has changed")
             slot = next(slot)
         }
         return slot
     }
 
-    @inlinable mutating func enter(_ place: Int) {
-        var slot = firstSlot(of: storage[place].key)
-        while index[slot] != 0 { slot = next(slot) }
-        index[slot] = UInt32(truncatingIfNeeded: place &+ 1)
+    @inlinable mutating func enter(_ index: Int) {
+        var slot = firstSlot(of: storage[index].key)
+        while slots[slot] != 0 { slot = next(slot) }
+        slots[slot] = UInt32(truncatingIfNeeded: index &+ 1)
     }
 
     /// Empties a slot and moves later entries of the probe sequence up, so that no search ends too early. All entries are
-    /// still at their places, except the two that `remove` swapped with their slots.
+    /// still at their indices, except the two that `remove` swapped with their slots.
     @inlinable mutating func close(_ start: Int) {
         var hole = start
         var slot = next(hole)
-        while index[slot] != 0 {
-            let wanted = firstSlot(of: storage[Int(index[slot] &- 1)].key)
+        while slots[slot] != 0 {
+            let wanted = firstSlot(of: storage[Int(slots[slot] &- 1)].key)
             // It may move to the hole unless its first slot is after the hole.
-            if (slot &- wanted) & (index.count &- 1) >= (slot &- hole) & (index.count &- 1) {
-                index[hole] = index[slot]
+            if (slot &- wanted) & (slots.count &- 1) >= (slot &- hole) & (slots.count &- 1) {
+                slots[hole] = slots[slot]
                 hole = slot
             }
             slot = next(slot)
         }
-        index[hole] = 0
+        slots[hole] = 0
     }
 
     @inlinable mutating func grow() {
-        index = ContiguousArray(repeating: 0, count: Swift.max(8, index.count &* 2))
-        for place in storage.indices { enter(place) }
+        slots = ContiguousArray(repeating: 0, count: Swift.max(8, slots.count &* 2))
+        for index in storage.indices { enter(index) }
     }
 }
 
