@@ -159,15 +159,15 @@ extension JSONTree {
         case .string(let text): writer.append(jsonString: text)
         case .array(let elements):
             writer.append(UInt8(ascii: "["))
-            for (place, element) in elements.enumerated() {
-                if place > 0 { writer.append(", ") }
+            for (index, element) in elements.enumerated() {
+                if index > 0 { writer.append(", ") }
                 element.append(to: &writer)
             }
             writer.append(UInt8(ascii: "]"))
         case .object(let members):
             writer.append(UInt8(ascii: "{"))
-            for (place, member) in Self.sorted(members).enumerated() {
-                if place > 0 { writer.append(", ") }
+            for (index, member) in Self.sorted(members).enumerated() {
+                if index > 0 { writer.append(", ") }
                 writer.append(jsonString: member.name)
                 writer.append(": ")
                 member.value.append(to: &writer)
@@ -178,18 +178,18 @@ extension JSONTree {
 
     /// Members as `jsonb` orders them: shorter names first, then by bytes. Of a repeated name the last counts.
     private static func sorted(_ members: [Member]) -> [Member] {
-        var order: [(length: Int, place: Int)] = []
-        for (place, member) in members.enumerated() { order.append((member.name.utf8.count, place)) }
+        var order: [(length: Int, index: Int)] = []
+        for (index, member) in members.enumerated() { order.append((member.name.utf8.count, index)) }
         order.sort { left, right in
             if left.length != right.length { return left.length < right.length }
-            let (first, second) = (members[left.place].name, members[right.place].name)
+            let (first, second) = (members[left.index].name, members[right.index].name)
             return first.hasSameBytes(as: second)
-                ? left.place < right.place : first.utf8.lexicographicallyPrecedes(second.utf8)
+                ? left.index < right.index : first.utf8.lexicographicallyPrecedes(second.utf8)
         }
         var sorted: [Member] = []
-        for (_, place) in order {
-            if let last = sorted.last, last.name.hasSameBytes(as: members[place].name) { sorted.removeLast() }
-            sorted.append(members[place])
+        for (_, index) in order {
+            if let last = sorted.last, last.name.hasSameBytes(as: members[index].name) { sorted.removeLast() }
+            sorted.append(members[index])
         }
         return sorted
     }

@@ -7,15 +7,15 @@ package final class CounterTable: Sendable {
     struct Label: Sendable {
         let name: StaticString
         let values: [String]
-        private let places: [String: Int]
+        private let indices: [String: Int]
 
         init(_ name: StaticString, _ values: [String]) {
             self.name = name
             self.values = values + [CounterTable.other]
-            places = Dictionary(values.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+            indices = Dictionary(values.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
         }
 
-        func place(_ value: String) -> Int { places[value] ?? values.count - 1 }
+        func index(_ value: String) -> Int { indices[value] ?? values.count - 1 }
     }
 
     let first: Label
@@ -39,13 +39,13 @@ package final class CounterTable: Sendable {
 
     /// The counter of a value. Frequent users should keep it.
     package subscript(value: String) -> Counter {
-        counters[first.place(value) * (second?.values.count ?? 1)]
+        counters[first.index(value) * (second?.values.count ?? 1)]
     }
 
     /// The counter of a pair of values.
     package subscript(value: String, other: String) -> Counter {
         guard let second else { return self[value] }
-        return counters[first.place(value) * second.values.count + second.place(other)]
+        return counters[first.index(value) * second.values.count + second.index(other)]
     }
 
     /// Every counter, including zeros: Prometheus sees no increase in a series that begins with its first count. `other`

@@ -120,8 +120,8 @@ package struct Exposition: ~Copyable {
     ) {
         append(name, plain)
         text.append(suffix)
-        for (place, label) in labels.enumerated() {
-            text.append(place == 0 ? "{" : ",")
+        for (index, label) in labels.enumerated() {
+            text.append(index == 0 ? "{" : ",")
             text.append(label.name)
             text.append("=\"")
             append(escaping: label.value)

@@ -49,12 +49,12 @@ extension FrameWriter {
         next = 0
         while next < bytes.count {
             let text = Messages.next(in: bytes, at: &next)
-            let place = end + headerCount(text.count)
-            if place != text.lowerBound {
-                (base + place).copyMemory(from: base + text.lowerBound, byteCount: text.count)
+            let offset = end + headerCount(text.count)
+            if offset != text.lowerBound {
+                (base + offset).copyMemory(from: base + text.lowerBound, byteCount: text.count)
             }
-            writeHeader(Opcode.text, text.count, endingAt: place, in: block)
-            end = place + text.count
+            writeHeader(Opcode.text, text.count, endingAt: offset, in: block)
+            end = offset + text.count
         }
         return start..<end
     }

@@ -78,7 +78,7 @@ enum PublishProperties {
 
     private static func checkError(_ error: PublishError, isOfBatch: Bool) throws(Violation) {
         try hold(!error.message.isEmpty && error.message.utf8.count < 200, "an error without a sentence")
-        try hold(isOfBatch || error.place == nil, "a place of an event that is alone")
+        try hold(isOfBatch || error.index == nil, "an index of an event that is alone")
     }
 
     private static func checkInfo(_ bytes: [UInt8]) throws(Violation) {

@@ -63,10 +63,10 @@ import Testing
         (#"{"name":"e","data":"d"}"#, .noChannel), (#"{"name":"e","data":"d","channels":[]}"#, .channelsNotList),
         (#"{"name":"e","data":"d","channels":"x"}"#, .channelsNotList),
         (#"{"name":"e","data":"d","channels":["x"],"channel":"x"}"#, .twoChannels),
-        (#"{"name":"e","data":"d","channel":"a b"}"#, .badChannel(place: nil)),
-        (#"{"name":"e","data":"d","channel":["x"]}"#, .badChannel(place: nil)),
-        (#"{"name":"e","data":"d","channels":["x",7]}"#, .badChannel(place: 1)),
-        (#"{"name":"e","data":"d","channels":["x","","y"]}"#, .badChannel(place: 1)),
+        (#"{"name":"e","data":"d","channel":"a b"}"#, .badChannel(index: nil)),
+        (#"{"name":"e","data":"d","channel":["x"]}"#, .badChannel(index: nil)),
+        (#"{"name":"e","data":"d","channels":["x",7]}"#, .badChannel(index: 1)),
+        (#"{"name":"e","data":"d","channels":["x","","y"]}"#, .badChannel(index: 1)),
         (#"{"name":"e","data":"d","channel":"x","socket_id":"1"}"#, .badSocketID),
         (#"{"name":"e","data":"d","channel":"x","socket_id":1.2}"#, .badSocketID),
         (#"{"name":"e","data":"d","channel":"x","info":"users"}"#, .badInfo),
@@ -161,7 +161,7 @@ import Testing
             Issue.record("a number was read as an event")
             return
         }
-        #expect(error.place == 0)
+        #expect(error.index == 0)
         #expect(error.reason == .eventNotObject)
         #expect(error.message == "batch[0]: An event must be a JSON object.")
     }
@@ -196,8 +196,8 @@ import Testing
     @Test(arguments: [
         ("name=e&channel=x", PublishError.Reason.noData), ("data=d&channel=x", .noName), ("name=e&data=d", .noChannel),
         ("name=e&data=%FF&channel=x", .noData), ("name=e&data=d&channel=x&channels[]=y", .twoChannels),
-        ("name=e&data=d&channels[]=x&channels[]=a%20b", .badChannel(place: 1)),
-        ("name=e&data=d&channel=", .badChannel(place: nil)), ("name=e&data=d&channel=x&socket_id=x", .badSocketID),
+        ("name=e&data=d&channels[]=x&channels[]=a%20b", .badChannel(index: 1)),
+        ("name=e&data=d&channel=", .badChannel(index: nil)), ("name=e&data=d&channel=x&socket_id=x", .badSocketID),
         ("name=e&data=d&channel=x&info=x", .badInfo),
     ])
     func refusesBadQueries(_ query: String, _ expected: PublishError.Reason) throws {

@@ -21,7 +21,7 @@ struct PublishOrder: Sendable {
         case .batchEvents:
             events = try PublishedEvent.decode(batch: body, limits: limits)
         case .channelEvents:
-            guard let channel = ChannelName(path.subject) else { throw PublishError(.badChannel(place: nil)) }
+            guard let channel = ChannelName(path.subject) else { throw PublishError(.badChannel(index: nil)) }
             events = [try PublishedEvent.decode(data: body, parameters, to: channel, limits: limits)]
         default:
             events =

@@ -48,10 +48,10 @@ package struct ActionAnswer: Sendable {
             if let value { members.append(.init(name, value)) }
         }
         if let position {
-            let place = JSONTree.object([
+            let told = JSONTree.object([
                 .init("epoch", .string(position.epochText)), .init("offset", .integer(position.offset)),
             ])
-            members.append(.init("positions", .object([.init(position.channel, place)])))
+            members.append(.init("positions", .object([.init(position.channel, told)])))
         }
         if let expected { members.append(.init("expected", .integer(expected))) }
         if isReplayed { members.append(.init("replayed", .bool(true))) }

@@ -57,8 +57,8 @@ struct PayloadReader {
         guard case .array(let elements) = object[name] else { throw invalid(name, "must be an array") }
         guard (1...max).contains(elements.count) else { throw invalid(name, "must have 1 to \(max) elements") }
         var identifiers: [Identifier] = []
-        for (place, element) in elements.enumerated() {
-            identifiers.append(try Self.identifier(element, path: "\(path).\(name)[\(place)]"))
+        for (index, element) in elements.enumerated() {
+            identifiers.append(try Self.identifier(element, path: "\(path).\(name)[\(index)]"))
         }
         return identifiers
     }

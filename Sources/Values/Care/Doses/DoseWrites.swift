@@ -130,8 +130,8 @@ struct DoseWrites {
 
     private func append(_ name: String, _ members: [JSONTree.Member], to account: inout CareAccount) {
         let offset = account.top + 1
-        let place = JSONTree.object([.init("o", .integer(offset)), .init("k", .text(key?.text))])
+        let sync = JSONTree.object([.init("o", .integer(offset)), .init("k", .text(key?.text))])
         account.events.append(
-            CareEvent(offset: offset, name: name, data: .object(members + [.init("_sync", place)])))
+            CareEvent(offset: offset, name: name, data: .object(members + [.init("_sync", sync)])))
     }
 }

@@ -32,7 +32,7 @@ package struct CallParameters: Sendable {
     private var text: [UInt8] = []
     private var pairs: ContiguousArray<Pair> = []
     /// The index in `pairs` of each `Own` parameter; -1 when it is missing.
-    private var places = InlineArray<5, Int>(repeating: -1)
+    private var indices = InlineArray<5, Int>(repeating: -1)
     private(set) var repeatsOwn = false
 
     /// Reads the query without its question mark. A percent sign without two hex digits stays: some libraries do not encode.
@@ -54,8 +54,8 @@ package struct CallParameters: Sendable {
             let value = append(pair.part(min(equals + 1, pair.count)..<pair.count), plus)
             pairs.append(Pair(name: name, value: value))
             guard let own = text.withUnsafeBytes({ Own($0.part(name)) }) else { continue }
-            if places[own.rawValue] >= 0 { repeatsOwn = true }
-            places[own.rawValue] = pairs.count - 1
+            if indices[own.rawValue] >= 0 { repeatsOwn = true }
+            indices[own.rawValue] = pairs.count - 1
         }
     }
 
@@ -82,9 +82,9 @@ package struct CallParameters: Sendable {
 
     /// Calls `body` with the value of a signature parameter; nil when there is none.
     func withValue<Result>(_ own: Own, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
-        let place = places[own.rawValue]
-        guard place >= 0 else { return nil }
-        return text.withUnsafeBytes { body($0.part(pairs[place].value)) }
+        let index = indices[own.rawValue]
+        guard index >= 0 else { return nil }
+        return text.withUnsafeBytes { body($0.part(pairs[index].value)) }
     }
 
     /// The first value of `name` as text; nil when it is missing or not UTF-8.
@@ -110,9 +110,9 @@ package struct CallParameters: Sendable {
             order.reserveCapacity(pairs.count)
             for pair in pairs where !isLeftOut(text.part(pair.name)) {
                 // Most libraries send them sorted: nothing has to move.
-                var place = order.count
-                while place > 0, precedes(pair, order[place - 1], in: text) { place -= 1 }
-                order.insert(pair, at: place)
+                var index = order.count
+                while index > 0, precedes(pair, order[index - 1], in: text) { index -= 1 }
+                order.insert(pair, at: index)
             }
             var isFirst = true
             for pair in order {

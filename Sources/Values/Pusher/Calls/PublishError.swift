@@ -11,7 +11,7 @@ package struct PublishError: Error, Equatable, Sendable {
         case largeData(max: Int)
         case noChannel, channelsNotList, twoChannels, channelsOfBatch, manyChannels(max: Int)
         /// The index of the bad name in `channels`; nil when it is in `channel`.
-        case badChannel(place: Int?)
+        case badChannel(index: Int?)
         case badSocketID, badInfo
         case noBatch, batchNotList, eventNotObject, emptyBatch, manyEvents(max: Int)
         /// A user's channel: only the database publishes to it.
@@ -20,11 +20,11 @@ package struct PublishError: Error, Equatable, Sendable {
 
     package let reason: Reason
     /// The event's index in its batch, from 0; nil when there is no batch.
-    package var place: Int?
+    package var index: Int?
 
-    package init(_ reason: Reason, place: Int? = nil) {
+    package init(_ reason: Reason, index: Int? = nil) {
         self.reason = reason
-        self.place = place
+        self.index = index
     }
 
     /// Whether the event is too large rather than malformed.
@@ -34,8 +34,8 @@ package struct PublishError: Error, Equatable, Sendable {
 
     /// A sentence for the backend's developer. It contains nothing of the event.
     package var message: String {
-        guard let place else { return text }
-        return "batch[\(place)]: \(text)"
+        guard let index else { return text }
+        return "batch[\(index)]: \(text)"
     }
 
     private static func text(of error: JSONError) -> String {
@@ -64,8 +64,8 @@ package struct PublishError: Error, Equatable, Sendable {
         case .twoChannels: "channels and channel exclude each other."
         case .channelsOfBatch: "An event of a batch names one channel, by channel."
         case .manyChannels(let max): "channels has more than \(max) names."
-        case .badChannel(let place):
-            "\(place.map { "channels[\($0)]" } ?? "channel") is no channel name: 1 to 200 letters, digits and _-=@,.; are."
+        case .badChannel(let index):
+            "\(index.map { "channels[\($0)]" } ?? "channel") is no channel name: 1 to 200 letters, digits and _-=@,.; are."
         case .badSocketID: "socket_id is no id of a connection, such as 123.456."
         case .badInfo: "info may ask for user_count and subscription_count, separated by a comma."
         case .noBatch: "batch is missing: a list of events."

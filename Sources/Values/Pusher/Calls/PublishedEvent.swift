@@ -60,17 +60,17 @@ package struct PublishedEvent: Equatable, Sendable {
         var events: [PublishedEvent] = []
         // Too many events is reported before a fault in one of them.
         var fault: PublishError?
-        var place = 0
+        var index = 0
         do {
             var reader = try list.array(maxDepth: limits.depth - 1)
             while let value = try reader.next() {
-                guard place < limits.events else { throw PublishError(.manyEvents(max: limits.events)) }
+                guard index < limits.events else { throw PublishError(.manyEvents(max: limits.events)) }
                 do throws(PublishError) {
-                    if fault == nil { events.append(try event(value, at: place, behind: list.offset, limits)) }
+                    if fault == nil { events.append(try event(value, at: index, behind: list.offset, limits)) }
                 } catch {
                     fault = error
                 }
-                place += 1
+                index += 1
             }
         } catch let error as PublishError {
             throw error
@@ -86,20 +86,20 @@ package struct PublishedEvent: Equatable, Sendable {
 
     /// - Parameter start: offset of the list in the body.
     private static func event(
-        _ value: JSONValue, at place: Int, behind start: Int, _ limits: PublishLimits
+        _ value: JSONValue, at index: Int, behind start: Int, _ limits: PublishLimits
     ) throws(PublishError) -> PublishedEvent {
-        guard value.kind == .object else { throw PublishError(.eventNotObject, place: place) }
+        guard value.kind == .object else { throw PublishError(.eventNotObject, index: index) }
         var members = EventMembers()
         do throws(JSONError) {
             try members.read(value.bytes, depth: limits.depth - 2)
         } catch {
             let offset = start + value.offset + error.offset
-            throw PublishError(.malformed(JSONError(error.kind, at: offset)), place: place)
+            throw PublishError(.malformed(JSONError(error.kind, at: offset)), index: index)
         }
         do throws(PublishError) {
             return try members.event(limits, ofBatch: true)
         } catch {
-            throw PublishError(error.reason, place: place)
+            throw PublishError(error.reason, index: index)
         }
     }
 
@@ -116,9 +116,9 @@ package struct PublishedEvent: Equatable, Sendable {
         guard !names.isEmpty else { throw PublishError(.noChannel) }
         guard names.count <= limits.channels else { throw PublishError(.manyChannels(max: limits.channels)) }
         var channels = UniqueChannels()
-        for (place, name) in names.enumerated() {
+        for (index, name) in names.enumerated() {
             guard let name = name.withUnsafeBytes({ ChannelName($0) }) else {
-                throw PublishError(.badChannel(place: isList ? place : nil))
+                throw PublishError(.badChannel(index: isList ? index : nil))
             }
             channels.append(name)
         }
@@ -221,7 +221,7 @@ private struct EventMembers {
         if let single {
             guard list == nil else { throw PublishError(isOfBatch ? .channelsOfBatch : .twoChannels) }
             guard let name = single.withCharacters({ ChannelName($0) }) ?? nil else {
-                throw PublishError(.badChannel(place: nil))
+                throw PublishError(.badChannel(index: nil))
             }
             return [name]
         }
@@ -229,23 +229,23 @@ private struct EventMembers {
         guard !isOfBatch else { throw PublishError(.channelsOfBatch) }
         guard list.kind == .array else { throw PublishError(.channelsNotList) }
         var names = UniqueChannels()
-        var place = 0
+        var index = 0
         do {
             var reader = try list.array(maxDepth: limits.depth)
             while let value = try reader.next() {
-                guard place < limits.channels else { throw PublishError(.manyChannels(max: limits.channels)) }
+                guard index < limits.channels else { throw PublishError(.manyChannels(max: limits.channels)) }
                 guard let name = value.withCharacters({ ChannelName($0) }) ?? nil else {
-                    throw PublishError(.badChannel(place: place))
+                    throw PublishError(.badChannel(index: index))
                 }
                 names.append(name)
-                place += 1
+                index += 1
             }
         } catch let error as PublishError {
             throw error
         } catch {
             throw PublishError(.channelsNotList)
         }
-        guard place > 0 else { throw PublishError(.channelsNotList) }
+        guard index > 0 else { throw PublishError(.channelsNotList) }
         return names.names
     }
 
