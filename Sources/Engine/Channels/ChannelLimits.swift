@@ -5,7 +5,7 @@ package struct ChannelLimits: Sendable {
     /// Channels that one connection may be subscribed to.
     package var subscriptionsPerSessionMax = 1_000
     /// Positions of one connection's `sync:resume` that may wait for their subscribes. Lookups are linear.
-    package var placesPerSessionMax = 100
+    package var positionsPerSessionMax = 100
     /// Guarded subscribes, or positions, that one connection may have waiting for its identity.
     package var parkedPerSessionMax = 20
     /// Streams of unpublished topics that one user may be in, over all connections of a loop. One more is refused.

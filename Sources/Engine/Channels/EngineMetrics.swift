@@ -94,9 +94,9 @@ package final class EngineMetrics: MetricSource {
         exposition.counter(
             "client_events_refused_total", "Client events not passed on, by the reason.", refusedClientEvents)
         exposition.counter(
-            "resume_total", "Places named by clients, one for each channel, and what became of them.", resumes)
+            "resume_total", "Positions named by clients, one for each channel, and what became of them.", resumes)
         exposition.histogram(
-            "resume_replayed_events", "Events between the place that a client named and the present.", replayed)
+            "resume_replayed_events", "Events between the position that a client named and the present.", replayed)
         exposition.counter(
             "stream_resets_total", "Subscriptions told that their stream's past is lost: restore, failover, retention.",
             resets.count)

@@ -84,7 +84,7 @@ import Testing
 
     @Test func placesAreBounded() throws {
         var limits = ChannelLimits()
-        limits.placesPerSessionMax = 2
+        limits.positionsPerSessionMax = 2
         let engine = EngineFixture(limits: limits)
         let session = engine.session(0)
         #expect(try engine.resume(["user.a.x": ("e", 1), "user.a.y": ("e", 1)], from: session).isEmpty)

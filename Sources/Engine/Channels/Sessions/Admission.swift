@@ -46,9 +46,9 @@ final class Admission {
             session.isAuthorized = true
             return true
         }
-        if let place = stream.map(session.place(of:)) ?? session.place(of: name) {
-            guard stream == nil else { return streams.repeated(session.subscriptions[place], &effects) }
-            return ordinary.repeated(place, of: name, auth, channelData, isSigned, session, &effects)
+        if let index = stream.map(session.index(of:)) ?? session.index(of: name) {
+            guard stream == nil else { return streams.repeated(session.subscriptions[index], &effects) }
+            return ordinary.repeated(index, of: name, auth, channelData, isSigned, session, &effects)
         }
         if let stream, session.parked.contains(stream), (auth ?? "").isEmpty { return }
         guard session.subscriptions.count + session.parked.count < limits.subscriptionsPerSessionMax else {
@@ -73,7 +73,7 @@ final class Admission {
         else { return false }
         guard identity.owns(text) else {
             // It is in no stream of another user, unless a backend has vouched for it.
-            guard !session.isVouchedFor, session.detail?.places.isEmpty != false else { return false }
+            guard !session.isVouchedFor, session.detail?.namedPositions.isEmpty != false else { return false }
             metrics.otherUsers.add()
             effects.append(.send(.refused(text, .otherUser)))
             return true
@@ -81,8 +81,8 @@ final class Admission {
         let stream = StreamName(text)
         // A channel that somebody is in is in the table. If it is not, as nearly always, the session is not in it.
         let channel = channels[stream]
-        if let channel, let place = session.place(of: channel) {
-            streams.repeated(session.subscriptions[place], &effects)
+        if let channel, let index = session.index(of: channel) {
+            streams.repeated(session.subscriptions[index], &effects)
         } else {
             streams.enter(channel ?? channels.insert(stream), of: stream, session, &effects)
         }
@@ -166,14 +166,14 @@ final class Admission {
     }
 
     func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
-        var place = session.place(of: name)
+        var index = session.index(of: name)
         if session.app.ownsDatabase, let stream = try? StreamName.parse(name.string) {
             session.parked.removeAll { $0 == stream }
-            _ = session.takePlace(stream)
-            place = session.place(of: stream)
+            _ = session.takePosition(stream)
+            index = session.index(of: stream)
         }
-        guard let place else { return }
-        leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects)
+        guard let index else { return }
+        leave(session.subscriptions.remove(at: index), of: session, mayReturn: false, &effects)
     }
 
     /// Removes a subscription, already out of the session's list, from its channel.
@@ -203,14 +203,14 @@ final class Admission {
                 forbid(stream, session, &effects)
             }
         }
-        for named in session.places where !session.awaits(named.stream) {
+        for named in session.namedPositions where !session.awaits(named.stream) {
             forbid(named.stream, session, &effects)
         }
     }
 
     /// The session has no right to the stream. A position that its client named there is answered.
     private func forbid(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
-        guard let position = session.takePlace(stream) else { return }
+        guard let position = session.takePosition(stream) else { return }
         effects.lose(.stream(stream), at: position, .forbidden, metrics)
     }
 }

@@ -94,32 +94,32 @@ package final class OrdinarySubscriptions {
     /// A subscribe to a channel that the session is in is answered again: in a presence channel with its members, in a cache
     /// channel with its event, as the shard has them.
     func repeated(
-        _ place: Int, of name: ChannelName, _ auth: String?, _ channelData: String?, _ isSigned: (String) -> Bool,
+        _ index: Int, of name: ChannelName, _ auth: String?, _ channelData: String?, _ isSigned: (String) -> Bool,
         _ session: Session, _ effects: inout Effects
     ) {
-        let member = newest(name, auth, channelData, isSigned, session, place)
-        if case .joining = session.subscriptions[place].standing { return }
+        let member = newest(name, auth, channelData, isSigned, session, index)
+        if case .joining = session.subscriptions[index].standing { return }
         guard name.kind.isPresence || name.kind.isCache else {
             return effects.append(.send(.succeeded(name)))
         }
         // The answer to the first repeat in flight serves this one too.
-        guard session.madeDetail().asksAgain(session.subscriptions[place].serial) else { return }
+        guard session.madeDetail().asksAgain(session.subscriptions[index].serial) else { return }
         effects.append(
             .request(
                 .enter(
                     ChannelEntry(
                         app: session.app, key: ChannelKey(session.app.index, name), session: session.id,
-                        serial: session.subscriptions[place].serial, member: member, isRepeated: true))))
+                        serial: session.subscriptions[index].serial, member: member, isRepeated: true))))
     }
 
     /// What a repeated subscribe says of the user in a presence channel. Nil if unsigned, unusable, or of another user.
     private func newest(
         _ name: ChannelName, _ auth: String?, _ channelData: String?, _ isSigned: (String) -> Bool, _ session: Session,
-        _ place: Int
+        _ index: Int
     ) -> PresenceMember? {
         guard name.kind.isPresence, let auth, channelData != nil, isSigned(auth),
             let member = try? member(channelData, session),
-            let userID = session.detail?.userID(in: session.subscriptions[place].channel),
+            let userID = session.detail?.userID(in: session.subscriptions[index].channel),
             userID.hasSameBytes(as: member.id)
         else { return nil }
         return member
@@ -145,14 +145,14 @@ package final class OrdinarySubscriptions {
             guard hasRoom, session.subscriptions.contains(where: { $0.serial == entered.serial }) else { return }
             return tell(entered, { .queue($0) }, &effects)
         }
-        guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
+        guard let index = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
             endsFarewell(session.id, serial: entered.serial)
             if let exit = entered.exit(mayReturn: false) { effects.append(.request(.exit(exit))) }
             return
         }
-        let channel = session.subscriptions[place].channel
+        let channel = session.subscriptions[index].channel
         channel.joining -= 1
-        session.subscriptions[place].standing = channel.append(session.id)
+        session.subscriptions[index].standing = channel.append(session.id)
         tell(entered, { .share($0) }, &effects)
     }
 
@@ -171,13 +171,13 @@ package final class OrdinarySubscriptions {
     package func refused(
         _ session: Session, serial: UInt32, _ refusal: SubscriptionRefusal, _ effects: inout Effects
     ) {
-        guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),
-            case .plain(let name) = session.subscriptions[place].channel.label
+        guard let index = session.subscriptions.firstIndex(where: { $0.serial == serial }),
+            case .plain(let name) = session.subscriptions[index].channel.label
         else {
             endsFarewell(session.id, serial: serial)
             return
         }
-        leave(name, session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects)
+        leave(name, session.subscriptions.remove(at: index), of: session, mayReturn: false, &effects)
         effects.refuse(name, refusal, metrics)
     }
 
@@ -251,7 +251,7 @@ package final class OrdinarySubscriptions {
         guard name.kind.allowsClientEvents else {
             return complain("Client events are for private and presence channels, not encrypted", "kind", &effects)
         }
-        guard let place = session.place(of: name), case .live = session.subscriptions[place].standing else {
+        guard let index = session.index(of: name), case .live = session.subscriptions[index].standing else {
             return complain("Client events are for channels that the connection is subscribed to", "outside", &effects)
         }
         let perSecond = app.limits.clientEventsPerSecond
@@ -268,7 +268,7 @@ package final class OrdinarySubscriptions {
                 app.counts.refused(.eventBytes)
                 return complain("The data of a client event is longer than this app allows", "size", &effects)
             }
-            let userID = session.detail?.userID(in: session.subscriptions[place].channel)
+            let userID = session.detail?.userID(in: session.subscriptions[index].channel)
             metrics.clientEvents.add()
             app.counts.clientEvents.add()
             var webhook: WebhookEvent?

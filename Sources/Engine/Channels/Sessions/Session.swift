@@ -68,10 +68,10 @@ package final class Session {
         set { if detail != nil || !newValue.isEmpty { madeDetail().parked = newValue } }
     }
 
-    /// Positions that the client named for channels that it is not in yet; at most `ChannelLimits.placesPerSessionMax`.
-    var places: ContiguousArray<NamedPlace> {
-        get { detail?.places ?? [] }
-        set { if detail != nil || !newValue.isEmpty { madeDetail().places = newValue } }
+    /// Positions that the client named for channels that it is not in yet; at most `ChannelLimits.positionsPerSessionMax`.
+    var namedPositions: ContiguousArray<NamedPosition> {
+        get { detail?.namedPositions ?? [] }
+        set { if detail != nil || !newValue.isEmpty { madeDetail().namedPositions = newValue } }
     }
 
     /// Whether it has subscribes that wait for an identity, which has not come.
@@ -96,17 +96,17 @@ package final class Session {
         return lastSerial
     }
 
-    func place(of channel: LocalChannel) -> Int? {
-        subscriptions.place { $0.channel === channel }
+    func index(of channel: LocalChannel) -> Int? {
+        subscriptions.index { $0.channel === channel }
     }
 
     /// The index of its subscription to that stream, live, behind or joining.
-    func place(of stream: StreamName) -> Int? {
-        subscriptions.place { $0.channel.isOf(stream) }
+    func index(of stream: StreamName) -> Int? {
+        subscriptions.index { $0.channel.isOf(stream) }
     }
 
     /// The index of its subscription to that ordinary channel.
-    func place(of name: ChannelName) -> Int? {
+    func index(of name: ChannelName) -> Int? {
         subscriptions.firstIndex {
             guard case .plain(let other) = $0.channel.label else { return false }
             return other == name
@@ -115,8 +115,8 @@ package final class Session {
 
     /// Whether the session may still come to be in the stream: a position in it is kept until then.
     func awaits(_ stream: StreamName) -> Bool {
-        if let place = place(of: stream) {
-            guard case .joining = subscriptions[place].standing else { return false }
+        if let index = index(of: stream) {
+            guard case .joining = subscriptions[index].standing else { return false }
             return true
         }
         // The app's backend may admit it to another user's private channel.
@@ -125,9 +125,11 @@ package final class Session {
     }
 
     /// Takes out the position that the client named for a stream it was not in.
-    func takePlace(_ stream: StreamName) -> StreamPosition? {
-        guard let detail, let place = detail.places.firstIndex(where: { $0.stream == stream }) else { return nil }
-        return detail.places.remove(at: place).position
+    func takePosition(_ stream: StreamName) -> StreamPosition? {
+        guard let detail, let index = detail.namedPositions.firstIndex(where: { $0.stream == stream }) else {
+            return nil
+        }
+        return detail.namedPositions.remove(at: index).position
     }
 
     /// Channels that the connection is in or awaits.
@@ -238,7 +240,7 @@ final class Replay {
 }
 
 /// A position that a client named before it was in the channel.
-struct NamedPlace {
+struct NamedPosition {
     let stream: StreamName
     let position: StreamPosition
 }

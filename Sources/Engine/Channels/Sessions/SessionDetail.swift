@@ -8,8 +8,8 @@ final class SessionDetail {
     /// Serials of subscriptions whose repeated subscribe is unanswered, each once.
     private var askingAgain: ContiguousArray<UInt32> = []
     var parked: ContiguousArray<StreamName> = []
-    /// Positions that the client named for channels that it is not in yet; at most `ChannelLimits.placesPerSessionMax`.
-    var places: ContiguousArray<NamedPlace> = []
+    /// Positions that the client named for channels that it is not in yet; at most `ChannelLimits.positionsPerSessionMax`.
+    var namedPositions: ContiguousArray<NamedPosition> = []
     /// Tokens refused since the last good one.
     var refusedTokens: UInt32 = 0
     /// Where the search for the next subscription to get a page begins.
@@ -23,7 +23,7 @@ final class SessionDetail {
 
     /// Whether it can be dropped, for a session that is not behind.
     var isUnused: Bool {
-        memberships.isEmpty && askingAgain.isEmpty && parked.isEmpty && places.isEmpty && refusedTokens == 0
+        memberships.isEmpty && askingAgain.isEmpty && parked.isEmpty && namedPositions.isEmpty && refusedTokens == 0
             && clientEvents == Allowance() && info?.isEmpty == true && watching.isEmpty
     }
 

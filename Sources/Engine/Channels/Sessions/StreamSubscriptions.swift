@@ -54,7 +54,7 @@ package final class StreamSubscriptions {
         case .joining:
             channel.joining -= 1
             isAwaitingShard = true
-        case .live(let index): channels.takeOut(index, of: channel)
+        case .live(let subscriber): channels.takeOut(subscriber, of: channel)
         case .behind(let replay):
             isAwaitingShard = replay.isAsking
             channel.subscribers.removeBehind(session.id)
@@ -94,7 +94,7 @@ package final class StreamSubscriptions {
     package func joinRefused(
         _ session: Session, serial: UInt32, _ refusal: StreamRefusal, _ effects: inout SessionEngine.Effects
     ) {
-        guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }) else { return }
+        guard let index = session.subscriptions.firstIndex(where: { $0.serial == serial }) else { return }
         let reason: SubscriptionRefusal
         switch refusal {
         // pusher-js never retries a channel that was refused, but it reconnects after this code.
@@ -102,10 +102,10 @@ package final class StreamSubscriptions {
         case .userFull: reason = .tooManyStreams
         case .notNameable: reason = .notNameable
         }
-        let subscription = session.subscriptions.remove(at: place)
+        let subscription = session.subscriptions.remove(at: index)
         leave(subscription, of: session, &effects)
         guard let stream = subscription.channel.stream else { return }
-        let position = session.takePlace(stream) ?? subscription.owed
+        let position = session.takePosition(stream) ?? subscription.owed
         effects.refuse(stream, reason, owed: position, metrics)
         session.tidy()
     }
@@ -120,7 +120,7 @@ package final class StreamSubscriptions {
             // Closures of arrays do not pass typed errors on.
             let result: Result<ResumeRequest, ResumeRequest.Fault> = data.withUnsafeBytes { text in
                 do throws(ResumeRequest.Fault) {
-                    return .success(try ResumeRequest(text, most: limits.placesPerSessionMax))
+                    return .success(try ResumeRequest(text, most: limits.positionsPerSessionMax))
                 } catch {
                     return .failure(error)
                 }
@@ -129,28 +129,28 @@ package final class StreamSubscriptions {
         } catch {
             return effects.complain(error.message)
         }
-        var places = session.places
+        var named = session.namedPositions
         for (name, position) in request.channels {
             guard let stream = stream(name, of: session), session.awaits(stream) else { continue }
-            places.removeAll { $0.stream == stream }
-            places.append(NamedPlace(stream: stream, position: position))
+            named.removeAll { $0.stream == stream }
+            named.append(NamedPosition(stream: stream, position: position))
         }
-        guard places.count <= limits.placesPerSessionMax else {
+        guard named.count <= limits.positionsPerSessionMax else {
             return effects.complain("sync:resume names more channels than may wait for their subscribes")
         }
-        guard session.identity != nil || places.count <= limits.parkedPerSessionMax else {
+        guard session.identity != nil || named.count <= limits.parkedPerSessionMax else {
             return effects.complain("sync:resume names too many channels before the sign-in")
         }
-        session.places = places
+        session.namedPositions = named
         for (name, position) in request.channels {
             let stream = stream(name, of: session)
-            if let stream, let place = session.place(of: stream) {
-                let channel = session.subscriptions[place].channel
+            if let stream, let index = session.index(of: stream) {
+                let channel = session.subscriptions[index].channel
                 if channel.isUnpublished {
                     unpublished.resume(channel, from: position, &effects)
                     continue
                 }
-                replay(place, of: session, from: position)
+                replay(index, of: session, from: position)
             } else if stream.map(session.awaits) != true {
                 effects.lose(.plain(name), at: position, .forbidden, metrics)
             }
@@ -164,14 +164,14 @@ package final class StreamSubscriptions {
     }
 
     /// Replays from `position`, in place of what a subscription was being sent. A joining one waits for its answer.
-    private func replay(_ place: Int, of session: Session, from position: StreamPosition) {
-        switch session.subscriptions[place].standing {
+    private func replay(_ index: Int, of session: Session, from position: StreamPosition) {
+        switch session.subscriptions[index].standing {
         case .joining:
             return
-        case .live(let index):
-            let channel = session.subscriptions[place].channel
-            channels.takeOut(index, of: channel)
-            fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
+        case .live(let subscriber):
+            let channel = session.subscriptions[index].channel
+            channels.takeOut(subscriber, of: channel)
+            fallBehind(index, of: session, Replay(channel, cursor: position, isResume: true))
         case .behind(let replay) where replay.isAsking:
             replay.named = position
         case .behind(let replay):
@@ -182,11 +182,11 @@ package final class StreamSubscriptions {
 
     /// Asks about the named positions within the session's allowance. `drained` asks about the rest.
     private func askResumes(of session: Session, _ now: Instant, _ effects: inout Effects) {
-        for place in session.subscriptions.indices {
-            guard case .behind(let replay) = session.subscriptions[place].standing, replay.isResume, !replay.isAsking
+        for index in session.subscriptions.indices {
+            guard case .behind(let replay) = session.subscriptions[index].standing, replay.isResume, !replay.isAsking
             else { continue }
             guard session.resumeAllowance.take(limits.resumeRate, at: now) else { return }
-            ask(.resume(from: replay.cursor), replay, place, of: session, &effects)
+            ask(.resume(from: replay.cursor), replay, index, of: session, &effects)
         }
     }
 
@@ -198,12 +198,12 @@ package final class StreamSubscriptions {
     package func joined(
         _ joined: StreamJoined, _ session: Session, hasRoom: Bool, now: Instant, _ effects: inout Effects
     ) {
-        guard let place = session.subscriptions.place(where: { $0.serial == joined.serial }) else { return }
+        guard let index = session.subscriptions.index(where: { $0.serial == joined.serial }) else { return }
         defer { session.tidy() }
-        if let channel = session.subscriptions[place].awaited {
-            return letIn(to: channel, joined, place, of: session, hasRoom, now, &effects)
+        if let channel = session.subscriptions[index].awaited {
+            return letIn(to: channel, joined, index, of: session, hasRoom, now, &effects)
         }
-        let subscription = session.subscriptions[place]
+        let subscription = session.subscriptions[index]
         let channel = subscription.channel
         switch (subscription.standing, joined.outcome) {
         case (.behind(let replay), _) where replay.named != nil:
@@ -215,16 +215,16 @@ package final class StreamSubscriptions {
         case (.behind(let replay), .recovered(let replayed, let page)):
             metrics.recovered(replayed)
             effects.append(.send(.resumed(channel.label, at: joined.position, replayed: replayed)))
-            take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
+            take(page, hasRoom, replay, index, of: session, at: joined.position, &effects)
         case (.behind(let replay), .page(let page)):
-            take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
+            take(page, hasRoom, replay, index, of: session, at: joined.position, &effects)
         case (.behind, .lost(let loss)):
-            lost(loss, place, of: session, at: joined.position, &effects)
+            lost(loss, index, of: session, at: joined.position, &effects)
         case (.behind(let replay), .fresh):
             // The shard did not know the stream before. The events between are asked for next.
             replay.isAsking = false
             if !replay.isResume, replay.cursor == joined.position {
-                goLive(place, subscription, of: session, at: joined.position)
+                goLive(index, subscription, of: session, at: joined.position)
             } else if hasRoom {
                 askResumes(of: session, now, &effects)
             }
@@ -235,24 +235,24 @@ package final class StreamSubscriptions {
 
     /// The answer to a subscribe: the session is in the channel, from now on or from the position that its client named.
     private func letIn(
-        to channel: LocalChannel, _ joined: StreamJoined, _ place: Int, of session: Session, _ hasRoom: Bool,
+        to channel: LocalChannel, _ joined: StreamJoined, _ index: Int, of session: Session, _ hasRoom: Bool,
         _ now: Instant, _ effects: inout Effects
     ) {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
         effects.append(.send(.succeeded(stream, at: joined.position)))
-        if let position = session.takePlace(stream) {
-            fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
+        if let position = session.takePosition(stream) {
+            fallBehind(index, of: session, Replay(channel, cursor: position, isResume: true))
             if hasRoom { askResumes(of: session, now, &effects) }
         } else {
             channel.position = joined.position
             let standing = channel.append(session.id)
-            session.subscriptions[place] = Subscription(of: channel, standing, serial: joined.serial)
+            session.subscriptions[index] = Subscription(of: channel, standing, serial: joined.serial)
         }
     }
 
     private func take(
-        _ page: StreamPage?, _ hasRoom: Bool, _ replay: Replay, _ place: Int, of session: Session,
+        _ page: StreamPage?, _ hasRoom: Bool, _ replay: Replay, _ index: Int, of session: Session,
         at position: StreamPosition, _ effects: inout Effects
     ) {
         replay.isAsking = false
@@ -264,16 +264,16 @@ package final class StreamSubscriptions {
             replay.cursor = StreamPosition(in: position.epoch, offset: page.last)
         }
         if replay.cursor.offset == position.offset {
-            goLive(place, session.subscriptions[place], of: session, at: position)
+            goLive(index, session.subscriptions[index], of: session, at: position)
         }
     }
 
     private func lost(
-        _ loss: ResumeLoss, _ place: Int, of session: Session, at position: StreamPosition, _ effects: inout Effects
+        _ loss: ResumeLoss, _ index: Int, of session: Session, at position: StreamPosition, _ effects: inout Effects
     ) {
-        let subscription = session.subscriptions[place]
+        let subscription = session.subscriptions[index]
         effects.lose(subscription.channel.label, at: position, loss, metrics)
-        goLive(place, subscription, of: session, at: position)
+        goLive(index, subscription, of: session, at: position)
     }
 
     /// The connection has little left to send. Named positions are asked about, and one stream that is behind gets its next
@@ -285,10 +285,10 @@ package final class StreamSubscriptions {
         let first = Int(session.detail?.nextTurn ?? 0)
         var next: Int?
         for step in 0..<count {
-            let place = (first + step) % count
-            guard case .behind(let replay) = session.subscriptions[place].standing, !replay.isResume else { continue }
+            let index = (first + step) % count
+            guard case .behind(let replay) = session.subscriptions[index].standing, !replay.isResume else { continue }
             if replay.isAsking { return }
-            next = next ?? place
+            next = next ?? index
         }
         guard let next, case .behind(let replay) = session.subscriptions[next].standing else { return }
         session.madeDetail().nextTurn = UInt32(truncatingIfNeeded: next &+ 1)
@@ -300,10 +300,10 @@ package final class StreamSubscriptions {
     /// A live subscriber reads too slowly: it is fed by pages from now on. False where it is gone.
     package func fellBehind(_ id: SessionID, in channel: LocalChannel) -> Bool {
         guard channel.stream != nil, let position = channel.position, let session = sessions[id],
-            let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
+            let index = session.index(of: channel), case .live(let subscriber) = session.subscriptions[index].standing
         else { return false }
-        channels.takeOut(index, of: channel)
-        fallBehind(place, of: session, Replay(channel, cursor: position, isResume: false))
+        channels.takeOut(subscriber, of: channel)
+        fallBehind(index, of: session, Replay(channel, cursor: position, isResume: false))
         return true
     }
 
@@ -311,9 +311,9 @@ package final class StreamSubscriptions {
     /// The returned message tells them. Answers in flight to any of them are void.
     package func reset(_ channel: LocalChannel, to position: StreamPosition, _ loss: ResumeLoss) -> Messages {
         for id in channel.subscribers.takeBehind() {
-            guard let session = sessions[id], let place = session.place(of: channel) else { continue }
-            session.subscriptions[place].serial = session.nextSerial()
-            session.subscriptions[place].standing = channel.append(id)
+            guard let session = sessions[id], let index = session.index(of: channel) else { continue }
+            session.subscriptions[index].serial = session.nextSerial()
+            session.subscriptions[index].standing = channel.append(id)
             session.behindCount -= 1
         }
         channel.position = position
@@ -321,17 +321,17 @@ package final class StreamSubscriptions {
         return .resumed(channel.label, at: position, lost: loss)
     }
 
-    private func fallBehind(_ place: Int, of session: Session, _ replay: Replay) {
-        session.subscriptions[place].standing = .behind(replay)
+    private func fallBehind(_ index: Int, of session: Session, _ replay: Replay) {
+        session.subscriptions[index].standing = .behind(replay)
         replay.channel.subscribers.appendBehind(session.id)
         session.behindCount += 1
     }
 
     /// The shard and the session are both at `position`.
     ///
-    /// - Parameter subscription: the one at index `place`.
+    /// - Parameter subscription: the one at `index`.
     private func goLive(
-        _ place: Int, _ subscription: Subscription, of session: Session, at position: StreamPosition
+        _ index: Int, _ subscription: Subscription, of session: Session, at position: StreamPosition
     ) {
         let channel = subscription.channel
         if case .behind = subscription.standing {
@@ -339,16 +339,16 @@ package final class StreamSubscriptions {
             session.behindCount -= 1
         }
         channel.position = position
-        session.subscriptions[place] = subscription.with(channel.append(session.id))
+        session.subscriptions[index] = subscription.with(channel.append(session.id))
     }
 
     private func ask(
-        _ purpose: StreamJoin.Purpose, _ replay: Replay, _ place: Int, of session: Session, _ effects: inout Effects
+        _ purpose: StreamJoin.Purpose, _ replay: Replay, _ index: Int, of session: Session, _ effects: inout Effects
     ) {
         replay.isAsking = true
         let serial = session.nextSerial()
-        session.subscriptions[place].serial = serial
-        guard let name = session.subscriptions[place].channel.stream else { return }
+        session.subscriptions[index].serial = serial
+        guard let name = session.subscriptions[index].channel.stream else { return }
         effects.append(.join(StreamJoin(name: name, session: session.id, serial: serial, purpose: purpose)))
     }
 }

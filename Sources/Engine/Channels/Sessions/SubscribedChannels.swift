@@ -83,9 +83,9 @@ package final class SubscribedChannels {
     /// Removes a live subscriber from the channel. The last one moves to its index.
     func takeOut(_ index: UInt32, of channel: LocalChannel) {
         guard let moved = channel.subscribers.remove(at: Int(index)), let session = sessions[moved],
-            let place = session.place(of: channel)
+            let own = session.index(of: channel)
         else { return }
-        session.subscriptions[place].standing = .live(index)
+        session.subscriptions[own].standing = .live(index)
     }
 }
 

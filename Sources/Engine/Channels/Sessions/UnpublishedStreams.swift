@@ -53,8 +53,8 @@ package final class UnpublishedStreams {
             guard countsIn(stream) else {
                 channels.remove(stream)
                 metrics.refusedStreams.add()
-                let place = session.takePlace(stream)
-                return effects.refuse(stream, .tooManyStreams, owed: place, metrics)
+                let position = session.takePosition(stream)
+                return effects.refuse(stream, .tooManyStreams, owed: position, metrics)
             }
         }
         channel.position = start
@@ -63,7 +63,7 @@ package final class UnpublishedStreams {
         let serial = session.nextSerial()
         session.subscriptions.append(Subscription(of: channel, channel.append(session.id), serial: serial))
         effects.append(.send(.succeeded(stream, at: start, isPublished: false)))
-        if let position = session.takePlace(stream) { resume(channel, from: position, &effects) }
+        if let position = session.takePosition(stream) { resume(channel, from: position, &effects) }
     }
 
     /// A stream that is not watched has its first session. False where its user has as many as allowed.

@@ -29,7 +29,7 @@ final class WatchedUser {
 struct Watcher {
     let session: SessionID
     /// The index in the session's `SessionDetail.watching`.
-    let place: UInt32
+    let index: UInt32
 }
 
 /// A session's entry among a user's watchers.

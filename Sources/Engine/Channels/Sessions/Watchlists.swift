@@ -37,8 +37,8 @@ package final class Watchlists {
         if isWatching(ids, session, detail) {
             // The same list again: shards need not be asked for what is known.
             var news = WatchlistNews()
-            for place in detail.watching {
-                if let isOnline = place.user.isOnline { news.append(place.user.key.id, isOnline) }
+            for entry in detail.watching {
+                if let isOnline = entry.user.isOnline { news.append(entry.user.key.id, isOnline) }
             }
             if let messages = news.messages { effects.append(.send(messages)) }
         } else {
@@ -69,8 +69,8 @@ package final class Watchlists {
             let key = UserKey(id, of: session.app.index)
             let watched = watched[key] ?? beginWatch(key, &requests)
             let index = UInt32(truncatingIfNeeded: watched.watchers.count)
-            let place = UInt32(truncatingIfNeeded: detail.watching.count)
-            watched.append(Watcher(session: session.id, place: place))
+            let own = UInt32(truncatingIfNeeded: detail.watching.count)
+            watched.append(Watcher(session: session.id, index: own))
             detail.watching.append(Watching(user: watched, index: index))
             if let isOnline = watched.isOnline { news.append(id, isOnline) }
         }
@@ -88,12 +88,12 @@ package final class Watchlists {
     private func unwatch(_ detail: SessionDetail, _ requests: inout [UserRequest]) {
         let watching = detail.watching
         detail.watching = []
-        for place in watching {
-            let watched = place.user
-            if let moved = watched.removeWatcher(at: Int(place.index)), let other = sessions[moved.session]?.detail,
-                Int(moved.place) < other.watching.count
+        for entry in watching {
+            let watched = entry.user
+            if let moved = watched.removeWatcher(at: Int(entry.index)), let other = sessions[moved.session]?.detail,
+                Int(moved.index) < other.watching.count
             {
-                other.watching[Int(moved.place)].index = place.index
+                other.watching[Int(moved.index)].index = entry.index
             }
             if watched.watchers.isEmpty {
                 self.watched[watched.key] = nil

@@ -78,7 +78,7 @@ struct StreamReplays {
             page.append(ReplayWindow.Entry(name: event.name, data: event.data))
         }
         guard !page.isEmpty else { return unreadable(read, .busy, in: stream, now: now, &effects) }
-        if let place = readers.index(forKey: read.stream) { readers.values[place].recovered() }
+        if let index = readers.index(forKey: read.stream) { readers.values[index].recovered() }
         let last = read.after &+ Int64(page.count)
         var pages: [StreamForm: StreamPage] = [:]
         for reader in answered(read, where: { $0.after == read.after && $0.purpose != .arrival }) {
@@ -137,10 +137,10 @@ struct StreamReplays {
 
     /// Backs off from the stream's log, if a reader that `isMeant` selects waits for a page.
     private mutating func pause(_ read: StreamRead, _ now: Instant, where isMeant: (StreamReaders.Reader) -> Bool) {
-        guard let place = readers.index(forKey: read.stream), readers.values[place].awaitsPage(where: isMeant) else {
+        guard let index = readers.index(forKey: read.stream), readers.values[index].awaitsPage(where: isMeant) else {
             return
         }
-        let until = readers.values[place].pause(at: now, salt: UInt64(read.watch), limits)
+        let until = readers.values[index].pause(at: now, salt: UInt64(read.watch), limits)
         nextPauseEnd = min(nextPauseEnd ?? until, until)
     }
 
@@ -149,11 +149,11 @@ struct StreamReplays {
         guard let due = nextPauseEnd, due <= now else { return [] }
         nextPauseEnd = nil
         var ended: [StreamID] = []
-        for place in readers.indices {
-            guard let until = readers.values[place].pausedUntil else { continue }
+        for index in readers.indices {
+            guard let until = readers.values[index].pausedUntil else { continue }
             if until <= now {
-                readers.values[place].endPause()
-                ended.append(readers.keys[place])
+                readers.values[index].endPause()
+                ended.append(readers.keys[index])
             } else {
                 nextPauseEnd = min(nextPauseEnd ?? until, until)
             }
@@ -179,8 +179,8 @@ struct StreamReplays {
 
     /// The stream has moved on: readers that were ahead of it continue from there.
     mutating func arrived(_ stream: StreamState, _ effects: inout Effects) {
-        guard let position = stream.position, let place = readers.index(forKey: stream.id) else { return }
-        let arrived = readers.values[place].arrived(at: position.offset)
+        guard let position = stream.position, let index = readers.index(forKey: stream.id) else { return }
+        let arrived = readers.values[index].arrived(at: position.offset)
         for reader in arrived { resume(reader, in: stream, at: position, &effects) }
         if !arrived.isEmpty { readNext(stream, position, &effects) }
     }
@@ -207,8 +207,8 @@ struct StreamReplays {
     private mutating func answered(
         _ read: StreamRead, where isMeant: (StreamReaders.Reader) -> Bool
     ) -> [StreamReaders.Reader] {
-        guard let place = readers.index(forKey: read.stream) else { return [] }
-        return readers.values[place].answered(where: isMeant)
+        guard let index = readers.index(forKey: read.stream) else { return [] }
+        return readers.values[index].answered(where: isMeant)
     }
 
     private mutating func read(
@@ -225,14 +225,14 @@ struct StreamReplays {
 
     /// Reads the next page of the stream's log, if somebody waits for one.
     mutating func readNext(_ stream: StreamState, _ position: StreamPosition, _ effects: inout Effects) {
-        guard let place = readers.index(forKey: stream.id) else { return }
-        if let after = readers.values[place].nextRead() {
+        guard let index = readers.index(forKey: stream.id) else { return }
+        if let after = readers.values[index].nextRead() {
             let read = StreamRead(
                 stream: stream.id, watch: stream.watch, epoch: position.epoch, after: after,
                 upTo: max(after, position.offset))
             effects.append(.read(read))
-        } else if readers.values[place].isEmpty {
-            readers.remove(at: place)
+        } else if readers.values[index].isEmpty {
+            readers.remove(at: index)
         }
     }
 
@@ -256,9 +256,9 @@ struct StreamReplays {
     }
 
     private mutating func forget(_ id: StreamID, _ change: (inout StreamReaders) -> Void) {
-        guard let place = readers.index(forKey: id) else { return }
-        change(&readers.values[place])
-        if readers.values[place].isEmpty { readers.remove(at: place) }
+        guard let index = readers.index(forKey: id) else { return }
+        change(&readers.values[index])
+        if readers.values[index].isEmpty { readers.remove(at: index) }
     }
 
     /// The stream is gone, or was reset.

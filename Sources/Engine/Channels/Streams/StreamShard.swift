@@ -47,7 +47,7 @@ package struct StreamShard {
     private var spareLists: ContiguousArray<ContiguousArray<StreamState.Waiting>> = []
     /// The most lists kept, and the largest capacity of one: 75 KB.
     private static let spareListsMax = 256
-    private static let sparePlacesMax = 16
+    private static let spareCapacityMax = 16
     private var replays: StreamReplays
     /// Over all windows.
     private(set) var windowBytes = 0
@@ -82,19 +82,19 @@ package struct StreamShard {
     package mutating func join(_ join: StreamJoin, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
         let id = join.name.stream
         let known = streams.count
-        let place =
+        let index =
             streams.index(of: id)
             ?? streams.insert(StreamState(id, watch: lastWatch &+ 1, waiting: spareLists.popLast() ?? []))
-        let (position, lingered) = streams[place].take(join, loop)
+        let (position, lingered) = streams[index].take(join, loop)
         if lingered { lingeringCount -= 1 }
         if let position {
             switch join.purpose {
             case .subscribe:
                 effects.answer(join, loop, position)
             case .resume(let from):
-                replays.resume(join, loop, from: from, in: streams[place], at: position, &effects)
+                replays.resume(join, loop, from: from, in: streams[index], at: position, &effects)
             case .next(let after):
-                replays.next(join, loop, after: after, in: streams[place], at: position, &effects)
+                replays.next(join, loop, after: after, in: streams[index], at: position, &effects)
             }
         } else if streams.count > known {
             lastWatch &+= 1
@@ -104,8 +104,8 @@ package struct StreamShard {
 
     /// A session of the loop left the channel before it was answered. Others of that loop are still in it.
     package mutating func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
-        if let place = streams.index(of: name.stream) {
-            streams[place].forget(session, name.form, loop)
+        if let index = streams.index(of: name.stream) {
+            streams[index].forget(session, name.form, loop)
         }
         replays.forget(session, name, from: loop)
     }
@@ -114,18 +114,18 @@ package struct StreamShard {
     package mutating func leave(
         _ name: StreamName, from loop: Int, now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = streams.index(of: name.stream) else { return }
+        guard let index = streams.index(of: name.stream) else { return }
         replays.forgetAll(name, from: loop)
-        guard streams[place].drop(name.form, loop) else { return }
+        guard streams[index].drop(name.form, loop) else { return }
         // A stream that never had an event is as quickly set up for the next subscriber, and names are easily made up.
-        guard let position = streams[place].position, position.offset > 0, limits.linger > .zero,
+        guard let position = streams[index].position, position.offset > 0, limits.linger > .zero,
             limits.lingeringMax > 0
         else {
             return unwatch(name.stream, &effects)
         }
         lastLinger = lastLinger == .max ? 1 : lastLinger + 1
         lingeringCount += 1
-        streams[place].lingers(as: lastLinger)
+        streams[index].lingers(as: lastLinger)
         lingering.append(LingeringStream(stream: name.stream, linger: lastLinger, since: now))
         if lingeringCount > limits.lingeringMax { endLongestLinger(&effects) }
         if lingering.needsSweep(live: lingeringCount) {
@@ -173,14 +173,14 @@ package struct StreamShard {
     package mutating func positioned(
         _ id: StreamID, at position: StreamPosition, watch: UInt32, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = streams.index(of: id),
-            var waiting = streams[place].positioned(at: position, watch: watch)
+        guard let index = streams.index(of: id),
+            var waiting = streams[index].positioned(at: position, watch: watch)
         else { return }
         for join in waiting {
             let joined = StreamJoined(session: join.session, serial: join.serial, position: position)
             effects.append(.joined(loop: Int(join.loop), joined))
         }
-        guard spareLists.count < Self.spareListsMax, waiting.capacity <= Self.sparePlacesMax else { return }
+        guard spareLists.count < Self.spareListsMax, waiting.capacity <= Self.spareCapacityMax else { return }
         waiting.removeAll(keepingCapacity: true)
         spareLists.append(waiting)
     }
@@ -199,16 +199,16 @@ package struct StreamShard {
     /// The events between the offset handed on last and `position` cannot be had, because of a restore, a failover, or a log
     /// that ends too late. All subscribers, also those who wait for a page, are told to fetch a snapshot.
     package mutating func reset(_ id: StreamID, to position: StreamPosition, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = streams.index(of: id), let old = streams[place].position else { return }
-        windowBytes -= streams[place].window.byteCount
-        windowEvents -= streams[place].window.count
-        streams[place].window.removeAll()
-        streams[place].state = .positioned(position)
-        streams[place].isAwaited = false
+        guard let index = streams.index(of: id), let old = streams[index].position else { return }
+        windowBytes -= streams[index].window.byteCount
+        windowEvents -= streams[index].window.count
+        streams[index].window.removeAll()
+        streams[index].state = .positioned(position)
+        streams[index].isAwaited = false
         replays.forgetAll(of: id)
         let isSameEpoch = old.epoch == position.epoch && position.offset >= old.offset
         for form in StreamForm.allCases {
-            let loops = streams[place].loops(form)
+            let loops = streams[index].loops(form)
             guard !loops.isEmpty else { continue }
             let loss = isSameEpoch ? ResumeLoss.positionExpired : .streamReset
             effects.append(.reset(loops: loops, StreamName(form: form, stream: id), position, loss))
@@ -218,32 +218,32 @@ package struct StreamShard {
     /// The feed hands over one event. A stream's events come in order. An event at or below the offset handed on last, or of
     /// a stream without a position, comes before anything that a subscriber was promised.
     package mutating func received(_ event: StreamEvent, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = streams.index(of: event.stream) else { return }
-        let bytes = streams[place].window.byteCount
-        let events = streams[place].window.count
-        guard streams[place].advance(by: event, limits) else { return }
-        windowBytes += streams[place].window.byteCount - bytes
-        windowEvents += streams[place].window.count - events
+        guard let index = streams.index(of: event.stream) else { return }
+        let bytes = streams[index].window.byteCount
+        let events = streams[index].window.count
+        guard streams[index].advance(by: event, limits) else { return }
+        windowBytes += streams[index].window.byteCount - bytes
+        windowEvents += streams[index].window.count - events
         for form in StreamForm.allCases {
-            let loops = streams[place].loops(form)
+            let loops = streams[index].loops(form)
             guard !loops.isEmpty else { continue }
             // The shard's own id object, which all tables here share: lookups compare it without its text.
-            let name = StreamName(form: form, stream: streams[place].id)
+            let name = StreamName(form: form, stream: streams[index].id)
             effects.append(.broadcast(loops: loops, name, offset: event.offset, .event(event, name)))
         }
         evict(behind: event)
-        guard streams[place].isAwaited else { return }
-        replays.arrived(streams[place], &effects)
-        streams[place].isAwaited = replays.awaitsArrival(event.stream)
+        guard streams[index].isAwaited else { return }
+        replays.arrived(streams[index], &effects)
+        streams[index].isAwaited = replays.awaitsArrival(event.stream)
     }
 
     /// A page of the log has been read.
     package mutating func page(
         _ read: StreamRead, _ events: [StreamEvent], now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = streams.index(of: read.stream) else { return }
-        replays.page(read, events, in: streams[place], now: now, &effects)
-        streams[place].isAwaited = replays.awaitsArrival(read.stream)
+        guard let index = streams.index(of: read.stream) else { return }
+        replays.page(read, events, in: streams[index], now: now, &effects)
+        streams[index].isAwaited = replays.awaitsArrival(read.stream)
     }
 
     /// A page of the log cannot be had.
@@ -266,10 +266,10 @@ package struct StreamShard {
     private mutating func evict(behind event: StreamEvent) {
         evictions.append(WindowedEvent(stream: event.stream, offset: event.offset))
         while windowBytes > limits.windowTotalBytes, let oldest = evictions.popFirst() {
-            guard let place = streams.index(of: oldest.stream) else { continue }
-            let bytes = streams[place].window.byteCount
-            guard streams[place].forgetEvent(upTo: oldest.offset) else { continue }
-            windowBytes += streams[place].window.byteCount - bytes
+            guard let index = streams.index(of: oldest.stream) else { continue }
+            let bytes = streams[index].window.byteCount
+            guard streams[index].forgetEvent(upTo: oldest.offset) else { continue }
+            windowBytes += streams[index].window.byteCount - bytes
             windowEvents -= 1
         }
         if evictions.needsSweep(live: windowEvents) {

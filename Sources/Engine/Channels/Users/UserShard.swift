@@ -107,12 +107,12 @@ package struct UserShard {
             case .arrived(let user): arrived(user, now, &effects)
             case .departed(let user, let mayReturn): departed(user, mayReturn: mayReturn, now, &effects)
             case .watch(let user, let serial):
-                users[place(of: user)].watchers.insert(LoopSet(loop: loop))
+                users[index(of: user)].watchers.insert(LoopSet(loop: loop))
                 asked.append((user, serial))
             case .unwatch(let user):
-                guard let place = users.index(of: user) else { continue }
-                users[place].watchers.remove(LoopSet(loop: loop))
-                forgetIfNobody(place)
+                guard let index = users.index(of: user) else { continue }
+                users[index].watchers.remove(LoopSet(loop: loop))
+                forgetIfNobody(index)
             }
         }
         guard !asked.isEmpty else { return }
@@ -133,24 +133,24 @@ package struct UserShard {
     }
 
     private mutating func end(_ leave: Leave, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = users.index(of: leave.user), users[place].leave == leave.number else { return }
+        guard let index = users.index(of: leave.user), users[index].leave == leave.number else { return }
         leavingCount -= 1
-        users[place].leave = 0
-        guard !users[place].isGone else {
-            users[place].isGone = false
-            return forgetIfNobody(place)
+        users[index].leave = 0
+        guard !users[index].isGone else {
+            users[index].isGone = false
+            return forgetIfNobody(index)
         }
-        wentOffline(place, &effects)
+        wentOffline(index, &effects)
     }
 
     private mutating func arrived(_ user: UserKey, _ now: Instant, _ effects: inout ContiguousArray<Effect>) {
-        let place = place(of: user)
-        let watchers = users[place].isOnline ? [] : users[place].watchers
-        users[place].connections += 1
-        if users[place].leave != 0 {
-            users[place].leave = 0
-            if users[place].isGone { users[place].settledAt = now.advanced(by: limits.leaveGrace) }
-            users[place].isGone = false
+        let index = index(of: user)
+        let watchers = users[index].isOnline ? [] : users[index].watchers
+        users[index].connections += 1
+        if users[index].leave != 0 {
+            users[index].leave = 0
+            if users[index].isGone { users[index].settledAt = now.advanced(by: limits.leaveGrace) }
+            users[index].isGone = false
             leavingCount -= 1
         }
         if !watchers.isEmpty {
@@ -161,14 +161,14 @@ package struct UserShard {
     private mutating func departed(
         _ user: UserKey, mayReturn: Bool, _ now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = users.index(of: user), users[place].connections > 0 else { return }
-        users[place].connections -= 1
-        guard users[place].connections == 0 else { return }
-        guard limits.leaveGrace > .zero else { return wentOffline(place, &effects) }
+        guard let index = users.index(of: user), users[index].connections > 0 else { return }
+        users[index].connections -= 1
+        guard users[index].connections == 0 else { return }
+        guard limits.leaveGrace > .zero else { return wentOffline(index, &effects) }
         lastLeave = lastLeave == .max ? 1 : lastLeave + 1
-        users[place].leave = lastLeave
-        users[place].isGone = !mayReturn && now >= users[place].settledAt
-        if users[place].isGone { tellOffline(users[place], &effects) }
+        users[index].leave = lastLeave
+        users[index].isGone = !mayReturn && now >= users[index].settledAt
+        if users[index].isGone { tellOffline(users[index], &effects) }
         leavingCount += 1
         leaves.append(Leave(user: user, number: lastLeave, dueAt: now.advanced(by: limits.leaveGrace)))
         while leavingCount > limits.departuresMax, let oldest = leaves.popFirst() { end(oldest, &effects) }
@@ -178,9 +178,9 @@ package struct UserShard {
         }
     }
 
-    private mutating func wentOffline(_ place: Int, _ effects: inout ContiguousArray<Effect>) {
-        tellOffline(users[place], &effects)
-        forgetIfNobody(place)
+    private mutating func wentOffline(_ index: Int, _ effects: inout ContiguousArray<Effect>) {
+        tellOffline(users[index], &effects)
+        forgetIfNobody(index)
     }
 
     private func tellOffline(_ user: User, _ effects: inout ContiguousArray<Effect>) {
@@ -188,12 +188,12 @@ package struct UserShard {
         effects.append(.tell(loops: user.watchers, UserNews(user: user.key, isOnline: false, serial: nil)))
     }
 
-    private mutating func place(of user: UserKey) -> Int {
+    private mutating func index(of user: UserKey) -> Int {
         users.index(of: user) ?? users.insert(User(key: user))
     }
 
-    private mutating func forgetIfNobody(_ place: Int) {
-        let user = users[place]
+    private mutating func forgetIfNobody(_ index: Int) {
+        let user = users[index]
         if user.connections == 0, user.leave == 0, user.watchers.isEmpty { users.remove(user.key) }
     }
 }
