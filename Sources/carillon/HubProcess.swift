@@ -64,7 +64,7 @@ enum HubProcess {
             }
         }
         let addresses = HubAddresses(
-            clients: zip(gateway.places, settings.listen).map { ($0, $1.usesTLS) },
+            clients: zip(gateway.endpoints, settings.listen).map { ($0, $1.usesTLS) },
             operations: settings.operations.flatMap { address in
                 operations.map { ListenAddress(host: address.host, port: $0.port) }
             })
@@ -168,9 +168,9 @@ enum HubProcess {
     static func failpoints(_ environment: [String: String]) throws(Failure) -> Failpoints? {
         guard let text = environment[SettingsSources.failpointEnvironment] else { return nil }
         guard let failpoints = Failpoints(text) else {
-            let places = Failpoint.allCases.map(\.rawValue).joined(separator: ", ")
+            let moments = Failpoint.allCases.map(\.rawValue).joined(separator: ", ")
             throw Failure(
-                "environment \(SettingsSources.failpointEnvironment): \"\(text)\" is not PLACE:NUMBER, with a place of \(places)",
+                "environment \(SettingsSources.failpointEnvironment): \"\(text)\" is not PLACE:NUMBER, with a place of \(moments)",
                 status: .configuration)
         }
         return failpoints
@@ -195,7 +195,7 @@ enum HubProcess {
 /// The addresses of a running hub, with the actual ports where 0 was given.
 struct HubAddresses {
     /// In the order of the setting; never empty.
-    let clients: [(place: ListenPlace, usesTLS: Bool)]
+    let clients: [(endpoint: ListenEndpoint, usesTLS: Bool)]
     /// Nil when the operations listener is off.
     let operations: ListenAddress?
 

@@ -77,17 +77,17 @@ struct DevelopmentFolderTests {
                 #expect(getsockname(descriptor, address, &length) == 0)
             }
         }
-        let taken = ListenPlace.tcp(host: "127.0.0.1", port: UInt16(bigEndian: address.sin_port))
+        let taken = ListenEndpoint.tcp(host: "127.0.0.1", port: UInt16(bigEndian: address.sin_port))
         let failure = #expect(throws: Failure.self) { try taken.checkFree(for: SettingsTable[\.listen]) }
         #expect(
             failure?.description
                 == "cannot listen on \(taken): another program has this port; stop it, or choose another with --listen")
         let pages = #expect(throws: Failure.self) { try taken.checkFree(for: SettingsTable[\.operations]) }
         #expect(pages?.description.hasSuffix("or choose another with --operations-listen") == true)
-        try ListenPlace.tcp(host: "127.0.0.1", port: 0).checkFree(for: SettingsTable[\.listen])
+        try ListenEndpoint.tcp(host: "127.0.0.1", port: 0).checkFree(for: SettingsTable[\.listen])
         #expect(failure?.status == .general)
         let foreign = #expect(throws: Failure.self) {
-            try ListenPlace.tcp(host: "192.0.2.1", port: 0).checkFree(for: SettingsTable[\.listen])
+            try ListenEndpoint.tcp(host: "192.0.2.1", port: 0).checkFree(for: SettingsTable[\.listen])
         }
         #expect(foreign?.status == .configuration)
         #expect(foreign?.description.contains("--listen") == false, "no port would do")

@@ -196,14 +196,14 @@ struct SettingsTests {
                 ["--listen", "0.0.0.0:7, [::]:7,[::]:8,unix:/run/hub.sock", "--unix-socket-mode", "0600"],
                 profile: .development))
         #expect(
-            settings.listenPlaces == [
+            settings.listenEndpoints == [
                 .tcp(host: "0.0.0.0", port: 7), .tcp(host: "::", port: 7, isIPv6Only: true),
                 .tcp(host: "::", port: 8), .unix(path: "/run/hub.sock", mode: 0o600),
             ])
-        #expect(GatewayConfiguration(settings).listeners.map(\.place) == settings.listenPlaces)
+        #expect(GatewayConfiguration(settings).listeners.map(\.endpoint) == settings.listenEndpoints)
         try withSettingsFile(#"{"listen": ["127.0.0.1:0", "127.0.0.1:0", "unix:/a"]}"#) { path in
             let settings = try Settings(effectiveSettings(["--config", path], profile: .development))
-            #expect(settings.listenPlaces.last == .unix(path: "/a", mode: 0o660))
+            #expect(settings.listenEndpoints.last == .unix(path: "/a", mode: 0o660))
             #expect(settings.listen.count == 3)
         }
     }

@@ -34,7 +34,7 @@ enum EchoServer {
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         let gateway = try Gateway(
             .echo(port: port, loops: loops), verifier: verifier(), routes: NoRoutes(), startFeed: nil, startStore: nil)
-        guard case .tcp(_, let bound, _)? = gateway.places.first else { preconditionFailure("it listens on TCP") }
+        guard case .tcp(_, let bound, _)? = gateway.endpoints.first else { preconditionFailure("it listens on TCP") }
         print(bound)
         fflush(nil)
         var number: Int32 = 0

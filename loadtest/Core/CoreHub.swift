@@ -63,7 +63,7 @@ import Reactor
             routes: CoreRoutes(
                 hub: HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins)),
             startFeed: { sink in try DemandFeed.start(data, socket, sink) }, startStore: nil)
-        guard case .tcp(_, let port, _)? = gateway.places.first else { preconditionFailure("it listens on TCP") }
+        guard case .tcp(_, let port, _)? = gateway.endpoints.first else { preconditionFailure("it listens on TCP") }
         let line = "\(port) \(socket.port)\n"
         try FileHandle.standardOutput.write(contentsOf: Data(line.utf8))
         while true { try await Task.sleep(for: .seconds(3600)) }

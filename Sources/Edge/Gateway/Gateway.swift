@@ -66,7 +66,7 @@ final class HubContext: Sendable {
 /// A running gateway.
 package final class Gateway: Sendable {
     /// Where clients connect, with the ports bound, in the order of the configuration.
-    package let places: [ListenPlace]
+    package let endpoints: [ListenEndpoint]
     private let threads: [LoopThread]
     let context: HubContext
     /// The apps that the loops are told of.
@@ -93,9 +93,9 @@ package final class Gateway: Sendable {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
         if let tls = configuration.tls { metrics.tls.serves(tls) }
         let sockets = try configuration.listeners.map {
-            try ListeningSocket($0.place, unacked: configuration.timeouts.unacked)
+            try ListeningSocket($0.endpoint, unacked: configuration.timeouts.unacked)
         }
-        places = sockets.map(\.place)
+        endpoints = sockets.map(\.endpoint)
         // Taken out by the accepting loop: a thread keeps its body's captures until it ends; the sockets must close before.
         let waiting = Locked(sockets)
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle(isLent: configuration.loops > 1) }
@@ -145,7 +145,7 @@ package final class Gateway: Sendable {
 
     /// The port of the first listener that has one; 0 where none has.
     package var port: UInt16 {
-        for case .tcp(_, let port, _) in places { return port }
+        for case .tcp(_, let port, _) in endpoints { return port }
         return 0
     }
     /// Open connections.

@@ -52,14 +52,14 @@ extension GatewayConfiguration {
 /// Answers a message, text or binary, by a frame. Called on a loop.
 package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ isText: Bool) -> SharedBytes
 
-/// One of the places where clients connect.
+/// One of the endpoints where clients connect.
 package struct ListenerConfiguration: Sendable {
-    package var place: ListenPlace
+    package var endpoint: ListenEndpoint
     /// With the certificates of `GatewayConfiguration.tls`, which must be set then.
     package var usesTLS: Bool
 
-    package init(_ place: ListenPlace, usesTLS: Bool = false) {
-        self.place = place
+    package init(_ endpoint: ListenEndpoint, usesTLS: Bool = false) {
+        self.endpoint = endpoint
         self.usesTLS = usesTLS
     }
 }

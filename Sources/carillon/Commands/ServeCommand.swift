@@ -30,8 +30,8 @@ struct ServeCommand: SettingsReader {
         try HubProcess.run(
             settings: settings, logger: logger, stop: stop, hangUp: hangUp, reloading: (effective, sources),
             onListening: { addresses in
-                let places = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.place.description }
-                var metadata: Logger.Metadata = ["address": "\(places.joined(separator: ","))"]
+                let endpoints = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.endpoint.description }
+                var metadata: Logger.Metadata = ["address": "\(endpoints.joined(separator: ","))"]
                 if let operations = addresses.operations { metadata["operations"] = "\(operations)" }
                 logger.info("listening", metadata: metadata)
             },

@@ -5,14 +5,14 @@ extension Settings {
     ///
     /// - Throws: a failure that says what is in the way.
     func checkFree() throws(Failure) {
-        for place in listenPlaces { try place.checkFree(for: SettingsTable[\.listen]) }
+        for endpoint in listenEndpoints { try endpoint.checkFree(for: SettingsTable[\.listen]) }
         if let pages = operations {
-            try ListenPlace.tcp(host: pages.host, port: pages.port).checkFree(for: SettingsTable[\.operations])
+            try ListenEndpoint.tcp(host: pages.host, port: pages.port).checkFree(for: SettingsTable[\.operations])
         }
     }
 }
 
-extension ListenPlace {
+extension ListenEndpoint {
     /// Checks that a hub could listen here now.
     ///
     /// - Parameter setting: the setting that gave the address.
@@ -30,7 +30,7 @@ extension Failure {
     /// A configuration failure when only another value helps: an address of another machine, a missing folder.
     init(_ error: ListenError, from setting: Setting) {
         let isGood: Bool
-        switch error.place {
+        switch error.endpoint {
         case .tcp(let host, _, _): isGood = (try? ListeningSocket(host: host, port: 0)) != nil
         case .unix: isGood = error.asksForAnother
         }

@@ -186,7 +186,7 @@ extension Settings {
 
 extension Settings {
     /// `listen` for the reactor. `[::]` accepts IPv4 clients, too, unless the list has an IPv4 address with its port.
-    var listenPlaces: [ListenPlace] {
+    var listenEndpoints: [ListenEndpoint] {
         listen.map { listener in
             switch listener {
             case .socket(let path): return .unix(path: path, mode: unixSocketMode)
@@ -212,8 +212,8 @@ extension Settings {
 extension GatewayConfiguration {
     init(_ settings: Settings) {
         self = settings.gateway
-        listeners = zip(settings.listenPlaces, settings.listen).map { place, listener in
-            ListenerConfiguration(place, usesTLS: listener.usesTLS)
+        listeners = zip(settings.listenEndpoints, settings.listen).map { endpoint, listener in
+            ListenerConfiguration(endpoint, usesTLS: listener.usesTLS)
         }
         apps = settings.apps(indices: Array(settings.apps.indices))
     }

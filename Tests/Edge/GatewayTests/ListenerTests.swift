@@ -11,8 +11,8 @@ import WebSocket
     private static let ping = #"{"event":"pusher:ping","data":{}}"#
     private static let pong = TestClient.Received.text(#"{"event":"pusher:pong","data":"{}"}"#)
 
-    private func port(_ place: ListenPlace) -> UInt16 {
-        guard case .tcp(_, let port, _) = place else { return 0 }
+    private func port(_ endpoint: ListenEndpoint) -> UInt16 {
+        guard case .tcp(_, let port, _) = endpoint else { return 0 }
         return port
     }
 
@@ -26,11 +26,11 @@ import WebSocket
                 ListenerConfiguration(.unix(path: path, mode: 0o600)),
             ]
         }
-        let places = fixture.gateway.places
-        #expect(places.count == 4)
+        let endpoints = fixture.gateway.endpoints
+        #expect(endpoints.count == 4)
         let clients = [
-            try TestClient(port: port(places[0])), try TestClient(portOfIPv6: port(places[1])),
-            try TestClient(portOfIPv6: port(places[2])), try TestClient(port: port(places[2])),
+            try TestClient(port: port(endpoints[0])), try TestClient(portOfIPv6: port(endpoints[1])),
+            try TestClient(portOfIPv6: port(endpoints[2])), try TestClient(port: port(endpoints[2])),
             try TestClient(path: path),
         ]
         for client in clients {
@@ -62,8 +62,8 @@ import WebSocket
         #expect(Loopback.connection(to: fixture.port) == nil, "nobody listens")
         #expect(errno == ECONNREFUSED)
         #expect(!FileManager.default.fileExists(atPath: path))
-        let places = fixture.gateway.places
-        let successor = try await GatewayFixture { $0.listeners = places.map { ListenerConfiguration($0) } }
+        let endpoints = fixture.gateway.endpoints
+        let successor = try await GatewayFixture { $0.listeners = endpoints.map { ListenerConfiguration($0) } }
         #expect(fixture.gateway.connectionCount == 1, "the old one has still to end")
         try await client.send(Opcode.close, [0x03, 0xE9])
         await end.value
@@ -163,11 +163,11 @@ import WebSocket
         let error = await #expect(throws: ListenError.self) {
             try await GatewayFixture {
                 $0.listeners = [
-                    ListenerConfiguration(.unix(path: path, mode: 0o600)), ListenerConfiguration(taken.place),
+                    ListenerConfiguration(.unix(path: path, mode: 0o600)), ListenerConfiguration(taken.endpoint),
                 ]
             }
         }
-        #expect(error?.place == taken.place)
+        #expect(error?.endpoint == taken.endpoint)
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 }

@@ -357,7 +357,7 @@ import WebSocket
         let hub = try await hub {
             $0.listeners.append(ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0)))
         }
-        guard case .tcp(_, let plainPort, _) = hub.gateway.places[1] else {
+        guard case .tcp(_, let plainPort, _) = hub.gateway.endpoints[1] else {
             Issue.record("no second listener")
             return
         }

@@ -110,13 +110,13 @@ import Testing
         try withFolder { folder in
             let lock = open(folder, O_RDONLY | O_DIRECTORY)
             #expect(flock(lock, LOCK_EX | LOCK_NB) == 0)
-            let place = ListenPlace.unix(path: folder + "/hub.sock", mode: 0o600)
+            let endpoint = ListenEndpoint.unix(path: folder + "/hub.sock", mode: 0o600)
             let error = #expect(throws: ListenError.self) {
-                try SocketFile.lockFolder(of: folder + "/hub.sock", place, patience: .milliseconds(20))
+                try SocketFile.lockFolder(of: folder + "/hub.sock", endpoint, patience: .milliseconds(20))
             }
             #expect(error?.description.contains("holds the lock") == true)
             Thread.detachNewThread { close(lock) }
-            _ = try ListeningSocket(place)
+            _ = try ListeningSocket(endpoint)
         }
     }
 
@@ -129,7 +129,7 @@ import Testing
         let four = try ListeningSocket(.tcp(host: "0.0.0.0", port: 0))
         let six = try ListeningSocket(.tcp(host: "::", port: four.port, isIPv6Only: true))
         #expect(option(six.descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY) == 1)
-        #expect(six.place.description == "[::]:\(four.port)")
+        #expect(six.endpoint.description == "[::]:\(four.port)")
     }
 
     /// Set once, on the listener, for each of its connections.

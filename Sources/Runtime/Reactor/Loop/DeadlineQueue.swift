@@ -11,8 +11,8 @@ struct DeadlineQueue {
 
         func precedes(_ other: Entry) -> Bool { deadline < other.deadline }
 
-        func moved(to place: Int) {
-            source._withUnsafeGuaranteedRef { $0.deadlineIndex = Int32(truncatingIfNeeded: place) }
+        func moved(to index: Int) {
+            source._withUnsafeGuaranteedRef { $0.deadlineIndex = Int32(truncatingIfNeeded: index) }
         }
     }
 

@@ -46,6 +46,6 @@ open class EventSource {
     /// The deadline has passed; it is unset before this call.
     open func deadlineReached() {}
 
-    /// The tick in which the source was marked dirty ends: the place to write what piled up.
+    /// The tick in which the source was marked dirty ends: the moment to write what piled up.
     open func tickEnded() {}
 }

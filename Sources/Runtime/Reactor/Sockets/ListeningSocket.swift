@@ -7,7 +7,7 @@ public final class ListeningSocket: Sendable {
     /// The socket, for the loop to watch.
     public let descriptor: Int32
     /// Where it listens, with the port that the kernel chose where 0 was asked for.
-    public let place: ListenPlace
+    public let endpoint: ListenEndpoint
     private let file: SocketFile?
 
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
@@ -29,20 +29,20 @@ public final class ListeningSocket: Sendable {
     /// - Parameter unacked: how long a TCP peer may leave data unacknowledged, or its window shut, before the connection
     ///   fails with ETIMEDOUT (tcp(7), TCP_USER_TIMEOUT). Zero leaves it to the kernel, a quarter of an hour.
     /// - Throws: `ListenError`, a sentence for the operator.
-    public init(_ place: ListenPlace, unacked: Duration = .zero) throws(ListenError) {
-        switch place {
+    public init(_ endpoint: ListenEndpoint, unacked: Duration = .zero) throws(ListenError) {
+        switch endpoint {
         case .tcp(let host, let port, let isIPv6Only):
-            (descriptor, self.place) = try Self.listen(place, host, port, isIPv6Only: isIPv6Only)
+            (descriptor, self.endpoint) = try Self.listen(endpoint, host, port, isIPv6Only: isIPv6Only)
             file = nil
             // Connections inherit both, without a call for each.
             _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
             let milliseconds = Int32(clamping: unacked.wholeMilliseconds)
             _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, milliseconds)
         case .unix(let path, let mode):
-            let made = try SocketFile.listen(place, path, mode)
+            let made = try SocketFile.listen(endpoint, path, mode)
             descriptor = made.descriptor
             file = made.file
-            self.place = place
+            self.endpoint = endpoint
         }
     }
 
@@ -59,22 +59,22 @@ public final class ListeningSocket: Sendable {
 
     /// The port bound; 0 for a unix-domain socket.
     public var port: UInt16 {
-        guard case .tcp(_, let port, _) = place else { return 0 }
+        guard case .tcp(_, let port, _) = endpoint else { return 0 }
         return port
     }
 
     private static func listen(
-        _ place: ListenPlace, _ host: String, _ port: UInt16, isIPv6Only: Bool
-    ) throws(ListenError) -> (Int32, ListenPlace) {
+        _ endpoint: ListenEndpoint, _ host: String, _ port: UInt16, isIPv6Only: Bool
+    ) throws(ListenError) -> (Int32, ListenEndpoint) {
         var hints = addrinfo()
         hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var found: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(host, String(port), &hints, &found)
-        guard code == 0, let address = found else { throw ListenError(place, String(cString: gai_strerror(code))) }
+        guard code == 0, let address = found else { throw ListenError(endpoint, String(cString: gai_strerror(code))) }
         defer { freeaddrinfo(address) }
         let descriptor = cl_stream_socket(address.pointee.ai_family)
-        guard descriptor >= 0 else { throw ListenError(place, errno) }
+        guard descriptor >= 0 else { throw ListenError(endpoint, errno) }
         _ = cl_set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
         // Connections inherit it, without a call for each.
         _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.unsentBytes)
@@ -86,7 +86,7 @@ public final class ListeningSocket: Sendable {
         else {
             let code = errno
             Glibc.close(descriptor)
-            throw ListenError(place, code)
+            throw ListenError(endpoint, code)
         }
         var bound = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -136,24 +136,24 @@ struct SocketFile: Sendable {
     private let inode: ino_t
 
     static func listen(
-        _ place: ListenPlace, _ path: String, _ mode: UInt32
+        _ endpoint: ListenEndpoint, _ path: String, _ mode: UInt32
     ) throws(ListenError) -> (descriptor: Int32, file: SocketFile) {
         guard var address = address(of: path) else {
             throw ListenError(
-                place, "the path is longer than \(pathBytesMax) bytes; choose another", asksForAnother: true)
+                endpoint, "the path is longer than \(pathBytesMax) bytes; choose another", asksForAnother: true)
         }
         let descriptor = cl_stream_socket(AF_UNIX)
-        guard descriptor >= 0 else { throw ListenError(place, errno) }
+        guard descriptor >= 0 else { throw ListenError(endpoint, errno) }
         do throws(ListenError) {
-            let lock = try lockFolder(of: path, place)
+            let lock = try lockFolder(of: path, endpoint)
             defer { Glibc.close(lock) }
-            try removeStale(path, &address, place)
+            try removeStale(path, &address, endpoint)
             // Linux gives the file these permissions less the umask, so nobody gets in before `chmod` and `listen`.
             guard fchmod(descriptor, mode) == 0, withSocketAddress(&address, { bind(descriptor, $0, $1) }) == 0,
                 chmod(path, mode) == 0, Glibc.listen(descriptor, ListeningSocket.backlog) == 0
-            else { throw ListenError(place, errno) }
+            else { throw ListenError(endpoint, errno) }
             var status = stat()
-            guard lstat(path, &status) == 0 else { throw ListenError(place, errno) }
+            guard lstat(path, &status) == 0 else { throw ListenError(endpoint, errno) }
             return (descriptor, SocketFile(path: path, device: status.st_dev, inode: status.st_ino))
         } catch {
             Glibc.close(descriptor)
@@ -172,17 +172,17 @@ struct SocketFile: Sendable {
     static let lockPatience = Duration.seconds(5)
 
     static func lockFolder(
-        of path: String, _ place: ListenPlace, patience: Duration = lockPatience
+        of path: String, _ endpoint: ListenEndpoint, patience: Duration = lockPatience
     ) throws(ListenError) -> Int32 {
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
         let lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard lock >= 0 else { throw ListenError(place, errno) }
+        guard lock >= 0 else { throw ListenError(endpoint, errno) }
         let end = Instant.read().advanced(by: patience)
         // Not one blocking call: another program may hold the lock for ever.
         while flock(lock, LOCK_EX | LOCK_NB) != 0 {
             guard errno == EWOULDBLOCK || errno == EINTR, Instant.read() < end else {
                 Glibc.close(lock)
-                throw ListenError(place, "another program holds the lock of its folder; start again")
+                throw ListenError(endpoint, "another program holds the lock of its folder; start again")
             }
             usleep(10_000)
         }
@@ -190,20 +190,21 @@ struct SocketFile: Sendable {
     }
 
     private static func removeStale(
-        _ path: String, _ address: inout sockaddr_un, _ place: ListenPlace
+        _ path: String, _ address: inout sockaddr_un, _ endpoint: ListenEndpoint
     ) throws(ListenError) {
         var status = stat()
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
-            throw ListenError(place, "the file there is no socket; remove it, or choose another", asksForAnother: true)
+            throw ListenError(
+                endpoint, "the file there is no socket; remove it, or choose another", asksForAnother: true)
         }
         let probe = cl_stream_socket(AF_UNIX)
-        guard probe >= 0 else { throw ListenError(place, errno) }
+        guard probe >= 0 else { throw ListenError(endpoint, errno) }
         defer { Glibc.close(probe) }
         let code = withSocketAddress(&address) { connect(probe, $0, $1) } == 0 ? 0 : errno
         // EAGAIN: a listener with a full backlog.
-        guard code == ECONNREFUSED else { throw ListenError(place, code == 0 || code == EAGAIN ? EADDRINUSE : code) }
-        guard unlink(path) == 0 || errno == ENOENT else { throw ListenError(place, errno) }
+        guard code == ECONNREFUSED else { throw ListenError(endpoint, code == 0 || code == EAGAIN ? EADDRINUSE : code) }
+        guard unlink(path) == 0 || errno == ENOENT else { throw ListenError(endpoint, errno) }
     }
 
     /// What fits into `sun_path` without its final zero (unix(7)).

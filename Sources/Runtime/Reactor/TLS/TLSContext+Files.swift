@@ -39,8 +39,8 @@ extension TLSContext {
         switch (carillon_error_library(code), carillon_error_reason(code)) {
         case (ERR_LIB_SSL, SSL_R_EE_KEY_TOO_SMALL):
             var bits: Int32 = 0
-            forEachCertificate(in: file) { place, certificate in
-                if place == 1 { bits = EVP_PKEY_get_bits(X509_get0_pubkey(certificate)) }
+            forEachCertificate(in: file) { number, certificate in
+                if number == 1 { bits = EVP_PKEY_get_bits(X509_get0_pubkey(certificate)) }
             }
             return TLSError(
                 """
@@ -64,8 +64,8 @@ extension TLSContext {
             defer { BIO_free(bio) }
             if let key = PEM_read_bio_PrivateKey(bio, nil, passwordAsked, nil) {
                 defer { EVP_PKEY_free(key) }
-                forEachCertificate(in: files.certificate) { place, certificate in
-                    if X509_check_private_key(certificate, key) == 1 { owner = owner ?? place }
+                forEachCertificate(in: files.certificate) { number, certificate in
+                    if X509_check_private_key(certificate, key) == 1 { owner = owner ?? number }
                 }
             }
         }
@@ -83,11 +83,11 @@ extension TLSContext {
     private static func forEachCertificate(in file: String, _ body: (Int, OpaquePointer) -> Void) {
         guard let bio = BIO_new_file(file, "r") else { return }
         defer { BIO_free(bio) }
-        var place = 1
+        var number = 1
         while let certificate = PEM_read_bio_X509(bio, nil, nil, nil) {
-            body(place, certificate)
+            body(number, certificate)
             X509_free(certificate)
-            place += 1
+            number += 1
         }
     }
 }

@@ -1,7 +1,7 @@
 import Glibc
 
 /// Where to listen.
-public enum ListenPlace: Hashable, Sendable, CustomStringConvertible {
+public enum ListenEndpoint: Hashable, Sendable, CustomStringConvertible {
     /// TCP. `host` is an address, without brackets, or a name that the machine resolves by itself; port 0 lets the kernel
     /// choose. `::` accepts IPv4 clients too unless `isIPv6Only`, whatever `net.ipv6.bindv6only` says.
     case tcp(host: String, port: UInt16, isIPv6Only: Bool = false)
@@ -20,32 +20,33 @@ public enum ListenPlace: Hashable, Sendable, CustomStringConvertible {
 /// Why the hub cannot listen, for the operator.
 public struct ListenError: Error, CustomStringConvertible {
     /// Where.
-    public let place: ListenPlace
-    /// One sentence: which place, what is wrong with it, what to do.
+    public let endpoint: ListenEndpoint
+    /// One sentence: which endpoint, what is wrong with it, what to do.
     public let description: String
     /// Whether the sentence ends with the advice to choose another port or path. The caller may add how.
     public let asksForAnother: Bool
 
-    init(_ place: ListenPlace, _ problem: String, asksForAnother: Bool = false) {
-        self.place = place
-        description = "cannot listen on \(place): \(problem)"
+    init(_ endpoint: ListenEndpoint, _ problem: String, asksForAnother: Bool = false) {
+        self.endpoint = endpoint
+        description = "cannot listen on \(endpoint): \(problem)"
         self.asksForAnother = asksForAnother
     }
 
     /// The `errno` of binding or listening.
-    init(_ place: ListenPlace, _ code: Int32) {
-        switch (place, code) {
+    init(_ endpoint: ListenEndpoint, _ code: Int32) {
+        switch (endpoint, code) {
         case (.tcp, EADDRINUSE):
-            self.init(place, "another program has this port; stop it, or choose another", asksForAnother: true)
+            self.init(endpoint, "another program has this port; stop it, or choose another", asksForAnother: true)
         case (.unix, EADDRINUSE):
-            self.init(place, "another program listens there; stop it, or choose another", asksForAnother: true)
-        case (.tcp(let host, _, _), EADDRNOTAVAIL): self.init(place, "\(host) is no address of this machine")
+            self.init(endpoint, "another program listens there; stop it, or choose another", asksForAnother: true)
+        case (.tcp(let host, _, _), EADDRNOTAVAIL): self.init(endpoint, "\(host) is no address of this machine")
         case (.tcp, EACCES):
-            self.init(place, "this user may not; choose a port above 1023", asksForAnother: true)
-        case (.unix, ENOENT), (.unix, ENOTDIR): self.init(place, "its folder does not exist; make it")
+            self.init(endpoint, "this user may not; choose a port above 1023", asksForAnother: true)
+        case (.unix, ENOENT), (.unix, ENOTDIR): self.init(endpoint, "its folder does not exist; make it")
         case (.unix, EACCES), (.unix, EROFS), (.unix, EPERM):
-            self.init(place, "this user may not write into its folder; let it, or choose another", asksForAnother: true)
-        default: self.init(place, String(cString: strerror(code)))
+            self.init(
+                endpoint, "this user may not write into its folder; let it, or choose another", asksForAnother: true)
+        default: self.init(endpoint, String(cString: strerror(code)))
         }
     }
 }
