@@ -8,25 +8,25 @@ import Reactor
 struct AddressRates: Sendable {
     private let rate: Rate
     /// In two rows.
-    private var places: [Allowance] = []
+    private var slots: [Allowance] = []
 
-    static let placesInRow = 8_192
+    static let slotsInRow = 8_192
 
     init(perSecond: Int, burst: Int) {
         rate = Rate(perSecond: perSecond, burst: burst)
-        if rate.isBounded { places = Array(repeating: Allowance(), count: 2 * Self.placesInRow) }
+        if rate.isBounded { slots = Array(repeating: Allowance(), count: 2 * Self.slotsInRow) }
     }
 
     /// Takes one token; false where none is left.
     mutating func take(_ address: PeerAddress, at now: Instant) -> Bool {
         guard rate.isBounded else { return true }
         let hash = UInt(bitPattern: address.hashValue)
-        let first = Int(hash % UInt(Self.placesInRow))
-        let second = Self.placesInRow + Int(hash / UInt(Self.placesInRow) % UInt(Self.placesInRow))
-        var own = min(places[first], places[second])
+        let first = Int(hash % UInt(Self.slotsInRow))
+        let second = Self.slotsInRow + Int(hash / UInt(Self.slotsInRow) % UInt(Self.slotsInRow))
+        var own = min(slots[first], slots[second])
         guard own.take(rate, at: now) else { return false }
-        places[first] = max(places[first], own)
-        places[second] = max(places[second], own)
+        slots[first] = max(slots[first], own)
+        slots[second] = max(slots[second], own)
         return true
     }
 }

@@ -23,7 +23,7 @@ struct HandshakeQueue {
     private var begun = 0
     private(set) var underWay = 0
     /// When each handshake began, in order. Some have ended since.
-    private var places = Fifo<(id: SessionID, since: Instant)>()
+    private var beginnings = Fifo<(id: SessionID, since: Instant)>()
 
     /// Handshakes begun in one tick: about 1.5 milliseconds of full ones.
     static let beginsPerTickMax = 4
@@ -35,7 +35,7 @@ struct HandshakeQueue {
 
     var waitingCount: Int { waiting.count - goneCount }
 
-    private var hasPlace: Bool { underWay < underWayMax && begun < Self.beginsPerTickMax }
+    private var hasSlot: Bool { underWay < underWayMax && begun < Self.beginsPerTickMax }
 
     var awaitsTick: Bool { begun > 0 || (waitingCount > 0 && underWay < underWayMax) }
 
@@ -43,7 +43,7 @@ struct HandshakeQueue {
     var isHeldUp: Bool { waitingCount > 0 && underWay >= underWayMax }
 
     mutating func arrived(_ id: SessionID, at now: Instant) -> Turn {
-        if waitingCount == 0, hasPlace {
+        if waitingCount == 0, hasSlot {
             begin(id, at: now)
             return .begin
         }
@@ -68,7 +68,7 @@ struct HandshakeQueue {
 
     /// The connection whose turn it is, if there is a slot; call `begin` next. `waits` as in `leaves`.
     mutating func popReady(_ waits: (SessionID) -> Bool) -> SessionID? {
-        guard hasPlace else { return nil }
+        guard hasSlot else { return nil }
         while let id = waiting.popFirst() {
             if waits(id) { return id }
             goneCount -= 1
@@ -79,13 +79,13 @@ struct HandshakeQueue {
     mutating func begin(_ id: SessionID, at now: Instant) {
         begun += 1
         underWay += 1
-        places.append((id, now))
+        beginnings.append((id, now))
     }
 
     /// The oldest handshake in progress, and its start; `isUnderWay` tells which are still in progress.
     mutating func longest(_ isUnderWay: (SessionID) -> Bool) -> (id: SessionID, since: Instant)? {
-        while let first = places.first, !isUnderWay(first.id) { places.popFirst() }
-        return places.first
+        while let first = beginnings.first, !isUnderWay(first.id) { beginnings.popFirst() }
+        return beginnings.first
     }
 
     /// A handshake in progress is complete, or has failed.

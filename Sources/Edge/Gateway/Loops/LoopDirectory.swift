@@ -46,10 +46,10 @@ struct LoopDirectory: ChannelDirectory {
         }
         let gather = ScatterGather(targets.count) { answer(inOrder($0)) }
         let asker = router.here
-        for (place, target) in targets.enumerated() {
+        for (index, target) in targets.enumerated() {
             router.have(target, for: app.index, on: own) { loop in
                 let part = zip(publications, owners).lazy.filter { $0.1 == target }.map(\.0)
-                gather.take(LoopDirectory(own: loop).publish(part, of: app, for: asker, gather), at: place)
+                gather.take(LoopDirectory(own: loop).publish(part, of: app, for: asker, gather), at: index)
             }
         }
         return nil

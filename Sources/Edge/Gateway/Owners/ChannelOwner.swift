@@ -87,8 +87,8 @@ final class ChannelOwner: EffectPerformer {
         let gather = ScatterGather<Void>(others.count) { _ in
             mailbox.post(.owner(.request(.channelWithRoom(request), from: loop)))
         }
-        for (place, other) in others.enumerated() {
-            router.ask(other) { gather.take($0.turns.closeDeparted(in: key), at: place) }
+        for (index, other) in others.enumerated() {
+            router.ask(other) { gather.take($0.turns.closeDeparted(in: key), at: index) }
         }
     }
 

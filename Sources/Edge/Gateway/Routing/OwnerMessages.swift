@@ -23,13 +23,13 @@ enum OwnerNews: Sendable {
     case joined(StreamJoined)
     /// The session cannot be let in to the stream.
     case joinRefused(SessionID, serial: UInt32, StreamRefusal)
-    /// The event at that offset, for the stream's subscribers under that name, and the place for its compressed forms.
+    /// The event at that offset, for the stream's subscribers under that name, and the store of its compressed forms.
     case event(StreamName, offset: Int64, SharedBytes, FrameVariants?)
     /// The stream continues at that position, and the events between are lost.
     case reset(StreamName, StreamPosition, ResumeLoss)
     /// The answer to a session that asked for an ordinary channel.
     indirect case answer(ChannelAnswer)
-    /// A frame for an ordinary channel's subscribers except one, and the place for its compressed forms. `isEvent`: a
+    /// A frame for an ordinary channel's subscribers except one, and the store of its compressed forms. `isEvent`: a
     /// backend or a client sent it; otherwise it tells of subscribers coming and going.
     indirect case publish(ChannelKey, SharedBytes, except: Exclusion?, FrameVariants?, isEvent: Bool)
     case users([UserNews])

@@ -12,19 +12,19 @@ import Synchronization
 /// clients never repeat it; a connection has at most as many in flight as it may have channels.
 final class PublishBacklog: Sendable {
     /// Apps are told apart by their index modulo this. Beyond it, apps with the same slot share its part.
-    private static let places = 1_024
+    private static let slotCount = 1_024
 
     private let total = Atomic<Int>(0)
     /// Slots that have something.
     private let active = Atomic<Int>(0)
-    private let table: [Place]
+    private let slots: [Slot]
 
-    private final class Place: Sendable {
+    private final class Slot: Sendable {
         let messages = Atomic<Int>(0)
     }
 
     init() {
-        table = (0..<Self.places).map { _ in Place() }
+        slots = (0..<Self.slotCount).map { _ in Slot() }
     }
 
     var count: Int { total.load(ordering: .relaxed) }
@@ -32,14 +32,14 @@ final class PublishBacklog: Sendable {
     /// - Parameter app: its index, as everywhere here.
     func add(of app: Int) {
         total.add(1, ordering: .relaxed)
-        if table[app % Self.places].messages.add(1, ordering: .relaxed).oldValue == 0 {
+        if slots[app % Self.slotCount].messages.add(1, ordering: .relaxed).oldValue == 0 {
             active.add(1, ordering: .relaxed)
         }
     }
 
     func subtract(of app: Int) {
         total.subtract(1, ordering: .relaxed)
-        if table[app % Self.places].messages.subtract(1, ordering: .relaxed).newValue == 0 {
+        if slots[app % Self.slotCount].messages.subtract(1, ordering: .relaxed).newValue == 0 {
             active.subtract(1, ordering: .relaxed)
         }
     }
@@ -50,7 +50,7 @@ final class PublishBacklog: Sendable {
         let count = count
         guard count > max / 2 else { return false }
         let share = max / (1 + Swift.max(1, active.load(ordering: .relaxed)))
-        return count > max || table[app % Self.places].messages.load(ordering: .relaxed) > share
+        return count > max || slots[app % Self.slotCount].messages.load(ordering: .relaxed) > share
     }
 }
 

@@ -180,8 +180,8 @@ final class Router {
     ) -> [Part]? {
         if targets.allSatisfy({ isFirst(at: $0) }) { return targets.map { _ in part(own) } }
         let gather = ScatterGather(targets.count, answer)
-        for (place, target) in targets.enumerated() {
-            mailboxes[target].post(counted({ gather.take(part($0), at: place) }, for: app))
+        for (index, target) in targets.enumerated() {
+            mailboxes[target].post(counted({ gather.take(part($0), at: index) }, for: app))
         }
         return nil
     }

@@ -16,8 +16,8 @@ final class ScatterGather<Part: Sendable>: Sendable {
         self.answer = answer
     }
 
-    func take(_ part: Part, at place: Int) {
-        state.withLock { $0.parts[place] = part }
+    func take(_ part: Part, at index: Int) {
+        state.withLock { $0.parts[index] = part }
         waited()
     }
 
