@@ -31,7 +31,7 @@ struct SettingsTableTests {
 
     /// By its place each setting is found in errors that concern several.
     @Test func everyPlaceIsItsOwn() throws {
-        for row in SettingsTable.all { #expect(SettingsTable[row.place].key == row.key) }
+        for row in SettingsTable.all { #expect(SettingsTable[row.target].key == row.key) }
     }
 
     @Test(arguments: GoneSettings.advice.keys.sorted())

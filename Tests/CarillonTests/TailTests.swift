@@ -107,8 +107,8 @@ struct TailTests {
             channels: ["user.demo.adherence"] + (isChannelNamed ? ["news"] : []), isOnlyUsers: !isChannelNamed,
             token: { "old" })
         let device = try Device(target.address, appKey: "key", stop: Latch())
-        var places = Places()
-        let ending = try TailCommand.follow(device, target, &places, EventPrinter())
+        var cursors = Cursors()
+        let ending = try TailCommand.follow(device, target, &cursors, EventPrinter())
         #expect(ending == (isChannelNamed ? .closed(code: 4200) : .tokenRefused("The token has expired")))
     }
 
@@ -160,25 +160,25 @@ struct TailTests {
         let target = Target(
             address: try HubAddress("ws://127.0.0.1:\(hub.port)"), appKey: "key", channels: [channel],
             isOnlyUsers: true, token: { nil })
-        var places = Places()
+        var cursors = Cursors()
         let device = try Device(target.address, appKey: "key", stop: Latch())
-        #expect(try TailCommand.follow(device, target, &places, EventPrinter()) == .closed(code: 4200))
-        #expect(places.positions == [channel: StreamPosition(epoch: "e.2", offset: 10)])
+        #expect(try TailCommand.follow(device, target, &cursors, EventPrinter()) == .closed(code: 4200))
+        #expect(cursors.positions == [channel: StreamPosition(epoch: "e.2", offset: 10)])
     }
 
     @Test func tellsNextFromKnownFromGap() {
-        var places = Places()
-        #expect(places.step("news", data: "{}") == .next)
-        places.begin("s", at: StreamPosition(epoch: "e", offset: 7))
-        places.begin("s", at: StreamPosition(epoch: "e", offset: 9))
-        #expect(places.step("s", data: #"{"a":1,"_sync":{"k":null,"o":9}}"#) == .gap)
-        #expect(places.step("s", data: #"{"_sync":{"o":8}}"#) == .next)
-        #expect(places.step("s", data: #"{"_sync":{"o":8}}"#) == .known)
-        #expect(places.step("s", data: #"{"_sync":{"o":9223372036854775807}}"#) == .gap)
-        #expect(places.step("s", data: #"{"_sync":{"o":-1}}"#) == .next)
-        places.begin("r\"", at: StreamPosition(epoch: "e.2", offset: 0))
+        var cursors = Cursors()
+        #expect(cursors.step("news", data: "{}") == .next)
+        cursors.begin("s", at: StreamPosition(epoch: "e", offset: 7))
+        cursors.begin("s", at: StreamPosition(epoch: "e", offset: 9))
+        #expect(cursors.step("s", data: #"{"a":1,"_sync":{"k":null,"o":9}}"#) == .gap)
+        #expect(cursors.step("s", data: #"{"_sync":{"o":8}}"#) == .next)
+        #expect(cursors.step("s", data: #"{"_sync":{"o":8}}"#) == .known)
+        #expect(cursors.step("s", data: #"{"_sync":{"o":9223372036854775807}}"#) == .gap)
+        #expect(cursors.step("s", data: #"{"_sync":{"o":-1}}"#) == .next)
+        cursors.begin("r\"", at: StreamPosition(epoch: "e.2", offset: 0))
         var writer = ByteWriter()
-        places.append(to: &writer)
+        cursors.append(to: &writer)
         #expect(
             writer.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
                 == #"{"v":1,"channels":{"r\"":{"epoch":"e.2","offset":0},"s":{"epoch":"e","offset":8}}}"#)

@@ -111,10 +111,10 @@ struct DevCommand: SettingsReader {
     private func invite(folder: DevelopmentFolder, dose: String?) {
         // As it was typed, even a name found in PATH: that works in another terminal, too.
         let program = shellWord(CommandLine.arguments.first ?? "carillon")
-        let place = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
+        let option = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
         let url = shellWord(relative(folder.databaseURLFile))
         say("try, in another terminal:")
-        say("  \(program) tail --user demo\(place)")
+        say("  \(program) tail --user demo\(option)")
         if let dose {
             say(
                 "  psql \"$(cat \(url))\" -c \"UPDATE care.dose_occurrence SET status = 'taken', taken_at = now() "

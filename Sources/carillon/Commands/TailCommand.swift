@@ -39,12 +39,12 @@ struct TailCommand: ParsableCommand {
         let target = try Target(self)
         let stop = try StopSignal.install()
         let printer = EventPrinter()
-        var places = Places()
+        var cursors = Cursors()
         var delay = Duration.zero
         while !stop.wait(timeout: delay) {
             do {
                 let device = try Device(target.address, appKey: target.appKey, tls: target.tls, stop: stop)
-                switch try Self.follow(device, target, &places, printer) {
+                switch try Self.follow(device, target, &cursors, printer) {
                 case .closed(let code): delay = Self.delay(after: code)
                 case .tokenRefused(let reason): throw Failure("the hub refuses the token: \(reason)")
                 case .nothingToFollow: throw Failure("the hub refuses every channel: see the lines above")
@@ -74,7 +74,7 @@ struct TailCommand: ParsableCommand {
 
     /// Prints events, missed ones first, until the connection closes or can bring nothing more.
     static func follow(
-        _ device: Device, _ target: Target, _ places: inout Places, _ printer: EventPrinter
+        _ device: Device, _ target: Target, _ cursors: inout Cursors, _ printer: EventPrinter
     ) throws(ClientSocket.Pause) -> Ending {
         var isWaitingForUser = false
         var isResuming = false
@@ -88,22 +88,22 @@ struct TailCommand: ParsableCommand {
                     isWaitingForUser = true
                 }
                 for channel in target.channels { try device.subscribe(channel) }
-                if !places.positions.isEmpty {
-                    try device.resume(places)
+                if !cursors.positions.isEmpty {
+                    try device.resume(cursors)
                     isResuming = true
                 }
             case .signedIn(let userID):
                 isWaitingForUser = false
                 printer.note("signed in as \(userID)")
             case .subscribed(let channel, let position, let isPublished):
-                if let position { places.begin(channel, at: position) }
+                if let position { cursors.begin(channel, at: position) }
                 printer.note("subscribed to \(channel)" + (position?.offset == 0 ? ", without any event so far" : ""))
                 if !isPublished {
                     printer.note("warning: nothing comes on \(channel): no table is published for this topic")
                 }
             case .resumed(let channels):
                 isResuming = false
-                resume(channels, &places, printer)
+                resume(channels, &cursors, printer)
             case .expiring:
                 if let token = target.token() { try device.signIn(token: token) }
             case .refused(let channel, let reason):
@@ -111,10 +111,10 @@ struct TailCommand: ParsableCommand {
                 awaited.remove(channel)
                 if awaited.isEmpty { return .nothingToFollow }
             case .event(let channel, let name, let data):
-                switch places.step(channel, data: data) {
+                switch cursors.step(channel, data: data) {
                 case .next: printer.event(channel: channel, name: name, data: data)
                 case .gap where !isResuming:
-                    try device.resume(places)
+                    try device.resume(cursors)
                     isResuming = true
                 case .known, .gap: break
                 }
@@ -131,7 +131,7 @@ struct TailCommand: ParsableCommand {
         }
     }
 
-    private static func resume(_ channels: [Resumption], _ places: inout Places, _ printer: EventPrinter) {
+    private static func resume(_ channels: [Resumption], _ cursors: inout Cursors, _ printer: EventPrinter) {
         for told in channels {
             if let replayed = told.replayed {
                 printer.note("resumed \(told.channel): \(replayed) missed")
@@ -139,7 +139,7 @@ struct TailCommand: ParsableCommand {
                 // The position stays: the next event shows the gap, and the client asks again.
                 printer.note("\(told.channel): what was missed comes later")
             } else {
-                if let position = told.position { places.skip(told.channel, to: position) }
+                if let position = told.position { cursors.skip(told.channel, to: position) }
                 printer.note("\(told.channel): what was missed cannot be shown (\(told.reason))")
             }
         }

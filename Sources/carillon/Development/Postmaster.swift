@@ -98,8 +98,8 @@ final class Postmaster {
         let count = readlink("/proc/\(processID)/cwd", &path, path.count)
         guard count > 0, let data = realpath(folders.data, nil) else { return false }
         defer { free(data) }
-        let place = path[..<count].map { UInt8(bitPattern: $0) }
-        return String(decoding: place, as: UTF8.self) == String(cString: data)
+        let folder = path[..<count].map { UInt8(bitPattern: $0) }
+        return String(decoding: folder, as: UTF8.self) == String(cString: data)
     }
 
     private func launch() throws(Failure) {

@@ -105,7 +105,7 @@ extension ApplicationSettings {
         var apps: [ApplicationSettings] = []
         for (index, value) in array.enumerated() {
             var app = ApplicationSettings(id: "", key: "", secret: "", name: "")
-            try value.read(members, "application \(index + 1)", into: &app) { $0.place }
+            try value.read(members, "application \(index + 1)", into: &app) { $0.title }
             try app.complete()
             apps.append(app)
         }
@@ -113,7 +113,7 @@ extension ApplicationSettings {
         return apps
     }
 
-    private var place: String { "application \"\(id)\"" }
+    private var title: String { "application \"\(id)\"" }
 
     /// Sets and checks what depends on several members.
     private mutating func complete() throws(BadValue) {
@@ -124,7 +124,7 @@ extension ApplicationSettings {
         }
         guard Set(webhooks.map(\.url)).count == webhooks.count else {
             throw BadValue(
-                "objects whose URLs differ; name the events of a URL in one", of: "\(place), \"webhooks\"")
+                "objects whose URLs differ; name the events of a URL in one", of: "\(title), \"webhooks\"")
         }
         features.webhooks = webhooks.reduce([]) { $0.union($1.kinds) }
     }

@@ -35,7 +35,7 @@ struct EffectiveSettings: Sendable {
         for setting in SettingsTable.all {
             let found = asked.lazy.compactMap { source in
                 source.texts[setting.key].map {
-                    Entry(text: $0, source: "\(source.place) \(source.name(setting))", file: source.file)
+                    Entry(text: $0, source: "\(source.origin) \(source.name(setting))", file: source.file)
                 }
             }.first
             let fallback = setting.fallback(in: profile).map { Entry(text: $0, source: "default") }
@@ -58,7 +58,7 @@ struct EffectiveSettings: Sendable {
     /// The entry in effect: `limits.pullQueueBytes` is lowered when the whole queue is shorter.
     func inEffect(_ setting: Setting) -> Entry? {
         let limits = values.gateway.limits
-        guard setting.place == \Settings.gateway.limits.pullQueueBytesMax,
+        guard setting.target == \Settings.gateway.limits.pullQueueBytesMax,
             limits.pullQueueBytesMax > limits.sendQueueBytesMax / 2
         else { return entries[setting.key] }
         return Entry(text: "\(limits.sendQueueBytesMax / 2)", source: "half of limits.sendQueueBytes")

@@ -32,20 +32,20 @@ struct JSONFault: Error, CustomStringConvertible {
 
     /// - Parameter start: the offset of the text in which `value.offset` counts.
     private static func check(_ value: JSONValue, at start: Int) throws(JSONError) {
-        let place = start + value.offset
+        let offset = start + value.offset
         switch value.kind {
         case .object:
             var names: Set<String> = []
             var reader = try value.object()
             while let member = try reader.next() {
                 guard names.insert(member.key.string ?? "").inserted else {
-                    throw JSONError(.duplicateKey, at: place + member.key.offset)
+                    throw JSONError(.duplicateKey, at: offset + member.key.offset)
                 }
-                try check(member.value, at: place)
+                try check(member.value, at: offset)
             }
         case .array:
             var reader = try value.array()
-            while let element = try reader.next() { try check(element, at: place) }
+            while let element = try reader.next() { try check(element, at: offset) }
         case .string, .number, .true, .false, .null: break
         }
     }

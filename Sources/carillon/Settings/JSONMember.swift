@@ -5,8 +5,8 @@ struct JSONMember<Root>: Sendable {
     let name: String
     /// Reads the value. Nil means that a required member is missing.
     ///
-    /// - Parameter place: names the object, for people.
-    let read: @Sendable (_ value: JSONTree?, _ place: String, inout Root) throws(BadValue) -> Void
+    /// - Parameter object: names the object, for people.
+    let read: @Sendable (_ value: JSONTree?, _ object: String, inout Root) throws(BadValue) -> Void
     let isRequired: Bool
 
     /// - Parameter read: an error without a `part` is attributed to this member.
@@ -15,23 +15,23 @@ struct JSONMember<Root>: Sendable {
         read: @escaping @Sendable (JSONTree?, String, inout Root) throws(BadValue) -> Void
     ) {
         (self.name, self.isRequired) = (name, isRequired)
-        self.read = { value, place, root throws(BadValue) in
+        self.read = { value, object, root throws(BadValue) in
             do throws(BadValue) {
-                try read(value, place, &root)
+                try read(value, object, &root)
             } catch {
-                throw error.part == nil ? BadValue(error.mustBe, of: "\(place), \"\(name)\"") : error
+                throw error.part == nil ? BadValue(error.mustBe, of: "\(object), \"\(name)\"") : error
             }
         }
     }
 
     /// A value in the syntax of settings. Scalars may be JSON numbers and booleans, except for texts.
     init<Value>(
-        _ name: String, _ place: any WritableKeyPath<Root, Value> & Sendable, isRequired: Bool = false,
+        _ name: String, _ target: any WritableKeyPath<Root, Value> & Sendable, isRequired: Bool = false,
         _ form: Form<Value>
     ) {
         self.init(name, isRequired: isRequired) { value, _, root throws(BadValue) in
             do throws(BadValue) {
-                root[keyPath: place] = try form.parse(value?.plainText(orScalar: form.takes != "text") ?? "")
+                root[keyPath: target] = try form.parse(value?.plainText(orScalar: form.takes != "text") ?? "")
             } catch {
                 throw value == nil ? BadValue("there: \(error.mustBe)") : error
             }
@@ -43,23 +43,23 @@ extension JSONTree {
     /// Reads an object.
     ///
     /// - Parameters:
-    ///   - place: names the object, for people.
+    ///   - object: names the object, for people.
     ///   - better: its better name, once its first member is known.
     func read<Root>(
-        _ members: [JSONMember<Root>], _ place: String, into root: inout Root, better: (Root) -> String? = { _ in nil }
+        _ members: [JSONMember<Root>], _ object: String, into root: inout Root, better: (Root) -> String? = { _ in nil }
     ) throws(BadValue) {
-        guard case .object(let given) = self else { throw BadValue("a JSON object", of: place) }
+        guard case .object(let given) = self else { throw BadValue("a JSON object", of: object) }
         let names = members.map(\.name)
         if let unknown = given.map(\.name).sorted().first(where: { !names.contains($0) }) {
             let known = "one of the members \(names.joined(separator: ", "))\(nearest(to: unknown, among: names))"
             throw BadValue(
                 GoneSettings.memberAdvice[unknown].map { "left out: \($0)" } ?? known,
-                of: "\(place), \"\(unknown.prefix(40))\",")
+                of: "\(object), \"\(unknown.prefix(40))\",")
         }
         for (index, member) in members.enumerated() {
             let value = given.first { $0.name == member.name }?.value
             guard value != nil || member.isRequired else { continue }
-            try member.read(value, (index > 0 ? better(root) : nil) ?? place, &root)
+            try member.read(value, (index > 0 ? better(root) : nil) ?? object, &root)
         }
     }
 

@@ -17,7 +17,7 @@ struct Setting: Sendable {
     let mask: (@Sendable (String) -> String)?
     let help: String
     /// The target of the value.
-    let place: any PartialKeyPath<Settings> & Sendable
+    let target: any PartialKeyPath<Settings> & Sendable
     /// Parses a value and stores it. The error says what is accepted.
     let read: @Sendable (String, inout Settings) throws(BadValue) -> Void
 
@@ -25,7 +25,7 @@ struct Setting: Sendable {
     ///   - environment: the variable; nil derives it from the key.
     ///   - development: the default under `carillon dev` if it differs.
     init<Value>(
-        _ key: String, _ place: any WritableKeyPath<Settings, Value> & Sendable, _ form: Form<Value>,
+        _ key: String, _ target: any WritableKeyPath<Settings, Value> & Sendable, _ form: Form<Value>,
         environment: String? = nil, development: String? = nil, mask: (@Sendable (String) -> String)? = nil,
         _ help: String
     ) {
@@ -33,12 +33,12 @@ struct Setting: Sendable {
         self.environment = environment ?? Self.environmentName(of: key)
         option = Self.optionName(of: key)
         takes = form.takes
-        fallback = form.text(Settings()[keyPath: place])
+        fallback = form.text(Settings()[keyPath: target])
         developmentFallback = development
         self.mask = mask
         self.help = help
-        self.place = place
-        read = { text, settings throws(BadValue) in settings[keyPath: place] = try form.parse(text) }
+        self.target = target
+        read = { text, settings throws(BadValue) in settings[keyPath: target] = try form.parse(text) }
     }
 
     func fallback(in profile: SettingsProfile) -> String? {

@@ -15,7 +15,7 @@ struct SettingsSources {
     /// The values of one source.
     struct Source {
         /// For people: "command line", "environment", or the file.
-        let place: String
+        let origin: String
         /// The path of the file; nil for other sources.
         var file: String?
         let texts: [String: String]
@@ -29,15 +29,15 @@ struct SettingsSources {
     func read(problems: inout [String]) -> [Source] {
         let (options, path) = options(problems: &problems)
         var sources = [
-            Source(place: "command line", texts: options, name: \.option),
-            Source(place: "environment", texts: variables(problems: &problems), name: \.environment),
+            Source(origin: "command line", texts: options, name: \.option),
+            Source(origin: "environment", texts: variables(problems: &problems), name: \.environment),
         ]
         if let path = path ?? environment[Self.fileEnvironment], !path.isEmpty {
             do throws(Failure) {
                 let file = try SettingsFile(path: path)
                 problems += file.problems()
                 sources.append(
-                    Source(place: "file \(path)", file: path, texts: file.texts) { file.name(of: $0.key) })
+                    Source(origin: "file \(path)", file: path, texts: file.texts) { file.name(of: $0.key) })
             } catch {
                 problems.append(error.description)
             }

@@ -24,10 +24,10 @@ enum SettingsTable {
 
     static let all = groups.flatMap(\.settings)
 
-    /// The setting whose target is `place`.
-    static subscript(_ place: any PartialKeyPath<Settings> & Sendable) -> Setting {
-        guard let setting = all.first(where: { $0.place == place }) else {
-            preconditionFailure("no setting's value goes to \(place)")
+    /// The setting whose value goes to `target`.
+    static subscript(_ target: any PartialKeyPath<Settings> & Sendable) -> Setting {
+        guard let setting = all.first(where: { $0.target == target }) else {
+            preconditionFailure("no setting's value goes to \(target)")
         }
         return setting
     }

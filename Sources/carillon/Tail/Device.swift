@@ -71,10 +71,10 @@ final class Device {
     }
 
     /// Reports its positions and asks for missed events.
-    func resume(_ places: Places) throws(ClientSocket.Pause) {
+    func resume(_ cursors: Cursors) throws(ClientSocket.Pause) {
         try send { writer in
             writer.append(#"{"event":"sync:resume","data":"#)
-            places.append(to: &writer)
+            cursors.append(to: &writer)
             writer.append("}")
         }
     }

@@ -21,8 +21,8 @@ struct HubAddress: Equatable, Sendable, CustomStringConvertible {
             path.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f })
         else { throw mustBe }
         guard path != "/app", !path.hasPrefix("/app/") else {
-            let place = url.prefix(scheme.count + authority.utf8.count)
-            throw Failure("--url \(url): leave off \(path), the command adds it by itself: \(place)")
+            let base = url.prefix(scheme.count + authority.utf8.count)
+            throw Failure("--url \(url): leave off \(path), the command adds it by itself: \(base)")
         }
         host = address.host
         port = address.port

@@ -3,7 +3,7 @@ import JSON
 import Sync
 
 /// A device's position in each stream that it follows. Kept across connections; it is the data of `sync:resume`.
-struct Places: Equatable {
+struct Cursors: Equatable {
     private(set) var positions: [String: StreamPosition] = [:]
 
     /// How an event relates to the device's position in its channel.
@@ -80,12 +80,14 @@ struct Resumption: Equatable {
 extension StreamPosition {
     /// Reads the data of a successful subscription; nil for a channel that is no stream.
     init?(acknowledgement data: String) {
-        guard let place = (try? JSONTree(data))?["sync"] else { return nil }
-        self.init(place)
+        guard let position = (try? JSONTree(data))?["sync"] else { return nil }
+        self.init(position)
     }
 
-    fileprivate init?(_ place: JSONTree) {
-        guard let epoch = place["epoch"]?.string, let offset = place["offset"]?.integer, offset >= 0 else { return nil }
+    fileprivate init?(_ position: JSONTree) {
+        guard let epoch = position["epoch"]?.string, let offset = position["offset"]?.integer, offset >= 0 else {
+            return nil
+        }
         self.init(epoch: epoch, offset: offset)
     }
 }
