@@ -56,9 +56,9 @@ struct SourceTree {
         self.init(package: try Page("Package.swift").text, sources: try Self.texts())
     }
 
-    /// The texts of this tree's files below Sources, by their paths from there.
-    static func texts() throws -> [String: String] {
-        let root = Page.root.appending(path: "Sources")
+    /// The texts of this tree's files below a folder, by their paths from there.
+    static func texts(below folder: String = "Sources") throws -> [String: String] {
+        let root = Page.root.appending(path: folder)
         var sources: [String: String] = [:]
         for path in try FileManager.default.subpathsOfDirectory(atPath: root.path)
         where ["swift", "c", "h"].contains(where: { path.hasSuffix(".\($0)") }) {

@@ -8,15 +8,15 @@ import Testing
     private let names = Names(run: "t", topics: ["adherence"])
 
     @Test func everySecondStepUndoesTheOneBefore() {
-        let steps = (1...6).map { Step($0, rows: 2) }
+        let steps = (1...6).map { MannerStep($0, rows: 2) }
         #expect(steps.map(\.row) == [0, 0, 1, 1, 0, 0])
         #expect(steps.map(\.isUndo) == [false, true, false, true, false, true])
     }
 
     @Test func aRowsRevisionSaysWhatItIsDueFor() {
         // Revision 1 is the row as it was inserted.
-        #expect(!Step(1, rows: 1).isUndo)
-        #expect(Step(2, rows: 1).isUndo)
+        #expect(!MannerStep(1, rows: 1).isUndo)
+        #expect(MannerStep(2, rows: 1).isUndo)
     }
 
     @Test func keysAreReadBack() {

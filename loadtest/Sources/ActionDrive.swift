@@ -81,9 +81,9 @@ final class ActionDrive {
             }
             if !isOver { try send(pace, &schedule, now) }
             drive.swarm.loop.tick(waitingAtMost: .milliseconds(20))
-            if let failure = complaint ?? drive.swarm.firstFailure { throw Failure(failure) }
+            if let failure = complaint ?? drive.swarm.firstFailure { throw LoadFailure(failure) }
             guard watch.isMoving(answeredCount &+ drive.ledger.deliveries) else {
-                throw Failure("\(waiting) actions have no answer, and none comes")
+                throw LoadFailure("\(waiting) actions have no answer, and none comes")
             }
             progress.show("\(answeredCount) actions answered")
         }
@@ -100,7 +100,7 @@ final class ActionDrive {
             "select status, count(*) from sync.action where starts_with(user_id, '\(prefix)') group by status")
         let sent = actors.reduce(0) { $0 + $1.sent }
         guard rows == [["applied", "\(sent)"]] else {
-            throw Failure("\(sent) actions were sent, and stored are \(rows.map { $0.map { $0 ?? "" } })")
+            throw LoadFailure("\(sent) actions were sent, and stored are \(rows.map { $0.map { $0 ?? "" } })")
         }
         return try drive.close()
     }
@@ -127,13 +127,13 @@ final class ActionDrive {
             guard actors[device].sent - actors[device].answered < Limits.actionsPerDevice else { continue }
             return act(device, dueAt: due)
         }
-        throw Failure("\(waiting) actions have no answer: the rate is more than the hub takes")
+        throw LoadFailure("\(waiting) actions have no answer: the rate is more than the hub takes")
     }
 
     private func act(_ device: Int, dueAt due: Instant) {
         actors[device].sent += 1
         waiting += 1
-        let step = Step(actors[device].sent, rows: actors[device].rows.count)
+        let step = MannerStep(actors[device].sent, rows: actors[device].rows.count)
         actors[device].dueTimes[step.number % Limits.actionsPerDevice] = due
         let row = actors[device].rows[step.row]
         drive.book.committing(row, at: due)
@@ -157,7 +157,7 @@ final class ActionDrive {
         drive.swarm.devices[device].send(action)
     }
 
-    private func answered(_ result: ActionResult, _ device: Device) {
+    private func answered(_ result: ActionResult, _ device: LoadDevice) {
         let number = device.recipient.number
         guard let action = result.action, action.device == number, action.number == actors[number].answered + 1 else {
             complaint = complaint ?? "an answer came to the wrong device, again, or out of order"

@@ -84,19 +84,19 @@ struct ActionsCommand: ParsableCommand {
         try write(figures, to: options.json)
         try bench?.close()
         let faults = try actions.close()
-        guard faults.isZero else { throw Failure("events went astray: \(faults) (seed \(seed))") }
+        guard faults.isZero else { throw LoadFailure("events went astray: \(faults) (seed \(seed))") }
     }
 
-    private func check() throws(Failure) {
+    private func check() throws(LoadFailure) {
         guard (1...Limits.writersMax).contains(connections), users >= connections else {
-            throw Failure("--connections: from 1 to \(Limits.writersMax), and no more than users")
+            throw LoadFailure("--connections: from 1 to \(Limits.writersMax), and no more than users")
         }
         guard (1...Limits.inFlightMax).contains(inFlight), inFlight <= users * devicesPerUser else {
-            throw Failure("--in-flight: from 1 to \(Limits.inFlightMax), and no more than devices")
+            throw LoadFailure("--in-flight: from 1 to \(Limits.inFlightMax), and no more than devices")
         }
-        guard rowsPerUser >= devicesPerUser else { throw Failure("--rows-per-user: no fewer than devices") }
+        guard rowsPerUser >= devicesPerUser else { throw LoadFailure("--rows-per-user: no fewer than devices") }
         guard rounds > 0, (1...600).contains(seconds), (0...366).contains(historyDays), rate.map({ $0 > 0 }) ?? true
-        else { throw Failure("--rounds and --rate above zero, --seconds up to 600, --history-days up to 366") }
+        else { throw LoadFailure("--rounds and --rate above zero, --seconds up to 600, --history-days up to 366") }
     }
 }
 

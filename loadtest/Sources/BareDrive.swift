@@ -36,10 +36,10 @@ final class BareDrive {
             usleep(10_000)
             guard listener.isRunning, watch.isMoving(listener.completed) else {
                 writers.stop()
-                throw Failure(listener.failure ?? writers.failure ?? "the listener gets nothing any more")
+                throw LoadFailure(listener.failure ?? writers.failure ?? "the listener gets nothing any more")
             }
         }
-        if let failure = writers.failure { throw Failure(failure) }
+        if let failure = writers.failure { throw LoadFailure(failure) }
         let seconds = Double(Instant.read().nanoseconds - began.nanoseconds) / 1e9
         return Double(book.committed.load(ordering: .acquiring) - before) / seconds
     }

@@ -41,12 +41,14 @@ final class BareListener: Sendable {
 
     /// Starts the thread, and returns when it listens.
     func start(_ url: String) throws {
-        guard let pg = PQconnectdb(url) else { throw Failure("libpq: out of memory") }
+        guard let pg = PQconnectdb(url) else { throw LoadFailure("libpq: out of memory") }
         let listening = BareConnection(pg)
         for command in ["listen \(Manner.channel)", "prepare row(text) as \(Self.select)"] {
-            guard let result = PQexec(pg, command) else { throw Failure("the listener: \(listening.error)") }
+            guard let result = PQexec(pg, command) else { throw LoadFailure("the listener: \(listening.error)") }
             defer { PQclear(result) }
-            guard PQresultStatus(result) == PGRES_COMMAND_OK else { throw Failure("the listener: \(listening.error)") }
+            guard PQresultStatus(result) == PGRES_COMMAND_OK else {
+                throw LoadFailure("the listener: \(listening.error)")
+            }
         }
         running.store(true, ordering: .releasing)
         Thread.detachNewThread { [self] in
@@ -108,13 +110,13 @@ private struct BareConnection: ~Copyable, @unchecked Sendable {
     var error: String { String(cString: PQerrorMessage(pg)) }
 
     /// Waits for bytes, a twentieth of a second at most, and takes them in.
-    func wait() throws(Failure) {
+    func wait() throws(LoadFailure) {
         var socket = pollfd(fd: PQsocket(pg), events: Int16(POLLIN), revents: 0)
-        guard poll(&socket, 1, 50) >= 0 || errno == EINTR, PQconsumeInput(pg) == 1 else { throw Failure(error) }
+        guard poll(&socket, 1, 50) >= 0 || errno == EINTR, PQconsumeInput(pg) == 1 else { throw LoadFailure(error) }
     }
 
     /// The row's revision, read with the rest of it.
-    func revision(of id: String) throws(Failure) -> Int64 {
+    func revision(of id: String) throws(LoadFailure) -> Int64 {
         let result = id.withCString { text in
             var value: UnsafePointer<CChar>? = text
             return PQexecPrepared(pg, "row", 1, &value, nil, nil, 0)
@@ -122,7 +124,7 @@ private struct BareConnection: ~Copyable, @unchecked Sendable {
         defer { PQclear(result) }
         guard PQresultStatus(result) == PGRES_TUPLES_OK, PQntuples(result) == 1,
             let text = PQgetvalue(result, 0, 2), let revision = Int64(String(cString: text))
-        else { throw Failure(error) }
+        else { throw LoadFailure(error) }
         return revision
     }
 }

@@ -15,11 +15,11 @@ final class BareSender {
     init(_ place: String, loop: EventLoop, seed: UInt64) throws {
         let parts = place.split(separator: "=").flatMap { $0.split(separator: ":") }
         guard parts.count == 3, let pid = Int32(parts[2]) else {
-            throw Failure("--sender \(place): NAME=PORT:PID is needed")
+            throw LoadFailure("--sender \(place): NAME=PORT:PID is needed")
         }
         name = String(parts[0])
         meter = try ProcessMeter(pid: pid)
-        let address = try HubAddress("127.0.0.1:\(parts[1])")
+        let address = try LoadAddress("127.0.0.1:\(parts[1])")
         self.loop = loop
         receivers = try Swarm(address, target: "/receive/0", loop: loop, script: counter, seed: seed)
         trigger = try Trigger(address, .records, loop: loop)
@@ -54,7 +54,7 @@ final class BareSender {
             trigger.flush()
             loop.tick(waitingAtMost: .nanoseconds(Int64(now < due ? due - now : 20_000_000)))
             guard watch.isMoving(counter.messages), receivers.failureCount == 0, !trigger.isBroken else {
-                throw Failure("the sender \(name) gave up after \(counter.messages) deliveries")
+                throw LoadFailure("the sender \(name) gave up after \(counter.messages) deliveries")
             }
         }
         var outcome = Drive.Outcome()
@@ -71,12 +71,12 @@ final class BareSender {
 private final class Counter: DeviceScript {
     var messages = 0
 
-    func opened(_ device: Device) {
+    func opened(_ device: LoadDevice) {
         device.speakOnce()
         device.becomeLive()
     }
 
-    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+    func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
         messages += 1
     }
 }

@@ -33,7 +33,7 @@ struct CPUCommand: ParsableCommand {
 
     func run() throws {
         guard devices > 0, events > 0, rounds > 0, !inFlight.isEmpty, inFlight.allSatisfy({ $0 > 0 }) else {
-            throw Failure("--devices, --events, --rounds and --in-flight must be above zero")
+            throw LoadFailure("--devices, --events, --rounds and --in-flight must be above zero")
         }
         let loop = try EventLoop()
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
@@ -71,7 +71,9 @@ struct CPUCommand: ParsableCommand {
         figures.print(order: ["hub"] + senders.map(\.name), inFlight: inFlight)
         try write(figures, to: options.json)
         let faults = try drive.close()
-        guard faults.isZero, drive.swarm.failureCount == 0 else { throw Failure("events went astray (seed \(seed))") }
+        guard faults.isZero, drive.swarm.failureCount == 0 else {
+            throw LoadFailure("events went astray (seed \(seed))")
+        }
     }
 }
 

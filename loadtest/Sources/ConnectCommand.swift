@@ -22,7 +22,7 @@ struct ConnectCommand: ParsableCommand {
 
     func run() throws {
         guard (1...Limits.connectionsMax).contains(connections), rounds > 0 else {
-            throw Failure("--connections from 1 to \(Limits.connectionsMax), --rounds above zero")
+            throw LoadFailure("--connections from 1 to \(Limits.connectionsMax), --rounds above zero")
         }
         let servers = try servers.measured()
         var figures = ConnectFigures(
@@ -43,7 +43,7 @@ struct ConnectCommand: ParsableCommand {
         let cpu = (server.meter?.cpuSeconds() ?? 0) - cpuBefore
         // The first cannot, and of many at once a few may not.
         guard !server.kind.resumes || swarm.resumedCount * 10 >= connections * 9 else {
-            throw Failure("\(server.name): \(swarm.resumedCount) of \(connections) connections resumed a session")
+            throw LoadFailure("\(server.name): \(swarm.resumedCount) of \(connections) connections resumed a session")
         }
         let seconds = Double(Instant.read().nanoseconds - began.nanoseconds) / 1e9
         swarm.closeAll()

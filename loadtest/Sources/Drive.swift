@@ -23,23 +23,25 @@ final class Drive {
 
         var devices: Int { users * devicesPerUser }
 
-        /// - Throws: `Failure` where a number is out of its bounds.
-        func check() throws(Failure) {
+        /// - Throws: `LoadFailure` where a number is out of its bounds.
+        func check() throws(LoadFailure) {
             guard users > 0, devicesPerUser > 0, devices <= Limits.connectionsMax else {
-                throw Failure("users times devices must be from 1 to \(Limits.connectionsMax)")
+                throw LoadFailure("users times devices must be from 1 to \(Limits.connectionsMax)")
             }
             guard rowsPerUser > 0, users * rowsPerUser <= Limits.rowsMax else {
-                throw Failure("users times rows must be from 1 to \(Limits.rowsMax)")
+                throw LoadFailure("users times rows must be from 1 to \(Limits.rowsMax)")
             }
             guard (1...Limits.writersMax).contains(writers) else {
-                throw Failure("writers: from 1 to \(Limits.writersMax)")
+                throw LoadFailure("writers: from 1 to \(Limits.writersMax)")
             }
             guard (1...Limits.inFlightMax).contains(inFlight), inFlight >= writers * rowsPerTransaction else {
                 // Less would let writers wait for one another with a part of their places each.
-                throw Failure(
+                throw LoadFailure(
                     "--in-flight must be at most \(Limits.inFlightMax), and no less than writers times rows each")
             }
-            guard users * rowsPerUser * inFlight <= 32 << 20 else { throw Failure("fewer rows, or fewer in flight") }
+            guard users * rowsPerUser * inFlight <= 32 << 20 else {
+                throw LoadFailure("fewer rows, or fewer in flight")
+            }
         }
     }
 
@@ -117,7 +119,7 @@ final class Drive {
             progress.show("\(ledger.deliveries) deliveries, \(ledger.latencies.valueAtPercentile(50) / 1000) µs")
         }
         progress.clear()
-        if let failure = writers.failure { throw Failure(failure) }
+        if let failure = writers.failure { throw LoadFailure(failure) }
         var outcome = Outcome()
         outcome.seconds = Double(Instant.read().nanoseconds - began.nanoseconds) / 1e9
         outcome.changes = book.committed.load(ordering: .acquiring) - committedBefore

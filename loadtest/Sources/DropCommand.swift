@@ -31,7 +31,7 @@ struct DropCommand: ParsableCommand {
         guard connections > 0, newcomers > 0, connections + newcomers <= Limits.connectionsMax, rounds > 0,
             (1...connections).contains(channels)
         else {
-            throw Failure(
+            throw LoadFailure(
                 "--connections and --newcomers: up to \(Limits.connectionsMax) together; --channels: up to as many as "
                     + "connections; --rounds above zero")
         }

@@ -51,11 +51,11 @@ struct FanoutCommand: ParsableCommand {
             rowsPerTransaction: rowsPerTransaction)
         var pace = Writers.Pace(transactions: transactions, rate: rate, rowsPerTransaction: rowsPerTransaction)
         if let seconds = seconds ?? (transactions == nil ? 10 : nil) {
-            guard seconds > 0, seconds <= 3600 else { throw Failure("--seconds: up to 3600") }
+            guard seconds > 0, seconds <= 3600 else { throw LoadFailure("--seconds: up to 3600") }
             pace.duration = .milliseconds(Int64(seconds * 1000))
         }
         guard rate.map({ $0 > 0 }) ?? true, transactions.map({ $0 > 0 }) ?? true, rowsPerTransaction > 0 else {
-            throw Failure("--rate, --transactions and --rows-per-transaction must be above zero")
+            throw LoadFailure("--rate, --transactions and --rows-per-transaction must be above zero")
         }
         let server = try options.process()
         let drive = try Drive(plan, options, loop: try EventLoop(), seed: seed, progress: ProgressLine())
@@ -68,8 +68,10 @@ struct FanoutCommand: ParsableCommand {
         let figures = FanoutFigures(plan, outcome, faults, drive, seed)
         figures.print()
         try write(figures, to: options.json)
-        if let failure = drive.swarm.firstFailure { throw Failure("a connection failed: \(failure) (seed \(seed))") }
-        guard faults.isZero else { throw Failure("events went astray (seed \(seed))") }
+        if let failure = drive.swarm.firstFailure {
+            throw LoadFailure("a connection failed: \(failure) (seed \(seed))")
+        }
+        guard faults.isZero else { throw LoadFailure("events went astray (seed \(seed))") }
     }
 }
 

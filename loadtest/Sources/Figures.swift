@@ -42,6 +42,6 @@ func write(_ figures: some Encodable, to file: String?) throws {
     do {
         try encoder.encode(figures).write(to: URL(fileURLWithPath: file))
     } catch {
-        throw Failure("\(file): cannot be written")
+        throw LoadFailure("\(file): cannot be written")
     }
 }

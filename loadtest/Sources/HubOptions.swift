@@ -54,43 +54,43 @@ struct HubOptions: ParsableArguments {
         shell.arguments = ["-c", command]
         try shell.run()
         shell.waitUntilExit()
-        guard shell.terminationStatus == 0 else { throw Failure("\(command): status \(shell.terminationStatus)") }
+        guard shell.terminationStatus == 0 else { throw LoadFailure("\(command): status \(shell.terminationStatus)") }
     }
 
     /// The app that users sign in to.
     var credentials: AppCredentials { AppCredentials(key: appKey, secret: appSecret) }
 
     /// Where the hub listens.
-    func address() throws -> HubAddress {
-        var address = try HubAddress(url())
+    func address() throws -> LoadAddress {
+        var address = try LoadAddress(url())
         address.security?.rootsFile = caFile
         address.security?.resumes = resume
         switch tlsVersion {
         case "1.2": address.security?.newest = .tls12
         case "1.3": address.security?.newest = .tls13
-        default: throw Failure("--tls-version: 1.2 or 1.3")
+        default: throw LoadFailure("--tls-version: 1.2 or 1.3")
         }
         return address
     }
 
     private func url() throws -> String {
         if let hub { return hub }
-        guard let dir else { throw Failure("which hub? give --dir or --hub") }
+        guard let dir else { throw LoadFailure("which hub? give --dir or --hub") }
         let file = "\(dir)/hub.json"
         guard let data = FileManager.default.contents(atPath: file),
             let record = try? JSONDecoder().decode(HubRecord.self, from: data)
-        else { throw Failure("\(file): cannot be read; is `carillon dev --dir \(dir)` running?") }
+        else { throw LoadFailure("\(file): cannot be read; is `carillon dev --dir \(dir)` running?") }
         guard secure else { return record.url }
-        guard let url = record.secureURL else { throw Failure("\(file): that hub has no address with TLS") }
+        guard let url = record.secureURL else { throw LoadFailure("\(file): that hub has no address with TLS") }
         return url
     }
 
     /// The database that the hub publishes.
     func databaseURL() throws -> String {
         if let database { return database }
-        guard let dir else { throw Failure("which database? give --dir or --database") }
+        guard let dir else { throw LoadFailure("which database? give --dir or --database") }
         guard let text = try? String(contentsOfFile: "\(dir)/database-url", encoding: .utf8) else {
-            throw Failure("\(dir)/database-url: cannot be read")
+            throw LoadFailure("\(dir)/database-url: cannot be read")
         }
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
     }

@@ -8,9 +8,9 @@ import Reactor
 /// Signin and subscribes leave together as soon as the connection is established, as an impatient client's would.
 final class HubScript: DeviceScript {
     /// Called with each event of a live device.
-    var arrived: (Arrival, Device) -> Void = { _, _ in }
+    var arrived: (Arrival, LoadDevice) -> Void = { _, _ in }
     /// Called with each answer to an action.
-    var answered: (ActionResult, Device) -> Void = { _, _ in }
+    var answered: (ActionResult, LoadDevice) -> Void = { _, _ in }
     /// Bytes of the event read last, without the frame's header.
     private(set) var lastEventBytes = 0
 
@@ -25,9 +25,9 @@ final class HubScript: DeviceScript {
         parsed = Array(repeating: Parsed(), count: Limits.parsedKept)
     }
 
-    func opened(_ device: Device) {}
+    func opened(_ device: LoadDevice) {}
 
-    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+    func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
         if device.phase == .live, let arrival = known(text) { return arrived(arrival, device) }
         do throws(JSONError) {
             act(upon: try HubMessage(text, names: names), text, device)
@@ -38,7 +38,7 @@ final class HubScript: DeviceScript {
 
     // MARK: Steps
 
-    private func act(upon message: HubMessage, _ text: UnsafeRawBufferPointer, _ device: Device) {
+    private func act(upon message: HubMessage, _ text: UnsafeRawBufferPointer, _ device: LoadDevice) {
         switch message {
         case .established(let id): introduce(device, id)
         case .subscribed(let topic, let user, let offset):
@@ -64,7 +64,7 @@ final class HubScript: DeviceScript {
         }
     }
 
-    private func introduce(_ device: Device, _ id: SocketID) {
+    private func introduce(_ device: LoadDevice, _ id: SocketID) {
         var userData = ByteWriter()
         UserData.append(id: names.id(device.recipient.user), to: &userData)
         let user = userData.string

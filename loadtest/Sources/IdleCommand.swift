@@ -25,7 +25,7 @@ struct IdleCommand: ParsableCommand {
 
     func run() throws {
         guard connections > 0, first >= 0, first + connections <= Limits.connectionsMax else {
-            throw Failure("--connections and --first: up to \(Limits.connectionsMax) together")
+            throw LoadFailure("--connections and --first: up to \(Limits.connectionsMax) together")
         }
         let server = try server.map { try MeasuredServer($0) } ?? MeasuredServer(options)
         let swarm = try options.swarm(of: server)
@@ -48,7 +48,7 @@ struct IdleCommand: ParsableCommand {
         try write(figures, to: options.json)
         try options.run(options.onceOpen)
         try options.run(options.onceDone)
-        if let failure = swarm.firstFailure { throw Failure(failure) }
+        if let failure = swarm.firstFailure { throw LoadFailure(failure) }
         swarm.closeAll()
     }
 }

@@ -41,7 +41,7 @@ struct LatencyCommand: ParsableCommand {
 
     func run() throws {
         guard !rates.isEmpty, rates.allSatisfy({ $0 > 0 }), rounds > 0, (1...600).contains(seconds) else {
-            throw Failure("--rates and --rounds above zero, --seconds up to 600")
+            throw LoadFailure("--rates and --rounds above zero, --seconds up to 600")
         }
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let progress = ProgressLine()
@@ -71,7 +71,7 @@ struct LatencyCommand: ParsableCommand {
         figures.print()
         try write(figures, to: options.json)
         guard faults.isZero, drive.swarm.failureCount == 0 else {
-            throw Failure("events went astray: \(faults) (seed \(seed))")
+            throw LoadFailure("events went astray: \(faults) (seed \(seed))")
         }
     }
 

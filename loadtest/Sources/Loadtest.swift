@@ -20,7 +20,7 @@ import Foundation
         do {
             var command = try parseAsRoot()
             try command.run()
-        } catch let failure as Failure {
+        } catch let failure as LoadFailure {
             complain("loadtest: \(failure.description)")
             Foundation.exit(1)
         } catch {
@@ -30,7 +30,7 @@ import Foundation
 }
 
 /// A run that came to nothing, in one line for a person.
-struct Failure: Error, CustomStringConvertible {
+struct LoadFailure: Error, CustomStringConvertible {
     let description: String
 
     /// A failure of one line.

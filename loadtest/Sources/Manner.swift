@@ -14,7 +14,7 @@ enum Manner {
 /// What a device does as its action number `n`, from 1: it takes a dose, and then undoes that, row after row.
 ///
 /// Each applied action is one revision of its row, so that a row at revision `r` is due for markTaken where `r` is odd.
-struct Step: Equatable {
+struct MannerStep: Equatable {
     /// In the device's own order.
     let number: Int
     /// Among the device's rows.

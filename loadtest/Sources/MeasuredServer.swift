@@ -31,32 +31,32 @@ struct MeasuredServer {
     /// In the tables.
     let name: String
     let kind: Kind
-    let address: HubAddress
+    let address: LoadAddress
     /// Where it is told to send; nil where it cannot be.
-    let control: HubAddress?
+    let control: LoadAddress?
     /// Nil where it is not known which process it is.
     let meter: ProcessMeter?
 
     /// From `NAME=KIND:PORT:PID`, or `NAME=KIND:PORT:PID:CONTROL` for hubs, ports being of 127.0.0.1.
-    init(_ text: String) throws(Failure) {
+    init(_ text: String) throws(LoadFailure) {
         let halves = text.split(separator: "=", maxSplits: 1)
         let parts = (halves.last ?? "").split(separator: ":").map(String.init)
         guard halves.count == 2, parts.count == 3 || parts.count == 4, let kind = Kind(rawValue: parts[0]),
             let pid = Int32(parts[2])
         else {
             let kinds = Kind.allCases.map(\.rawValue).joined(separator: ", ")
-            throw Failure("--server \(text): NAME=KIND:PORT:PID[:CONTROL] is needed, with a kind of \(kinds)")
+            throw LoadFailure("--server \(text): NAME=KIND:PORT:PID[:CONTROL] is needed, with a kind of \(kinds)")
         }
         name = String(halves[0])
         self.kind = kind
-        var address = try HubAddress((kind.speaksTLS ? "wss://" : "") + "127.0.0.1:\(parts[1])")
+        var address = try LoadAddress((kind.speaksTLS ? "wss://" : "") + "127.0.0.1:\(parts[1])")
         address.security?.resumes = kind.resumes
         if kind.isTLS12 { address.security?.newest = .tls12 }
         self.address = address
         if !kind.isHub {
             control = address
         } else if parts.count == 4 {
-            control = try HubAddress("127.0.0.1:\(parts[3])")
+            control = try LoadAddress("127.0.0.1:\(parts[3])")
         } else {
             control = nil
         }
@@ -95,10 +95,10 @@ struct MeasuredServer {
 
 /// A device that is live as soon as it is connected.
 private final class ListeningScript: DeviceScript {
-    func opened(_ device: Device) {
+    func opened(_ device: LoadDevice) {
         device.speakOnce()
         device.becomeLive()
     }
 
-    func received(_ text: UnsafeRawBufferPointer, by device: Device) {}
+    func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {}
 }

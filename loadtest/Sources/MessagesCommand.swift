@@ -22,7 +22,7 @@ struct MessagesCommand: ParsableCommand {
 
     func run() throws {
         guard (1...Limits.connectionsMax).contains(connections), messages > 0 else {
-            throw Failure("--connections from 1 to \(Limits.connectionsMax), --messages above zero")
+            throw LoadFailure("--connections from 1 to \(Limits.connectionsMax), --messages above zero")
         }
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let names = Names(run: String(seed, radix: 36), topics: [RowKind.reminders.topic])
@@ -36,8 +36,8 @@ struct MessagesCommand: ParsableCommand {
         var watch = StallWatch()
         while script.answers < connections * messages {
             swarm.loop.tick(waitingAtMost: .milliseconds(20))
-            if let failure = swarm.firstFailure { throw Failure(failure) }
-            guard watch.isMoving(script.answers) else { throw Failure("answers have ceased to come") }
+            if let failure = swarm.firstFailure { throw LoadFailure(failure) }
+            guard watch.isMoving(script.answers) else { throw LoadFailure("answers have ceased to come") }
         }
         try options.run(options.onceDone)
         say("\(script.answers) messages were answered")
@@ -84,18 +84,18 @@ private final class AskingScript: DeviceScript {
             }
     }
 
-    func opened(_ device: Device) {
+    func opened(_ device: LoadDevice) {
         joining.opened(device)
     }
 
-    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+    func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
         guard device.phase == .live, text.hasPrefix(kind.answer) else { return joining.received(text, by: device) }
         answers += 1
         ask(device)
     }
 
     /// Asks once more, if the device has not asked often enough.
-    func ask(_ device: Device) {
+    func ask(_ device: LoadDevice) {
         guard asked[device.recipient.number, default: 0] < messages else { return }
         asked[device.recipient.number, default: 0] += 1
         var question = ByteWriter()

@@ -38,7 +38,7 @@ struct NotifyCommand: ParsableCommand {
         guard !connections.isEmpty, connections.allSatisfy({ (1...Limits.writersMax).contains($0) && $0 <= users }),
             rate > 0, rounds > 0, (1...600).contains(seconds), (1...1000).contains(interval)
         else {
-            throw Failure(
+            throw LoadFailure(
                 "--connections: from 1 to \(Limits.writersMax), no more than users; --rate and --rounds above zero,"
                     + " --seconds up to 600, --interval up to 1000")
         }
@@ -64,7 +64,7 @@ struct NotifyCommand: ParsableCommand {
 
     private func measure(_ row: inout NotifyFigures.Row, _ bench: PgBench, seed: UInt64) throws {
         let url = try options.databaseURL()
-        let announcer = row.mode == .batched ? Announcer(url, interval: .milliseconds(Int64(interval))) : nil
+        let announcer = row.mode == .batched ? LoadAnnouncer(url, interval: .milliseconds(Int64(interval))) : nil
         let outcome = try bench.measure(
             clients: row.connections, seconds: seconds, rate: nil, notify: row.mode == .inTransaction)
         row.perSecond.append(Double(outcome.transactions) / outcome.seconds)
@@ -81,7 +81,7 @@ struct NotifyCommand: ParsableCommand {
         try announcer?.stop()
         let faults = try drive.close()
         guard faults.isZero, drive.swarm.failureCount == 0 else {
-            throw Failure("events went astray: \(faults) (seed \(seed))")
+            throw LoadFailure("events went astray: \(faults) (seed \(seed))")
         }
     }
 

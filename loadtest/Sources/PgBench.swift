@@ -77,7 +77,7 @@ final class PgBench {
             "select status, count(*) from sync.action where starts_with(user_id, '\(population.names.prefix)') group by status"
         )
         guard rows == [["applied", "\(processed)"]] else {
-            throw Failure("pgbench made \(processed) calls, and stored are \(rows.map { $0.map { $0 ?? "" } })")
+            throw LoadFailure("pgbench made \(processed) calls, and stored are \(rows.map { $0.map { $0 ?? "" } })")
         }
     }
 
@@ -105,7 +105,7 @@ final class PgBench {
     private func call(_ arguments: [String], notify: Bool) throws -> String {
         let output = folder.appendingPathComponent("output")
         guard FileManager.default.createFile(atPath: output.path, contents: nil) else {
-            throw Failure("\(output.path): cannot be written")
+            throw LoadFailure("\(output.path): cannot be written")
         }
         let handle = try FileHandle(forWritingTo: output)
         let process = Process()
@@ -122,18 +122,18 @@ final class PgBench {
         try process.run()
         process.waitUntilExit()
         let report = try String(contentsOf: output, encoding: .utf8)
-        guard process.terminationStatus == 0 else { throw Failure("pgbench: \(report)") }
+        guard process.terminationStatus == 0 else { throw LoadFailure("pgbench: \(report)") }
         return report
     }
 
-    private func number(_ label: String, in report: String) throws(Failure) -> Int {
+    private func number(_ label: String, in report: String) throws(LoadFailure) -> Int {
         for line in report.split(separator: "\n") where line.hasPrefix(label) {
             if let number = Int(line.dropFirst(label.count).prefix { $0.isNumber }) { return number }
         }
-        throw Failure("pgbench said nothing of: \(label)")
+        throw LoadFailure("pgbench said nothing of: \(label)")
     }
 
-    /// Each client has users of its own, and takes them in turn; a user's number is the one that `Step` begins with.
+    /// Each client has users of its own, and takes them in turn; a user's number is the one that `MannerStep` begins with.
     private static let script = """
         \\set made :made + 1
         \\set n :made / :each + 1

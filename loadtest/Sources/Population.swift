@@ -103,7 +103,7 @@ struct Population {
 
     /// The action that makes the row's next revision: each row is a device of its own, whose numbers are revisions.
     private func act(_ row: Int, _ revision: Int, _ connection: BlockingConnection) throws {
-        let step = Step(revision, rows: 1)
+        let step = MannerStep(revision, rows: 1)
         let type = step.isUndo ? "undo" : "markTaken"
         let payload =
             step.isUndo
@@ -114,7 +114,7 @@ struct Population {
             '\(type)', '\(payload)')
             """)
         let status = answer.first?.first ?? nil
-        guard status == "applied" else { throw Failure("\(type) was answered \(status ?? "with nothing")") }
+        guard status == "applied" else { throw LoadFailure("\(type) was answered \(status ?? "with nothing")") }
     }
 
     /// Removes rows, events, streams and actions of the run. Nobody is subscribed any more.

@@ -5,10 +5,10 @@ import Glibc
 struct ProcessMeter {
     private let folder: String
 
-    /// - Throws: `Failure` where there is no such process, or its memory may not be read.
-    init(pid: Int32) throws(Failure) {
+    /// - Throws: `LoadFailure` where there is no such process, or its memory may not be read.
+    init(pid: Int32) throws(LoadFailure) {
         folder = "/proc/\(pid)"
-        guard residentBytes() != nil else { throw Failure("no process \(pid), or it belongs to another user") }
+        guard residentBytes() != nil else { throw LoadFailure("no process \(pid), or it belongs to another user") }
     }
 
     /// Seconds on a CPU of all threads that are alive, user and kernel (`schedstat`, nanoseconds), or nil.

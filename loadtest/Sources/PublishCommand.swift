@@ -45,7 +45,7 @@ struct PublishCommand: ParsableCommand {
             !pipelined.isEmpty, pipelined.allSatisfy({ (1...Limits.inFlightMax).contains($0) }), rounds > 0,
             (0.1...600).contains(seconds), (0...10_240).contains(dataBytes), requests ?? 1 > 0
         else {
-            throw Failure(
+            throw LoadFailure(
                 "--connections and --subscribers up to \(Limits.connectionsMax), --pipelined up to"
                     + " \(Limits.inFlightMax), --data-bytes up to 10240, --seconds up to 600, the rest above zero")
         }
@@ -92,7 +92,7 @@ private final class Backend {
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let channel = "measured-\(seed)"
         let address = try options.address()
-        guard address.security == nil else { throw Failure("publishes are measured in the clear") }
+        guard address.security == nil else { throw LoadFailure("publishes are measured in the clear") }
         let loop = try EventLoop()
         self.loop = loop
         meter = try options.process()
@@ -145,13 +145,13 @@ private final class Backend {
             loop.tick(waitingAtMost: .milliseconds(20))
             if let end, Instant.read() >= end { for publisher in publishers { publisher.left = 0 } }
             if let failure = swarm.firstFailure ?? publishers.lazy.compactMap(\.failure).first {
-                throw Failure(failure)
+                throw LoadFailure(failure)
             }
             let wanted = isBare ? 0 : (answers - before) * swarm.devices.count
             let isDone = publishers.allSatisfy { $0.left == 0 && $0.isIdle }
             if isDone, script.heard - heardBefore == wanted { return }
             guard watch.isMoving(answers + script.heard) else {
-                throw Failure("\(script.heard - heardBefore) of \(wanted) events were heard, and no more come")
+                throw LoadFailure("\(script.heard - heardBefore) of \(wanted) events were heard, and no more come")
             }
         }
     }
@@ -166,9 +166,9 @@ private final class ListenerScript: DeviceScript {
         self.channel = channel
     }
 
-    func opened(_ device: Device) {}
+    func opened(_ device: LoadDevice) {}
 
-    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+    func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
         if text.hasPrefix(#"{"event":"measured""#) {
             heard += 1
         } else if text.hasPrefix(#"{"event":"pusher:connection_established""#) {

@@ -22,13 +22,13 @@ final class Publisher: EventSource {
     private static let connectMilliseconds: Int32 = 5000
 
     /// Connects, and waits for that.
-    init(_ address: HubAddress, loop: EventLoop) throws {
+    init(_ address: LoadAddress, loop: EventLoop) throws {
         self.loop = loop
         socket = try address.connect(source: 0)
         super.init()
         var connecting = pollfd(fd: socket, events: Int16(POLLOUT), revents: 0)
         guard poll(&connecting, 1, Self.connectMilliseconds) == 1, Int32(connecting.revents) & POLLERR == 0 else {
-            throw Failure("\(address.text): cannot be connected to")
+            throw LoadFailure("\(address.text): cannot be connected to")
         }
         try loop.add(self, descriptor: socket, interest: .readable)
     }

@@ -26,9 +26,9 @@ final class PusherScript: DeviceScript {
         (channels == .presence ? "presence-" : "") + names.id(number)
     }
 
-    func opened(_ device: Device) {}
+    func opened(_ device: LoadDevice) {}
 
-    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+    func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
         do throws(JSONError) {
             switch try text.member("event")?.string {
             case "pusher:connection_established": try subscribe(device, text)
@@ -42,7 +42,7 @@ final class PusherScript: DeviceScript {
         }
     }
 
-    private func subscribe(_ device: Device, _ text: UnsafeRawBufferPointer) throws(JSONError) {
+    private func subscribe(_ device: LoadDevice, _ text: UnsafeRawBufferPointer) throws(JSONError) {
         guard let data = try text.member("data")?.characters,
             let id = try socketID(in: data)
         else { return device.fail("a connection without an id") }
@@ -72,7 +72,7 @@ final class PusherScript: DeviceScript {
         return try found.get()
     }
 
-    private func pong(_ device: Device) {
+    private func pong(_ device: LoadDevice) {
         var message = ByteWriter()
         message.append(#"{"event":"pusher:pong","data":{}}"#)
         device.send(message)

@@ -67,7 +67,7 @@ final class Receivers {
         loop: EventLoop, seed: UInt64, progress: ProgressLine
     ) throws {
         guard let control = server.control else {
-            throw Failure("\(server.name): without a control port it cannot be made to send")
+            throw LoadFailure("\(server.name): without a control port it cannot be made to send")
         }
         self.server = server
         self.shape = shape
@@ -127,9 +127,9 @@ final class Receivers {
             }
             trigger.flush()
             loop.tick(waitingAtMost: wait)
-            if let failure = swarm.firstFailure { throw Failure("\(server.name): \(failure)") }
+            if let failure = swarm.firstFailure { throw LoadFailure("\(server.name): \(failure)") }
             guard !trigger.isBroken, watch.isMoving(deliveries) else {
-                throw Failure("\(server.name) gave up with \(book.outstanding) messages on their way")
+                throw LoadFailure("\(server.name) gave up with \(book.outstanding) messages on their way")
             }
         }
         outcome.seconds = Double(Instant.read().nanoseconds - began) / 1e9
@@ -156,7 +156,7 @@ final class Receivers {
         return true
     }
 
-    private func received(_ device: Device) {
+    private func received(_ device: LoadDevice) {
         guard let receipt = book.received(by: device.recipient.number) else {
             return device.fail("a message that nobody asked for")
         }
@@ -168,7 +168,7 @@ final class Receivers {
 /// A device that counts messages once it is live, and looks no further into them.
 private final class TallyScript: DeviceScript {
     /// Called with each message of a live device that is not the protocol's own.
-    var received: (Device) -> Void = { _ in }
+    var received: (LoadDevice) -> Void = { _ in }
     private(set) var lastBytes = 0
     private let joining: any DeviceScript
 
@@ -176,11 +176,11 @@ private final class TallyScript: DeviceScript {
         self.joining = joining
     }
 
-    func opened(_ device: Device) {
+    func opened(_ device: LoadDevice) {
         joining.opened(device)
     }
 
-    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+    func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
         guard device.phase == .live, !text.hasPrefix(#"{"event":"pusher"#) else {
             return joining.received(text, by: device)
         }

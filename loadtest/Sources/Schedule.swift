@@ -37,7 +37,7 @@ final class Metronome: EventSource {
         descriptor = cl_eventfd()
         self.loop = loop
         super.init()
-        guard descriptor >= 0 else { throw Failure("eventfd: \(String(cString: strerror(errno)))") }
+        guard descriptor >= 0 else { throw LoadFailure("eventfd: \(String(cString: strerror(errno)))") }
         try loop.add(self, descriptor: descriptor, interest: .readable)
         // The thread's own, for it may outlive this object by one pause.
         let own = dup(descriptor)

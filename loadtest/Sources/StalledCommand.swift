@@ -34,7 +34,8 @@ struct StalledCommand: ParsableCommand {
     func run() throws {
         guard rate > 0, rounds > 0, rowsPerTransaction > 0, (1...600).contains(seconds), (1...600).contains(before)
         else {
-            throw Failure("--rate, --rounds and --rows-per-transaction above zero, --seconds and --before up to 600")
+            throw LoadFailure(
+                "--rate, --rounds and --rows-per-transaction above zero, --seconds and --before up to 600")
         }
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let plan = Drive.Plan(
@@ -64,7 +65,7 @@ struct StalledCommand: ParsableCommand {
         figures.print()
         try write(figures, to: options.json)
         guard faults.isZero, drive.swarm.failureCount == 0 else {
-            throw Failure("events went astray: \(faults) (seed \(seed))")
+            throw LoadFailure("events went astray: \(faults) (seed \(seed))")
         }
     }
 

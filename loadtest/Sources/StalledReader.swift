@@ -26,18 +26,20 @@ final class StalledReader {
 
     /// Reads all that there is, up to these positions.
     ///
-    /// - Throws: `Failure` where it was closed, or something is missing.
-    func catchUp(with positions: [(user: Int, topic: Int, top: Int64)]) throws(Failure) {
+    /// - Throws: `LoadFailure` where it was closed, or something is missing.
+    func catchUp(with positions: [(user: Int, topic: Int, top: Int64)]) throws(LoadFailure) {
         for device in swarm.devices { device.setReading(true) }
         let wanted = positions.filter { $0.user == 0 }
         var watch = StallWatch()
         while let device = swarm.devices.first, wanted.contains(where: { device.recipient.offsets[$0.topic] < $0.top })
         {
-            if let failure = swarm.firstFailure { throw Failure("the stalled reader was closed: \(failure)") }
-            guard watch.isMoving(swarm.receivedBytes) else { throw Failure("the stalled reader never got all events") }
+            if let failure = swarm.firstFailure { throw LoadFailure("the stalled reader was closed: \(failure)") }
+            guard watch.isMoving(swarm.receivedBytes) else {
+                throw LoadFailure("the stalled reader never got all events")
+            }
             swarm.loop.tick(waitingAtMost: .milliseconds(20))
         }
-        guard isInOrder else { throw Failure("the stalled reader missed events, or got some twice") }
+        guard isInOrder else { throw LoadFailure("the stalled reader missed events, or got some twice") }
         swarm.closeAll()
     }
 }

@@ -5,7 +5,7 @@ import WebSocket
 
 /// All devices of a run: one loop, driven by the main thread.
 final class Swarm {
-    let address: HubAddress
+    let address: LoadAddress
     /// Path and query of the upgrade.
     let target: String
     /// Whether the number of the device's user follows it.
@@ -21,7 +21,7 @@ final class Swarm {
     /// When the bytes being looked at were read.
     private(set) var receivedAt = Instant(nanoseconds: 0)
     private(set) var receivedBytes = 0
-    private(set) var devices: ContiguousArray<Device> = []
+    private(set) var devices: ContiguousArray<LoadDevice> = []
     private(set) var liveCount = 0
     /// Connections whose TLS handshake took up an earlier session.
     private(set) var resumedCount = 0
@@ -31,7 +31,7 @@ final class Swarm {
     /// A swarm without devices.
     ///
     /// - Throws: where the roots of TLS cannot be read.
-    init(_ address: HubAddress, target: String, loop: EventLoop, script: any DeviceScript, seed: UInt64) throws {
+    init(_ address: LoadAddress, target: String, loop: EventLoop, script: any DeviceScript, seed: UInt64) throws {
         self.address = address
         security = try address.security.map { (try TLSClient($0), try TLSWire()) }
         self.target = target
@@ -68,15 +68,15 @@ final class Swarm {
         devices.reserveCapacity(count)
         var watch = StallWatch()
         while liveCount < count {
-            if let firstFailure { throw Failure("\(failureCount) connections failed; the first: \(firstFailure)") }
+            if let firstFailure { throw LoadFailure("\(failureCount) connections failed; the first: \(firstFailure)") }
             while devices.count < count, devices.count - liveCount < handshakesAtOnce {
                 devices.append(
-                    try Device(
+                    try LoadDevice(
                         Recipient(devices.count, user: devices.count / perUser, topics: topics), in: self))
             }
             loop.tick(waitingAtMost: .milliseconds(100))
             guard watch.isMoving(liveCount) else {
-                throw Failure("\(liveCount) of \(count) devices are subscribed, and no more come")
+                throw LoadFailure("\(liveCount) of \(count) devices are subscribed, and no more come")
             }
             progress.show("\(liveCount) of \(count) devices are subscribed")
         }
@@ -110,12 +110,12 @@ final class Swarm {
     }
 
     /// A device has subscribed to all it wants.
-    func isLive(_ device: Device) {
+    func isLive(_ device: LoadDevice) {
         liveCount += 1
     }
 
     /// A device's connection failed.
-    func failed(_ device: Device, _ reason: String) {
+    func failed(_ device: LoadDevice, _ reason: String) {
         failureCount += 1
         if firstFailure == nil { firstFailure = "device \(device.recipient.number): \(reason)" }
     }

@@ -43,19 +43,19 @@ struct TransportCommand: ParsableCommand {
     func run() throws {
         let devices = channels * devicesPerChannel
         guard channels > 0, devicesPerChannel > 0, devices <= Limits.connectionsMax else {
-            throw Failure("channels times devices must be from 1 to \(Limits.connectionsMax)")
+            throw LoadFailure("channels times devices must be from 1 to \(Limits.connectionsMax)")
         }
         guard inFlight.allSatisfy({ (1...Limits.inFlightMax).contains($0) }), rates.allSatisfy({ $0 > 0 }), rounds > 0,
             (0.1...600).contains(seconds), (8...65_535).contains(frameBytes)
         else {
-            throw Failure(
+            throw LoadFailure(
                 "--in-flight up to \(Limits.inFlightMax), --rates and --rounds above zero, --seconds up to 600,"
                     + " --frame-bytes up to 65535")
         }
         let servers = try servers.measured()
         if frameSize { return say("\(try frameSize(of: servers[0]))") }
         let loads = inFlight.map { Receivers.Load.inFlight($0) } + rates.map { .rate($0) }
-        guard !loads.isEmpty else { throw Failure("which load? give --in-flight or --rates") }
+        guard !loads.isEmpty else { throw LoadFailure("which load? give --in-flight or --rates") }
         var figures = TransportFigures(
             channels: channels, devicesPerChannel: devicesPerChannel, frameBytes: frameBytes,
             servers: servers.map(\.name), bare: servers.first { $0.kind == .bare }?.name, loads: loads.map(\.name))
@@ -106,7 +106,7 @@ struct ServerOptions: ParsableArguments {
     func measured() throws -> [MeasuredServer] {
         let servers = try server.map { try MeasuredServer($0) }
         guard !servers.isEmpty, Set(servers.map(\.name)).count == servers.count else {
-            throw Failure("--server is needed, each with a name of its own")
+            throw LoadFailure("--server is needed, each with a name of its own")
         }
         return servers
     }

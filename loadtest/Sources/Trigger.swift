@@ -25,7 +25,7 @@ final class Trigger: EventSource {
     private static let connectMilliseconds: Int32 = 5000
 
     /// Connects, and waits for that.
-    init(_ address: HubAddress, _ form: Form, loop: EventLoop) throws {
+    init(_ address: LoadAddress, _ form: Form, loop: EventLoop) throws {
         self.form = form
         self.loop = loop
         host = address.text
@@ -33,7 +33,7 @@ final class Trigger: EventSource {
         super.init()
         var connecting = pollfd(fd: socket, events: Int16(POLLOUT), revents: 0)
         guard poll(&connecting, 1, Self.connectMilliseconds) == 1, Int32(connecting.revents) & POLLERR == 0 else {
-            throw Failure("\(host): cannot be connected to")
+            throw LoadFailure("\(host): cannot be connected to")
         }
         try loop.add(self, descriptor: socket, interest: .readable)
         if case .records = form { unsent.append("CONTROL\n") }

@@ -46,7 +46,7 @@ struct OperationsPages {
     let health: Health
     let sources: [any MetricSource]
 
-    func answer(_ request: Request) -> SharedBytes {
+    func answer(_ request: ParsedRequest) -> SharedBytes {
         guard request.method == .get || request.method == .head else {
             return page(.methodNotAllowed, "Use GET.\n", of: request, allows: true)
         }
@@ -72,12 +72,12 @@ struct OperationsPages {
         return writer.finish()
     }
 
-    private func page(_ problem: StaticString?, of request: Request) -> SharedBytes {
+    private func page(_ problem: StaticString?, of request: ParsedRequest) -> SharedBytes {
         problem.map { page(.serviceUnavailable, $0, of: request) } ?? page(.ok, "ok\n", of: request)
     }
 
     private func page(
-        _ status: Status, _ body: StaticString, of request: Request, allows: Bool = false
+        _ status: Status, _ body: StaticString, of request: ParsedRequest, allows: Bool = false
     ) -> SharedBytes {
         var writer = ByteWriter(capacity: 256)
         writer.append(

@@ -48,7 +48,7 @@ public struct HTTPMachine {
     /// What to do with the input.
     package enum Action {
         /// Answer this request with `answer`, now or later. It points into the buffer.
-        case request(Request)
+        case request(ParsedRequest)
         /// The request is incomplete: keep the rest, send `100 Continue` if told to, and check again at that time.
         case wait(sendsContinue: Bool, lookAt: Instant?)
         /// Refuse invalid input, and end.
@@ -182,7 +182,7 @@ public struct HTTPMachine {
 
     // MARK: Answers
 
-    /// Sets whether the client wants a request after this one (`Request.keepsAlive`). The default is no, for upgrades.
+    /// Sets whether the client wants a request after this one (`ParsedRequest.keepsAlive`). The default is no, for upgrades.
     package mutating func expectsMore(_ isWanted: Bool) {
         guard case .answering(var answering) = state else { return }
         answering.keepsAlive = isWanted

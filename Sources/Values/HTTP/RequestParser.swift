@@ -36,7 +36,7 @@ package struct RequestParser: Sendable {
     }
 
     /// The next request in `bytes`; nil while it is incomplete. Chunked bodies are joined in place.
-    package mutating func parse(_ bytes: UnsafeMutableRawBufferPointer) throws(HTTPError) -> Request? {
+    package mutating func parse(_ bytes: UnsafeMutableRawBufferPointer) throws(HTTPError) -> ParsedRequest? {
         let readable = UnsafeRawBufferPointer(bytes)
         while true {
             switch phase {
@@ -63,9 +63,9 @@ package struct RequestParser: Sendable {
         }
     }
 
-    private mutating func finish(_ bytes: UnsafeRawBufferPointer) -> Request {
+    private mutating func finish(_ bytes: UnsafeRawBufferPointer) -> ParsedRequest {
         let head = head
-        let request = Request(
+        let request = ParsedRequest(
             method: head.method, minorVersion: head.minorVersion, path: bytes.part(head.path),
             query: head.query.map { bytes.part($0) }, body: bytes.part(bodyStart..<bodyStart + bodyCount),
             consumed: lines.position, bytes: bytes, fields: head.fields)

@@ -14,7 +14,7 @@ package struct DeflateAgreement: Sendable, Equatable {
     /// The first acceptable offer in the `Sec-WebSocket-Extensions` fields; nil when there is none.
     ///
     /// - Throws: `extensions` when a field is malformed (RFC 6455 §9.1). Such a handshake fails.
-    init?(_ request: borrowing Request) throws(HandshakeError) {
+    init?(_ request: borrowing ParsedRequest) throws(HandshakeError) {
         var agreement: DeflateAgreement?
         var index = 0
         while let value = request.field("sec-websocket-extensions", from: &index) {

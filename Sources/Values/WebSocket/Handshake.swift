@@ -44,7 +44,7 @@ package struct Handshake {
     package let deflate: DeflateAgreement?
 
     /// Checks `request`. The caller checks its path and query.
-    package init(_ request: borrowing Request) throws(HandshakeError) {
+    package init(_ request: borrowing ParsedRequest) throws(HandshakeError) {
         guard request.field("upgrade", contains: "websocket"), request.field("connection", contains: "upgrade"),
             request.minorVersion > 0
         else { throw .notAnUpgrade }

@@ -25,22 +25,22 @@ struct ApplicationSettings: Sendable, Equatable {
 
     static let countMax = 1000
 
-    private static let members: [JSONMember<ApplicationSettings>] = [
-        JSONMember("id", \.id, isRequired: true, .name("name or number")),
-        JSONMember("key", \.key, isRequired: true, .name("text")),
-        JSONMember("secret", \.secret, isRequired: true, .text(bytes: 1...1024)),
-        JSONMember("previousSecret", \.previousSecret, .optional(.text(bytes: 1...1024))),
-        JSONMember("name", \.name, .text(bytes: 1...200)),
-        JSONMember("enabled", \.features.isEnabled, .flag),
-        JSONMember("clientEvents", \.features.clientEvents, .flag),
-        JSONMember("subscriptionCounts", \.features.subscriptionCounts, .flag),
-        JSONMember("watchlists", \.features.watchlists, .flag),
-        JSONMember(
+    private static let members: [SettingMember<ApplicationSettings>] = [
+        SettingMember("id", \.id, isRequired: true, .name("name or number")),
+        SettingMember("key", \.key, isRequired: true, .name("text")),
+        SettingMember("secret", \.secret, isRequired: true, .text(bytes: 1...1024)),
+        SettingMember("previousSecret", \.previousSecret, .optional(.text(bytes: 1...1024))),
+        SettingMember("name", \.name, .text(bytes: 1...200)),
+        SettingMember("enabled", \.features.isEnabled, .flag),
+        SettingMember("clientEvents", \.features.clientEvents, .flag),
+        SettingMember("subscriptionCounts", \.features.subscriptionCounts, .flag),
+        SettingMember("watchlists", \.features.watchlists, .flag),
+        SettingMember(
             "authorizationTimeout", \.features.authorizationDeadline, .optional(.time(.seconds(1) ... .seconds(3600)))),
-        JSONMember("limits") { value, app, root throws(BadValue) in
+        SettingMember("limits") { value, app, root throws(BadValue) in
             try value?.read(AppLimits.members, "\(app), limits", into: &root.limits)
         },
-        JSONMember("webhooks") { value, app, root throws(BadValue) in
+        SettingMember("webhooks") { value, app, root throws(BadValue) in
             guard case .array(let array) = value, array.count <= 20 else {
                 throw BadValue("an array of at most 20 objects")
             }
@@ -54,19 +54,19 @@ struct ApplicationSettings: Sendable, Equatable {
 }
 
 extension AppLimits {
-    fileprivate static let members: [JSONMember<AppLimits>] = [
-        JSONMember("connections", \.connectionsMax, .optional(.count(1...10_000_000))),
-        JSONMember("channels", \.channelsMax, .optional(.count(1...10_000_000))),
-        JSONMember("eventBytes", \.eventBytesMax, .bytes(1...(1 << 20))),
-        JSONMember("channelsPerPublish", \.channelsPerPublishMax, .count(1...1_000)),
-        JSONMember("batchEvents", \.batchEventsMax, .count(1...1_000)),
-        JSONMember("publishesPerSecond", \.publishesPerSecond, .count(0...1_000_000)),
-        JSONMember("presenceMembers", \.presenceMembersMax, .count(1...100_000)),
+    fileprivate static let members: [SettingMember<AppLimits>] = [
+        SettingMember("connections", \.connectionsMax, .optional(.count(1...10_000_000))),
+        SettingMember("channels", \.channelsMax, .optional(.count(1...10_000_000))),
+        SettingMember("eventBytes", \.eventBytesMax, .bytes(1...(1 << 20))),
+        SettingMember("channelsPerPublish", \.channelsPerPublishMax, .count(1...1_000)),
+        SettingMember("batchEvents", \.batchEventsMax, .count(1...1_000)),
+        SettingMember("publishesPerSecond", \.publishesPerSecond, .count(0...1_000_000)),
+        SettingMember("presenceMembers", \.presenceMembersMax, .count(1...100_000)),
         // A member's info is sent beside the user's id in `channel_data` or `user_data`, and a watchlist in `user_data`.
         // Longer ones are not read (`PusherLimits`).
-        JSONMember("presenceMemberBytes", \.presenceMemberBytesMax, .bytes(1...(15 << 10))),
-        JSONMember("clientEventsPerSecond", \.clientEventsPerSecond, .count(1...10_000)),
-        JSONMember("watchlist", \.watchlistMax, .count(0...1_000)),
+        SettingMember("presenceMemberBytes", \.presenceMemberBytesMax, .bytes(1...(15 << 10))),
+        SettingMember("clientEventsPerSecond", \.clientEventsPerSecond, .count(1...10_000)),
+        SettingMember("watchlist", \.watchlistMax, .count(0...1_000)),
     ]
 }
 

@@ -54,7 +54,7 @@ extension ListenAddress {
 }
 
 /// One entry of `listen`.
-enum Listener: Sendable, Hashable, CustomStringConvertible {
+enum ListenSetting: Sendable, Hashable, CustomStringConvertible {
     case address(ListenAddress)
     case secured(ListenAddress)
     /// A unix-domain socket at an absolute path.
@@ -103,20 +103,22 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
         return true
     }
 
-    func collides(with other: Listener) -> Bool {
+    func collides(with other: ListenSetting) -> Bool {
         if let first = address, let second = other.address { return first.collides(with: second, inOneList: true) }
         return self == other
     }
 }
 
-extension Form<[Listener]> {
+extension Form<[ListenSetting]> {
     static var listeners: Form {
         Form("HOST:PORT,…") { text throws(BadValue) in
-            var listeners: [Listener] = []
+            var listeners: [ListenSetting] = []
             for word in text.split(separator: ",", omittingEmptySubsequences: false) {
-                listeners.append(try Listener(word.trimmed))
+                listeners.append(try ListenSetting(word.trimmed))
             }
-            guard listeners.count <= Listener.countMax else { throw BadValue("at most \(Listener.countMax) places") }
+            guard listeners.count <= ListenSetting.countMax else {
+                throw BadValue("at most \(ListenSetting.countMax) places")
+            }
             return listeners
         }.written { $0.map(\.description).joined(separator: ",") }
     }

@@ -12,7 +12,7 @@ import Store
 /// All settings of the hub as plain values. `SettingsTable` documents each; the initial values are the defaults.
 struct Settings: Sendable {
     /// Where clients connect; never empty.
-    var listen = [Listener.address(ListenAddress(host: "127.0.0.1", port: 6001))]
+    var listen = [ListenSetting.address(ListenAddress(host: "127.0.0.1", port: 6001))]
     /// Permissions of the unix-domain sockets in `listen`.
     var unixSocketMode: UInt32 = 0o660
     /// 0: one for each core.

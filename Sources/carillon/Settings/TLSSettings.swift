@@ -9,7 +9,7 @@ struct TLSSettings: Sendable {
     static let certificatesMax = 100
 
     /// - Throws: a failure that names the settings at fault. Opens no files.
-    func check(_ effective: EffectiveSettings, _ listen: [Listener]) throws(Failure) {
+    func check(_ effective: EffectiveSettings, _ listen: [ListenSetting]) throws(Failure) {
         let (certificates, keys) = (SettingsTable[\.tls.certificateFiles], SettingsTable[\.tls.keyFiles])
         let (given, missing) = keyFiles.isEmpty ? (certificates, keys) : (keys, certificates)
         let secured = listen.first(where: \.usesTLS)

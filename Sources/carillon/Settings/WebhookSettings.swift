@@ -67,9 +67,9 @@ extension WebhookEndpoint {
         "trailer", "user-agent", "x-pusher-key", "x-pusher-signature",
     ]
 
-    static let members: [JSONMember<WebhookEndpoint>] = [
-        JSONMember("url", \.url, isRequired: true, .url),
-        JSONMember("events", isRequired: true) { value, _, endpoint throws(BadValue) in
+    static let members: [SettingMember<WebhookEndpoint>] = [
+        SettingMember("url", \.url, isRequired: true, .url),
+        SettingMember("events", isRequired: true) { value, _, endpoint throws(BadValue) in
             let names = WebhookKinds.names.map(\.name)
             guard case .array(let array) = value, !array.isEmpty, Set(array.compactMap(\.string)).count == array.count,
                 array.compactMap(\.string).allSatisfy(names.contains)
@@ -78,8 +78,8 @@ extension WebhookEndpoint {
                 endpoint.kinds.formUnion(kind.kind)
             }
         },
-        JSONMember("batch", \.isBatched, .flag),
-        JSONMember("headers") { value, _, endpoint throws(BadValue) in
+        SettingMember("batch", \.isBatched, .flag),
+        SettingMember("headers") { value, _, endpoint throws(BadValue) in
             guard case .object(let fields) = value, fields.count <= headersMax,
                 fields.allSatisfy({ $0.value.string != nil })
             else { throw BadValue("an object of at most \(headersMax) texts") }

@@ -201,7 +201,7 @@ import WebSocket
         peer.write(pings(1_000))
         try hub.turn { connection.turn == .coming }
         #expect(hub.metrics.unfinishedBytes.level > 0, "what waits is held")
-        #expect(connection.messageSince == Connection.never, "nor is it an unfinished message")
+        #expect(connection.messageSince == ClientConnection.never, "nor is it an unfinished message")
         connection.awaitsPong = true
         connection.deadlineReached()
         #expect(connection.phase == .open && !connection.awaitsPong)
@@ -218,7 +218,7 @@ import WebSocket
         let peer = try hub.open()
         let connection = try #require(try hub.connection(of: peer))
         peer.write([0x01, 0x81, 0, 0, 0, 0, 0x7b])
-        try hub.turn { connection.messageSince != Connection.never }
+        try hub.turn { connection.messageSince != ClientConnection.never }
         let since = connection.messageSince
         peer.write([[UInt8]](repeating: [0x89, 0x80, 0, 0, 0, 0], count: 1_000).flatMap { $0 })
         try hub.turn { connection.turn == .coming || connection.phase != .open }

@@ -83,14 +83,16 @@ final class DrivenHub {
     }
 
     /// Open connections of the hub, on all loops.
-    var connections: [Connection] {
-        var found: [Connection] = []
-        for loop in loops { loop.forEachSource { if let connection = $0 as? Connection { found.append(connection) } } }
+    var connections: [ClientConnection] {
+        var found: [ClientConnection] = []
+        for loop in loops {
+            loop.forEachSource { if let connection = $0 as? ClientConnection { found.append(connection) } }
+        }
         return found
     }
 
     /// The hub's end of the peer's connection, while it is a WebSocket in use.
-    func connection(of peer: DrivenPeer) throws -> Connection? {
+    func connection(of peer: DrivenPeer) throws -> ClientConnection? {
         let id = try peer.socketID()
         return connections.first { $0.session?.socketID == id && id != nil }
     }

@@ -56,10 +56,10 @@ extension GatewayFixture {
 
 extension ClientLoop {
     /// All that are open or were until now.
-    var connections: [Connection] {
-        var found: [Connection] = []
+    var connections: [ClientConnection] {
+        var found: [ClientConnection] = []
         loop.forEachSource { source in
-            if let connection = source as? Connection { found.append(connection) }
+            if let connection = source as? ClientConnection { found.append(connection) }
         }
         return found
     }
@@ -75,7 +75,7 @@ enum Turn {
     case none, coming, last
 }
 
-extension Connection {
+extension ClientConnection {
     var phase: Phase {
         guard isAdded else { return .gone }
         switch transport.state {
@@ -117,5 +117,5 @@ extension Connection {
 }
 
 extension PullProgress {
-    init(_ connection: Connection, at now: Instant) { self.init(connection.transport, at: now) }
+    init(_ connection: ClientConnection, at now: Instant) { self.init(connection.transport, at: now) }
 }

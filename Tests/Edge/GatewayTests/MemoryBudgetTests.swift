@@ -28,7 +28,7 @@ import Testing
     }
 
     /// As of what the engine keeps (`IdleSizeTests`).
-    @Test func aConnectionStaysSmall() { #expect(instanceBytes(of: Connection.self) <= 168) }
+    @Test func aConnectionStaysSmall() { #expect(instanceBytes(of: ClientConnection.self) <= 168) }
 
     /// In whose place its session and two of what is kept for each stream come to lie, where many connect at once: 144, 64
     /// and 64 bytes with the allocator's own. What a larger one leaves over nobody has a use for.

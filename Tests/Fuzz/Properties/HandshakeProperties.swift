@@ -18,7 +18,7 @@ enum HandshakeProperties {
         }
     }
 
-    private static func checkAcceptance(of handshake: Handshake, _ request: Request) throws(Violation) {
+    private static func checkAcceptance(of handshake: Handshake, _ request: ParsedRequest) throws(Violation) {
         let key = try need(request.onlyField("sec-websocket-key"), "accepted without a key")
         let response = written { handshake.accept(subprotocol: "pusher", compresses: true, to: &$0) }
         let head = try head(of: response)

@@ -36,7 +36,7 @@ enum RequestProperties {
         var bearer: [UInt8]?
         var body: [UInt8]
 
-        init(_ request: Request) {
+        init(_ request: ParsedRequest) {
             method = request.method
             minorVersion = request.minorVersion
             path = [UInt8](request.path)

@@ -44,7 +44,7 @@ struct DifferentialTests {
             return Step(at: at.adding(seconds: second), user: "ann", change: .insert(dose))
         }
         func action(_ second: Int, _ key: Identifier, _ type: String, _ members: [JSONTree.Member]) -> Step {
-            let envelope = ActionEnvelope(key: key, type: type, payload: .object(members))
+            let envelope = CareEnvelope(key: key, type: type, payload: .object(members))
             return Step(at: at.adding(seconds: second), user: "ann", change: .action(envelope))
         }
         let steps = [
@@ -67,7 +67,7 @@ struct DifferentialTests {
     @Test func devicesAreForgotten() async throws {
         let at = Timestamp(microseconds: 1_773_100_800_000_000)
         func act(_ second: Int, _ device: String, _ number: Int64, _ key: String) -> Step {
-            let envelope = ActionEnvelope(
+            let envelope = CareEnvelope(
                 key: Identifier(key), device: Identifier(device), number: number, type: "skip", payload: .object([]))
             return Step(at: at.adding(seconds: second), user: "ann", change: .action(envelope))
         }
@@ -101,7 +101,7 @@ struct DifferentialTests {
         }
         let payload = JSONTree.object([.init("criteria", .object([]))])
         for seconds in [5, 60] {
-            let envelope = ActionEnvelope(key: Identifier("k\(seconds)"), type: "bulkMarkAll", payload: payload)
+            let envelope = CareEnvelope(key: Identifier("k\(seconds)"), type: "bulkMarkAll", payload: payload)
             steps.append(Step(at: at.adding(seconds: seconds), user: "ann", change: .action(envelope)))
         }
         let history = steps

@@ -6,7 +6,7 @@ import JSON
 struct Step: Sendable {
     enum Change: Sendable {
         /// A device's action, with the texts as sent.
-        case action(ActionEnvelope)
+        case action(CareEnvelope)
         /// The user's zone.
         case zone(String)
         /// A backend inserts a dose; an existing id stays unchanged.

@@ -5,10 +5,10 @@ import TestSupport
 // Actions that devices send: new ones, repeats, repeats with another payload, and faulty payloads.
 extension HistoryGenerator {
     /// The next action and its user.
-    mutating func action() -> (Identifier, ActionEnvelope) {
+    mutating func action() -> (Identifier, CareEnvelope) {
         if chance(swarm.repeated), let (user, envelope) = pick(sent) { return (user, repeated(envelope)) }
         let user = nextUser()
-        var envelope = ActionEnvelope(key: newKey(), type: weightedType(), payload: nil)
+        var envelope = CareEnvelope(key: newKey(), type: weightedType(), payload: nil)
         number(&envelope, user: user)
         envelope.payload = .object(payload(envelope.type, user: user))
         if chance(0.3) { envelope.base = base(user, envelope.payload) }
@@ -38,7 +38,7 @@ extension HistoryGenerator {
     }
 
     /// The device's number: mostly the next one.
-    private mutating func number(_ envelope: inout ActionEnvelope, user: Identifier) {
+    private mutating func number(_ envelope: inout CareEnvelope, user: Identifier) {
         guard let device: Identifier = pick([nil, "phone", "phone", "tablet"]) ?? nil else { return }
         envelope.device = device
         guard chance(0.85) else { return }
@@ -47,7 +47,7 @@ extension HistoryGenerator {
     }
 
     /// The same key again, mostly with everything else unchanged.
-    private mutating func repeated(_ envelope: ActionEnvelope) -> ActionEnvelope {
+    private mutating func repeated(_ envelope: CareEnvelope) -> CareEnvelope {
         var again = envelope
         switch Int.random(in: 0..<8, using: &random) {
         case 0: again.type = DoseAction.types.randomElement(using: &random) ?? again.type
@@ -218,7 +218,7 @@ extension HistoryGenerator {
 // MARK: Wrong payloads
 
 extension HistoryGenerator {
-    private mutating func corrupt(_ envelope: inout ActionEnvelope) {
+    private mutating func corrupt(_ envelope: inout CareEnvelope) {
         switch Int.random(in: 0..<20, using: &random) {
         case 0: envelope.type = pick(["", "marktaken", "delete", "markTaken "]) ?? ""
         case 1: envelope.payload = pick([nil, .array([]), .string("x"), .integer(1), .object([])]) ?? nil

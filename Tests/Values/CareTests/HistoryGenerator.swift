@@ -40,7 +40,7 @@ struct HistoryGenerator {
     var random: SeededRandom
     var model: CareModel
     var now: Timestamp
-    private(set) var sent: [(user: Identifier, envelope: ActionEnvelope)] = []
+    private(set) var sent: [(user: Identifier, envelope: CareEnvelope)] = []
     private var acted: [Timestamp] = []
     private var made: [Identifier] = []
     /// The dose of the last action or jump: steps that interact mostly meet there.

@@ -167,9 +167,9 @@ extension Step {
     }
 }
 
-extension ActionEnvelope {
-    fileprivate var plainer: [ActionEnvelope] {
-        func with(_ change: (inout ActionEnvelope) -> Void) -> ActionEnvelope {
+extension CareEnvelope {
+    fileprivate var plainer: [CareEnvelope] {
+        func with(_ change: (inout CareEnvelope) -> Void) -> CareEnvelope {
             var envelope = self
             change(&envelope)
             return envelope

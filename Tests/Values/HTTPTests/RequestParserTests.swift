@@ -24,7 +24,7 @@ struct Summary: Equatable {
         self.keepsAlive = keepsAlive
     }
 
-    init(_ request: Request) {
+    init(_ request: ParsedRequest) {
         self.init(
             request.method, request.path.string, query: request.query?.string, body: request.body.string,
             consumed: request.consumed, keepsAlive: request.keepsAlive)

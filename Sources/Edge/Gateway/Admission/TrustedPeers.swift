@@ -24,7 +24,7 @@ package struct TrustedPeers: Sendable, Equatable {
     }
 
     /// The client for which a trusted peer sends this request; the peer itself where it does not say, or not clearly.
-    func client(of request: Request, from peer: PeerAddress) -> PeerAddress {
+    func client(of request: ParsedRequest, from peer: PeerAddress) -> PeerAddress {
         var values: [UnsafeRawBufferPointer] = []
         var index = 0
         while let value = request.field("x-forwarded-for", from: &index) { values.append(value) }

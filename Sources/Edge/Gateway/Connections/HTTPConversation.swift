@@ -48,7 +48,7 @@ final class HTTPConversation {
 
     var heldCount: Int { machine.heldCount }
 
-    func reads(_ connection: Connection) -> Bool {
+    func reads(_ connection: ClientConnection) -> Bool {
         machine.reads(unsent: connection.transport.output.byteCount, connection.owner.settings.http)
     }
 
@@ -73,7 +73,7 @@ final class HTTPConversation {
 
     /// Answers what one turn allows of what was held and came after it. `received` lies in the loop's buffer: nothing that
     /// follows from a request reads from another connection.
-    func read(_ received: UnsafeMutableRawBufferPointer, _ connection: Connection) {
+    func read(_ received: UnsafeMutableRawBufferPointer, _ connection: ClientConnection) {
         guard machine.heldCount > 0 else {
             // Nearly always: handled in place.
             let consumed = take(received, connection)
@@ -86,7 +86,7 @@ final class HTTPConversation {
     }
 
     /// Returns how far it came.
-    private func take(_ bytes: UnsafeMutableRawBufferPointer, _ connection: Connection) -> Int {
+    private func take(_ bytes: UnsafeMutableRawBufferPointer, _ connection: ClientConnection) -> Int {
         let owner = connection.owner
         var cursor = HTTPMachine.Cursor()
         requests: while let action = machine.next(
@@ -110,16 +110,16 @@ final class HTTPConversation {
         return bytes.count
     }
 
-    func sent(_ connection: Connection) {
+    func sent(_ connection: ClientConnection) {
         if machine.sent(unsent: connection.transport.output.byteCount, connection.owner.settings.http) {
             connection.owner.turns.wants(connection.sessionID)
         }
         body?.pull(connection)
     }
 
-    func turnCame(_ connection: Connection) { if machine.turnCame() { connection.resume() } }
+    func turnCame(_ connection: ClientConnection) { if machine.turnCame() { connection.resume() } }
 
-    private func route(_ request: Request, _ connection: Connection) {
+    private func route(_ request: ParsedRequest, _ connection: ClientConnection) {
         let owner = connection.owner
         let origin = request.field("origin")
         asked = .request(origin: origin.map { Array($0) })
@@ -154,7 +154,7 @@ final class HTTPConversation {
     /// A trusted peer has named its client: counts the connection for that client from now on, unless a bound forbids it.
     ///
     /// - Parameter begins: whether the client begins a connection with this.
-    private func move(_ connection: Connection, to client: PeerAddress, begins: Bool) -> AdmissionControl.Move {
+    private func move(_ connection: ClientConnection, to client: PeerAddress, begins: Bool) -> AdmissionControl.Move {
         let owner = connection.owner
         guard begins || client.network != connection.address.network else { return .taken }
         let move = owner.hubContext.admission.moved(
@@ -171,7 +171,7 @@ final class HTTPConversation {
 
     // MARK: Time
 
-    func deadlineReached(_ connection: Connection) {
+    func deadlineReached(_ connection: ClientConnection) {
         let owner = connection.owner
         if body != nil { return awaitsReader(connection) ? () : connection.drop() }
         switch machine.due(at: owner.loop.now, owner.settings.http) {
@@ -190,7 +190,7 @@ final class HTTPConversation {
     }
 
     /// Whether an answer is being sent to a reader that takes some of it now and then. If so, it is looked at again.
-    func awaitsReader(_ connection: Connection) -> Bool {
+    func awaitsReader(_ connection: ClientConnection) -> Bool {
         let owner = connection.owner
         guard !owner.isStopping else { return false }
         let now = owner.loop.now
@@ -214,7 +214,7 @@ final class HTTPConversation {
     }
 
     /// The hub ends: a client that awaits an answer gets it, if it comes soon.
-    func hubEnds(_ connection: Connection) {
+    func hubEnds(_ connection: ClientConnection) {
         let owner = connection.owner
         guard case .answering = machine.state else { return connection.finish() }
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.drain))
@@ -222,7 +222,7 @@ final class HTTPConversation {
 
     // MARK: Answers
 
-    func answered(_ response: HTTPResponse, _ connection: Connection) {
+    func answered(_ response: HTTPResponse, _ connection: ClientConnection) {
         guard case .answering(let answering) = machine.state else { return }
         if let export = response.export {
             StreamedBody.begin(response, export.contentType, answering, connection)
@@ -236,7 +236,7 @@ final class HTTPConversation {
         if case .reading = machine.state { connection.resume() }
     }
 
-    func answer(_ given: HTTPResponse, keepsAlive: Bool = true, _ connection: Connection) {
+    func answer(_ given: HTTPResponse, keepsAlive: Bool = true, _ connection: ClientConnection) {
         let owner = connection.owner
         guard let answering = machine.answer(keepsAlive: keepsAlive && !owner.isStopping) else {
             return connection.drop()
@@ -249,32 +249,32 @@ final class HTTPConversation {
     }
 
     /// The answer is queued completely.
-    private func answered(_ answering: HTTPMachine.Answering, _ connection: Connection) {
+    private func answered(_ answering: HTTPMachine.Answering, _ connection: ClientConnection) {
         let owner = connection.owner
         guard answering.keepsAlive else { return connection.finish() }
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.keepAlive))
     }
 
     /// A piece of the body that is being sent has come.
-    func came(_ piece: ExportPiece, _ connection: Connection) {
+    func came(_ piece: ExportPiece, _ connection: ClientConnection) {
         if body?.came(piece, connection) == true { bodyEnded(connection) }
     }
 
     /// The body is complete: continues with what follows the request.
-    private func bodyEnded(_ connection: Connection) {
+    private func bodyEnded(_ connection: ClientConnection) {
         asked = .request(origin: nil)
         guard let answering = machine.answer(keepsAlive: !connection.owner.isStopping) else { return connection.drop() }
         answered(answering, connection)
         if case .reading = machine.state { connection.resume() }
     }
 
-    private func answer(_ refusal: AdmissionControl.Refusal, _ connection: Connection) {
+    private func answer(_ refusal: AdmissionControl.Refusal, _ connection: ClientConnection) {
         let response = HTTPResponse.problem(refusal.status, refusal.message)
         answer(shared(response.retrying(after: .seconds(10)), connection.owner), keepsAlive: false, connection)
     }
 
     /// The input cannot be a request, or is too large for one.
-    private func refuse(_ error: HTTPError, _ connection: Connection) {
+    private func refuse(_ error: HTTPError, _ connection: ClientConnection) {
         let metrics = connection.owner.metrics
         metrics.answered(error.status.code)
         switch error {
@@ -291,7 +291,7 @@ final class HTTPConversation {
     }
 
     /// All connections together hold too much, and this one's request is among the largest.
-    func refuseUnfinished(_ connection: Connection) {
+    func refuseUnfinished(_ connection: ClientConnection) {
         switch machine.state {
         case .answering, .upgrading, .over: connection.drop()
         case .reading, .resting:
@@ -308,14 +308,14 @@ final class HTTPConversation {
     }
 
     /// Whether the loop may hold the answer beside what is unsent. If not, the connection would be closed at once.
-    private func fits(_ response: HTTPResponse, _ connection: Connection) -> Bool {
+    private func fits(_ response: HTTPResponse, _ connection: ClientConnection) -> Bool {
         connection.transport.output.byteCount + response.bytesMax <= connection.owner.budget.queued.bytesMax
     }
 
     // MARK: The upgrade
 
     /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). The origin is checked first: a foreign page learns of no app.
-    private func upgrade(_ request: Request, _ origin: UnsafeRawBufferPointer?, _ connection: Connection) {
+    private func upgrade(_ request: ParsedRequest, _ origin: UnsafeRawBufferPointer?, _ connection: ClientConnection) {
         let owner = connection.owner
         let handshake: Handshake
         do { handshake = try Handshake(request) } catch {
@@ -355,7 +355,9 @@ final class HTTPConversation {
     }
 
     /// The token of the upgrade was verified: the connection opens as its user's, or not at all.
-    func verified(_ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: Connection) {
+    func verified(
+        _ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: ClientConnection
+    ) {
         guard let upgrade else { return }
         let owner = connection.owner
         switch result {
@@ -379,7 +381,7 @@ final class HTTPConversation {
     }
 
     @discardableResult private func open(
-        _ app: App, behind response: consuming ByteWriter, _ connection: Connection
+        _ app: App, behind response: consuming ByteWriter, _ connection: ClientConnection
     ) -> Session {
         let session = Session(id: connection.sessionID, app: app, socketID: SocketID(random: .random(in: 0 ... .max)))
         let early = machine.takeHeld()
@@ -391,7 +393,7 @@ final class HTTPConversation {
     }
 
     /// Upgrades only to close: Pusher's clients understand codes on a WebSocket, and no HTTP status.
-    private func refuse(_ code: ErrorCode, after response: SharedBytes, _ connection: Connection) {
+    private func refuse(_ code: ErrorCode, after response: SharedBytes, _ connection: ClientConnection) {
         connection.queue(response)
         connection.queue(FrameWriter.frames(of: .error(code)))
         connection.owner.webSockets.begin(connection)

@@ -154,7 +154,7 @@ extension HTTPResponse {
 }
 
 extension HTTPRequest {
-    init(_ request: Request) {
+    init(_ request: ParsedRequest) {
         method = request.method
         path = request.path.string
         query = request.query.map { Array($0) } ?? []

@@ -13,7 +13,8 @@ final class StreamedBody {
     init(_ source: Export) { self.source = source }
 
     static func begin(
-        _ response: HTTPResponse, _ contentType: String, _ answering: HTTPMachine.Answering, _ connection: Connection
+        _ response: HTTPResponse, _ contentType: String, _ answering: HTTPMachine.Answering,
+        _ connection: ClientConnection
     ) {
         connection.owner.metrics.answered(response.status.code)
         var head = ByteWriter(capacity: 512)
@@ -25,7 +26,7 @@ final class StreamedBody {
     }
 
     /// Asks for the next piece where there is room for one.
-    func pull(_ connection: Connection) {
+    func pull(_ connection: ClientConnection) {
         let owner = connection.owner
         guard !isAsked, connection.transport.output.byteCount <= owner.settings.http.answerBytesMax else { return }
         isAsked = true
@@ -36,7 +37,7 @@ final class StreamedBody {
     }
 
     /// A piece has come. Returns whether it was the end. A broken body ends without its last chunk: the client notices.
-    func came(_ piece: ExportPiece, _ connection: Connection) -> Bool {
+    func came(_ piece: ExportPiece, _ connection: ClientConnection) -> Bool {
         isAsked = false
         var chunk = ByteWriter(capacity: 64)
         switch piece {

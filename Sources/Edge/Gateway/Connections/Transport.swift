@@ -24,7 +24,7 @@ struct Transport {
         case shut
     }
 
-    // Fields that a delivery touches come first (see `Connection`).
+    // Fields that a delivery touches come first (see `ClientConnection`).
     private(set) var output = WriteQueue()
     /// Nil without TLS, and until the client's first bytes are looked at.
     private(set) var tls: TLSSession?

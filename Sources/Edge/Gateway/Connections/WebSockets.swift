@@ -36,7 +36,8 @@ final class WebSockets {
     /// - Parameters:
     ///   - bytes: to be sent first, in the same block.
     ///   - early: what came after the request.
-    func open(_ session: Session, behind bytes: consuming ByteWriter, _ early: [UInt8], _ connection: Connection) {
+    func open(_ session: Session, behind bytes: consuming ByteWriter, _ early: [UInt8], _ connection: ClientConnection)
+    {
         begin(connection, session, early)
         connection.owner.engine.opened(session)
         FrameWriter.appendText(to: &bytes) {
@@ -48,7 +49,7 @@ final class WebSockets {
     }
 
     /// The connection is a WebSocket from now on. Without a session for a responder, or if it is closed at once.
-    func begin(_ connection: Connection, _ session: Session? = nil, _ early: [UInt8] = []) {
+    func begin(_ connection: ClientConnection, _ session: Session? = nil, _ early: [UInt8] = []) {
         connection.upgraded(session, WebSocketMachine(at: loop.now, early: early))
         metrics.webSockets.add(1)
         if connection.deflateWindow != nil { metrics.compression.connections.add(1) }
@@ -58,7 +59,7 @@ final class WebSockets {
     // MARK: Messages
 
     /// Handles `bytes` from `start` on, within one turn. The rest is held.
-    func read(_ bytes: UnsafeMutableRawBufferPointer, from start: Int = 0, _ connection: Connection) {
+    func read(_ bytes: UnsafeMutableRawBufferPointer, from start: Int = 0, _ connection: ClientConnection) {
         var cursor = WebSocketMachine.Cursor(consumed: start, room: settings.limits.turnBytesMax)
         do throws(WebSocketMachine.Violation) {
             // Nearly always: nothing is held, and only texts have come.
@@ -73,7 +74,7 @@ final class WebSockets {
     }
 
     private func readActions(
-        _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout WebSocketMachine.Cursor, _ connection: Connection
+        _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout WebSocketMachine.Cursor, _ connection: ClientConnection
     ) {
         let rules = settings.webSockets
         let compression = connection.deflateWindow == nil ? nil : takers.compression
@@ -86,7 +87,7 @@ final class WebSockets {
     }
 
     private func perform(
-        _ action: WebSocketMachine.Action, in buffer: UnsafeMutableRawBufferPointer, _ connection: Connection
+        _ action: WebSocketMachine.Action, in buffer: UnsafeMutableRawBufferPointer, _ connection: ClientConnection
     ) {
         switch action {
         case .text(let payload): payload.withUnsafeBytes(in: buffer) { text($0, connection) }
@@ -113,7 +114,7 @@ final class WebSockets {
         }
     }
 
-    private func text(_ text: UnsafeRawBufferPointer, _ connection: Connection) {
+    private func text(_ text: UnsafeRawBufferPointer, _ connection: ClientConnection) {
         // Retained once for everything that follows.
         let owner = connection.owner
         guard let session = connection.session else { return respond(to: text, isText: true, connection) }
@@ -135,13 +136,13 @@ final class WebSockets {
     }
 
     /// An open connection has no session where a responder replaces the engine.
-    private func respond(to payload: UnsafeRawBufferPointer, isText: Bool, _ connection: Connection) {
+    private func respond(to payload: UnsafeRawBufferPointer, isText: Bool, _ connection: ClientConnection) {
         guard let responder = settings.configuration.responder else { return }
         connection.send(frames: responder(payload, isText))
     }
 
     /// Nothing is read until a token has been verified.
-    func pause(_ connection: Connection) {
+    func pause(_ connection: ClientConnection) {
         connection.webSocket?.pause()
         connection.updateInterest()
     }
@@ -149,7 +150,9 @@ final class WebSockets {
     /// The token that the connection waits for was verified.
     ///
     /// - Parameter code: closes the connection with it, whatever the result.
-    func verified(_ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: Connection) {
+    func verified(
+        _ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: ClientConnection
+    ) {
         guard connection.awaitsToken, let session = connection.session else { return }
         if let code { return connection.cutOff(code) }
         guard connection.webSocket?.resume() == true else { return }
@@ -167,7 +170,7 @@ final class WebSockets {
         connection.resume()
     }
 
-    func acted(_ answer: ActionAnswer, _ connection: Connection) {
+    func acted(_ answer: ActionAnswer, _ connection: ClientConnection) {
         guard let session = connection.session else { return }
         connection.owner.engage(connection) { $0.actions.answered(answer, session, &$1) }
         if connection.webSocket?.state == .draining, session.actionsInFlight == 0 { goAway(connection) }
@@ -177,7 +180,7 @@ final class WebSockets {
 
     /// More has come than one turn handles: 64 KiB from the kernel (`LoopBuffers.readRoom`), and
     /// `GatewayLimits.turnBytesMax` of messages' cost. It continues when the loop's other connections have had their turns.
-    private func awaitTurn(_ connection: Connection) {
+    private func awaitTurn(_ connection: ClientConnection) {
         turns.wants(connection.sessionID)
         connection.updateInterest()
     }
@@ -192,7 +195,7 @@ final class WebSockets {
     /// - it is closed, terminated, or removed: its held input is ignored, and the turn finds nobody;
     /// - TLS has said that no more comes, so its socket will never be readable again: the farewell follows the last turn;
     /// - all connections hold too much: held input counts with what is unfinished (`MemoryBudget`).
-    func turnCame(_ connection: Connection) {
+    func turnCame(_ connection: ClientConnection) {
         guard connection.webSocket?.turnCame(at: loop.now) == true else { return }
         if connection.transport.isBroken, connection.webSocket?.leftoverCount == 0 { return broken(connection) }
         connection.resume()
@@ -203,7 +206,7 @@ final class WebSockets {
     }
 
     /// The socket takes nothing any more. What the peer sent before it went counts.
-    func broken(_ connection: Connection) {
+    func broken(_ connection: ClientConnection) {
         connection.transport.forgetUnsent()
         if connection.webSocket?.state == .open(.now), connection.readable(), connection.webSocket?.yields() == true {
             awaitTurn(connection)
@@ -218,12 +221,12 @@ final class WebSockets {
 
     // MARK: Liveness
 
-    func deadlineReached(_ connection: Connection) {
+    func deadlineReached(_ connection: ClientConnection) {
         let now = loop.now
         connection.transport.tls?.updateAllowance.settle(settings.webSockets.controlRate, at: now)
         guard let due = connection.webSocket?.due(at: now, settings.webSockets) else { return }
         switch due {
-        case .wait: loop.setDeadline(connection, now.advanced(by: Connection.judgementPause))
+        case .wait: loop.setDeadline(connection, now.advanced(by: ClientConnection.judgementPause))
         case .silent:
             metrics.reached(.pongTimeout, connection.address)
             connection.close(.pongTimeout)
@@ -244,14 +247,14 @@ final class WebSockets {
     }
 
     /// A pinged peer has shown life: its next silence is measured from now.
-    func alive(_ connection: Connection) {
+    func alive(_ connection: ClientConnection) {
         if let look = connection.webSocket?.nextLook(settings.webSockets) { loop.setDeadline(connection, look) }
     }
 
     // MARK: Ending
 
     /// The hub ends. A client gets the answers to its actions first, if they come soon: it need not ask again then.
-    func hubEnds(_ connection: Connection) {
+    func hubEnds(_ connection: ClientConnection) {
         guard connection.isEstablished else {
             return loop.setDeadline(connection, loop.now.advanced(by: connection.owner.closeTime))
         }
@@ -268,10 +271,10 @@ final class WebSockets {
     /// code below 4000 it comes back after a second; after 4100 to 4199 too, but then it reports an error to its page. Other
     /// Pusher clients make no difference: pusher-websocket-java waits a second and pusher-websocket-swift none, both longer
     /// with each attempt; Pysher waits its own ten.
-    private func goAway(_ connection: Connection) { close(connection, .goingAway, "the hub ends") }
+    private func goAway(_ connection: ClientConnection) { close(connection, .goingAway, "the hub ends") }
 
     /// Sends our close frame and awaits the peer's (RFC 6455 §7.1.2).
-    func close(_ connection: Connection, _ code: CloseCode, _ reason: StaticString) {
+    func close(_ connection: ClientConnection, _ code: CloseCode, _ reason: StaticString) {
         guard connection.isEstablished else { return }
         connection.leaveChannels()
         guard connection.webSocket?.close() == true else { return }
@@ -282,7 +285,7 @@ final class WebSockets {
     }
 
     /// Closes and reads no further; only the peer's end is awaited.
-    private func refuse(_ violation: WebSocketMachine.Violation, _ connection: Connection) {
+    private func refuse(_ violation: WebSocketMachine.Violation, _ connection: ClientConnection) {
         switch violation {
         case .malformed(let error):
             if let limit = error.limit { metrics.reached(limit, connection.address) }
@@ -296,23 +299,23 @@ final class WebSockets {
         }
     }
 
-    private func refuse(_ code: CloseCode, _ reason: StaticString, _ connection: Connection) {
+    private func refuse(_ code: CloseCode, _ reason: StaticString, _ connection: ClientConnection) {
         connection.leaveChannels()
         ended(connection, by: code.rawValue)
         queueClose(connection, code, reason)
         connection.finish()
     }
 
-    private func queueClose(_ connection: Connection, _ code: CloseCode?, _ reason: StaticString = "") {
+    private func queueClose(_ connection: ClientConnection, _ code: CloseCode?, _ reason: StaticString = "") {
         var writer = ByteWriter(capacity: 64)
         FrameWriter.appendClose(code, reason: reason, to: &writer)
         connection.queue(writer.finish())
     }
 
     /// No more messages are read, for any reason.
-    func end(_ connection: Connection) { if connection.webSocket?.end() == true { ended(connection, by: 1006) } }
+    func end(_ connection: ClientConnection) { if connection.webSocket?.end() == true { ended(connection, by: 1006) } }
 
-    private func ended(_ connection: Connection, by code: UInt16) {
+    private func ended(_ connection: ClientConnection, by code: UInt16) {
         metrics.webSockets.add(-1)
         if connection.deflateWindow != nil { metrics.compression.connections.add(-1) }
         metrics.disconnected(code)

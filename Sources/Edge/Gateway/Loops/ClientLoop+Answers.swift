@@ -67,7 +67,7 @@ extension ClientLoop {
     }
 
     /// Announces the end of the connection's identity, closes the connection, or schedules the next look.
-    func lookAtIdentity(of connection: Connection) {
+    func lookAtIdentity(of connection: ClientConnection) {
         guard let session = connection.session else { return }
         var wait: Duration?
         engage(connection) { wait = $0.identities.due(session, &$1) }

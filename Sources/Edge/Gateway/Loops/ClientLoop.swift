@@ -169,18 +169,18 @@ final class ClientLoop: EffectPerformer {
         }
     }
 
-    func connection(_ id: SessionID) -> Connection? { loop.connection(id) }
+    func connection(_ id: SessionID) -> ClientConnection? { loop.connection(id) }
 
     // MARK: The engine
 
     /// Gives the engine an input about a connection, and performs the effects on the connection.
-    func engage(_ connection: Connection, _ input: (SessionEngine, inout SessionEngine.Effects) -> Void) {
+    func engage(_ connection: ClientConnection, _ input: (SessionEngine, inout SessionEngine.Effects) -> Void) {
         run({ input(engine, &$0) }, { perform($0, for: connection) })
     }
 
     // Not inlined: most inputs want one message sent. Consuming: messages with a second reference cannot be framed in place.
     @inline(never)
-    private func perform(_ effect: consuming Effect, for connection: Connection) {
+    private func perform(_ effect: consuming Effect, for connection: ClientConnection) {
         switch consume effect {
         case .pong: if connection.isEstablished { connection.queue(settings.pongFrame) }
         case .send(let messages): if connection.isEstablished { connection.send(messages) }
@@ -256,7 +256,7 @@ final class ClientLoop: EffectPerformer {
             Socket.close(descriptor)
             return hubContext.admission.left(address, loop: router.here, wasRefused: refusal != nil)
         }
-        let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
+        let connection = ClientConnection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
             let time = usesTLS ? settings.timeouts.tlsHandshake.wholeNanoseconds : settings.handshakeNanoseconds
@@ -272,12 +272,12 @@ final class ClientLoop: EffectPerformer {
     }
 
     /// The peer of an open WebSocket has gone. Its turn to be closed will come.
-    func departed(_ connection: Connection) {
+    func departed(_ connection: ClientConnection) {
         hubContext.admission.departed(connection.address, loop: router.here, wasRefused: connection.wasRefused)
         turns.departed(connection.sessionID)
     }
 
-    func left(_ connection: Connection, hasDeparted: Bool) {
+    func left(_ connection: ClientConnection, hasDeparted: Bool) {
         identities.unwatch(connection)
         metrics.connections.add(-1)
         if hasDeparted {
@@ -304,7 +304,7 @@ final class ClientLoop: EffectPerformer {
             router.handOthers(.shutdown)
         }
         loop.forEachSource { source in
-            (source as? Connection)?.hubEnds()
+            (source as? ClientConnection)?.hubEnds()
         }
         if loop.sourceCount == 0 { loop.handle.stop() }
     }

@@ -51,7 +51,7 @@ final class Handshakes {
 
     /// Whether the connection's handshake continues now. A connection whose client has sent nothing is not queued: it may be
     /// looked at before anything has come (`Door.overtake`), or at its end.
-    func mayGoOn(_ connection: Connection) -> Bool {
+    func mayGoOn(_ connection: ClientConnection) -> Bool {
         if connection.transport.tls != nil { return true }
         switch Socket.peek(connection.transport.descriptor) {
         case .bytes: break
@@ -71,7 +71,7 @@ final class Handshakes {
         }
     }
 
-    private func turnCame(_ connection: Connection) {
+    private func turnCame(_ connection: ClientConnection) {
         guard connection.transport.state == .securing, connection.transport.tls == nil else { return }
         // Before it begins, because the interest tells who waits.
         connection.updateInterest()
@@ -79,7 +79,7 @@ final class Handshakes {
         if begin(connection) { connection.readable() }
     }
 
-    private func begin(_ connection: Connection) -> Bool {
+    private func begin(_ connection: ClientConnection) -> Bool {
         metrics.tls.underWay.add(1)
         awaitTick()
         connection.transport.secure(with: newSession())
@@ -90,7 +90,7 @@ final class Handshakes {
     }
 
     /// Bytes of the handshake were read. Returns whether it is complete, so that HTTP follows.
-    func advanced(_ connection: Connection, _ result: TransferResult) -> Bool {
+    func advanced(_ connection: ClientConnection, _ result: TransferResult) -> Bool {
         guard let tls = connection.transport.tls else { return false }
         switch result {
         case .endOfStream:
@@ -118,7 +118,7 @@ final class Handshakes {
     }
 
     /// The handshake has failed. A client that speaks plain HTTP is told what to do.
-    func failed(_ connection: Connection, _ reason: TLSFailure) {
+    func failed(_ connection: ClientConnection, _ reason: TLSFailure) {
         guard connection.transport.state == .securing else { return }
         let tls = connection.transport.tls
         // A client that leaves without a word has not tried: a load balancer that checks the port.
@@ -139,14 +139,14 @@ final class Handshakes {
     }
 
     /// The connection goes away, for any reason: it frees its slot, or its place in the queue.
-    func left(_ connection: Connection) {
+    func left(_ connection: ClientConnection) {
         guard connection.transport.state == .securing else { return }
         if connection.transport.tls != nil { return ended() }
         if waits(connection) { queue.leaves(waits) }
     }
 
     /// Whether it is in the queue.
-    private func waits(_ connection: Connection) -> Bool {
+    private func waits(_ connection: ClientConnection) -> Bool {
         connection.transport.state == .securing && connection.transport.tls == nil && connection.interest == []
     }
 

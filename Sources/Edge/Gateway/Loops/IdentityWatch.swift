@@ -59,7 +59,7 @@ final class IdentityWatch {
     // MARK: Looks
 
     /// Schedules a look at the connection's identity after that time, unless an earlier one is scheduled.
-    func watch(_ connection: Connection, after wait: Duration) {
+    func watch(_ connection: ClientConnection, after wait: Duration) {
         let time = loop.now.advanced(by: wait)
         if let expected = connection.identityLook {
             guard time < expected else { return }
@@ -71,7 +71,7 @@ final class IdentityWatch {
         due.set(.identities, at: queue.earliest)
     }
 
-    func unwatch(_ connection: Connection) {
+    func unwatch(_ connection: ClientConnection) {
         guard connection.identityLook != nil else { return }
         connection.identityLook = nil
         queue.abandon()
@@ -81,7 +81,7 @@ final class IdentityWatch {
     /// One or more looks are due.
     ///
     /// - Parameter look: looks at the identity of a connection.
-    func looksDue(_ look: (Connection) -> Void) {
+    func looksDue(_ look: (ClientConnection) -> Void) {
         for _ in 0..<Self.looksPerTurn {
             guard let next = queue.popDue(loop.now) else { break }
             guard let connection = loop.connection(next.session), connection.identityLook == next.time else {

@@ -90,10 +90,10 @@ final class MemoryBudget: EventSource {
     }
 
     /// All connections that hold anything: thousands, but only once for each eighth of the bound that comes anew.
-    private func holders(_ part: (Connection) -> UInt32) -> [(bytes: UInt32, holder: Connection)] {
-        var holders: [(bytes: UInt32, holder: Connection)] = []
+    private func holders(_ part: (ClientConnection) -> UInt32) -> [(bytes: UInt32, holder: ClientConnection)] {
+        var holders: [(bytes: UInt32, holder: ClientConnection)] = []
         loop.forEachSource { source in
-            guard let connection = source as? Connection else { return }
+            guard let connection = source as? ClientConnection else { return }
             let bytes = part(connection)
             if bytes > 0 { holders.append((bytes, connection)) }
         }
@@ -102,7 +102,7 @@ final class MemoryBudget: EventSource {
 
     // MARK: Parts
 
-    func queuedChanged(_ connection: Connection) {
+    func queuedChanged(_ connection: ClientConnection) {
         let bytes = UInt32(clamping: connection.transport.unsentBytes)
         guard bytes != connection.queuedHeld, !connection.hasEnded else { return }
         queuedMoved(from: connection.queuedHeld, to: bytes)
@@ -110,7 +110,7 @@ final class MemoryBudget: EventSource {
     }
 
     /// What is held of the client's unfinished message may have changed.
-    func unfinishedChanged(_ connection: Connection) {
+    func unfinishedChanged(_ connection: ClientConnection) {
         let held = connection.webSocket?.heldBytes ?? connection.conversation?.heldCount ?? 0
         let bytes = UInt32(clamping: held &+ connection.transport.heldBytes)
         guard bytes != connection.unfinishedHeld, !connection.hasEnded else { return }
@@ -118,7 +118,7 @@ final class MemoryBudget: EventSource {
         connection.unfinishedHeld = bytes
     }
 
-    func left(_ connection: Connection) {
+    func left(_ connection: ClientConnection) {
         if connection.queuedHeld > 0 { queuedMoved(from: connection.queuedHeld, to: 0) }
         if connection.unfinishedHeld > 0 { unfinishedMoved(from: connection.unfinishedHeld, to: 0) }
         connection.queuedHeld = 0
@@ -127,7 +127,7 @@ final class MemoryBudget: EventSource {
 
     /// All connections together hold too much of unfinished messages, and this one's is among the largest. The client may
     /// come back with a smaller one, or when others have finished.
-    func dropUnfinished(_ connection: Connection) {
+    func dropUnfinished(_ connection: ClientConnection) {
         if connection.transport.state == .open, let conversation = connection.conversation {
             conversation.refuseUnfinished(connection)
         } else if connection.isEstablished {

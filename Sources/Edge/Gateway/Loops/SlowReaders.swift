@@ -49,7 +49,7 @@ final class SlowReaders {
     }
 
     /// Feeds the connection by pages: the next at the end of the tick, if it has room. From now on its progress is checked.
-    func pull(_ connection: Connection) {
+    func pull(_ connection: ClientConnection) {
         connection.isPulled = true
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
@@ -59,7 +59,7 @@ final class SlowReaders {
     }
 
     /// A session that is behind gets its next page when little is left in its queue.
-    func pullIfDrained(_ connection: Connection) {
+    func pullIfDrained(_ connection: ClientConnection) {
         guard let session = connection.session, session.isBehind else {
             connection.isPulled = false
             return
@@ -77,13 +77,13 @@ final class SlowReaders {
     // MARK: Too much queued
 
     /// Whether the queue is still too long when the socket has got what it takes: a burst in one tick proves no slow reader.
-    func isSlow(_ connection: Connection) -> Bool {
+    func isSlow(_ connection: ClientConnection) -> Bool {
         connection.flush()
         return connection.isCrowded(connection.owner.settings.limits)
     }
 
     /// Closes the connection, unless the socket takes enough of its queue.
-    func isTooSlow(_ connection: Connection) -> Bool {
+    func isTooSlow(_ connection: ClientConnection) -> Bool {
         connection.flush()
         guard !connection.hasEnded else { return true }
         guard connection.isOverfull(connection.owner.settings.limits) else { return false }
@@ -92,7 +92,7 @@ final class SlowReaders {
     }
 
     /// The socket has not taken everything.
-    func leftUnsent(_ connection: Connection) {
+    func leftUnsent(_ connection: ClientConnection) {
         metrics.queued.record(UInt64(connection.transport.output.byteCount))
         // An HTTP answer may be longer than that. No further one is made before it is sent (`HTTPMachine.reads`), and a
         // reader that takes nothing is found by unacknowledged bytes.
@@ -104,13 +104,13 @@ final class SlowReaders {
         connection.owner.budget.queuedChanged(connection)
     }
 
-    private func overfull(_ connection: Connection) {
+    private func overfull(_ connection: ClientConnection) {
         metrics.overloaded(.sendQueue, connection.address)
         close(connection)
     }
 
     /// The client does not read. If it ever does, it is told that it may come back later.
-    func close(_ connection: Connection) {
+    func close(_ connection: ClientConnection) {
         connection.transport.dropUnsent()
         guard connection.isEstablished else { return connection.drop() }
         connection.close(.overCapacity)

@@ -64,7 +64,7 @@ final class Takers {
         // bookkeeping must not hand it to a stranger.
         guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
         source._withUnsafeGuaranteedRef { source in
-            let connection = unsafeDowncast(source, to: Connection.self)
+            let connection = unsafeDowncast(source, to: ClientConnection.self)
             if connection.isCrowded(settings.limits), slowReaders.isSlow(connection) {
                 slow.append(id)
             } else if let variants {
@@ -76,7 +76,7 @@ final class Takers {
     }
 
     /// The form of frames for many that the connection wants.
-    func frames(_ variants: FrameVariants, for connection: Connection) -> SharedBytes {
+    func frames(_ variants: FrameVariants, for connection: ClientConnection) -> SharedBytes {
         guard let compression, let window = connection.deflateWindow else { return variants.plain }
         return compression.frames(variants, window)
     }
@@ -128,7 +128,7 @@ final class Takers {
         case .socket(let socketID):
             subscribers.first { id in
                 loop.unretainedSource(slot: id.slot, generation: id.generation)?._withUnsafeGuaranteedRef {
-                    unsafeDowncast($0, to: Connection.self).session?.socketID == socketID
+                    unsafeDowncast($0, to: ClientConnection.self).session?.socketID == socketID
                 } ?? false
             }
         }
@@ -140,7 +140,7 @@ final class Takers {
     private func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID) {
         guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
         source._withUnsafeGuaranteedRef { source in
-            let connection = unsafeDowncast(source, to: Connection.self)
+            let connection = unsafeDowncast(source, to: ClientConnection.self)
             if connection.isOverfull(settings.limits), slowReaders.isTooSlow(connection) { return }
             if let variants {
                 connection.queue(frames(variants, for: connection), on: loop)
@@ -167,7 +167,7 @@ final class Takers {
         self.isDegraded = isDegraded
         let frame = FrameWriter.frames(of: .status(isDegraded: isDegraded))
         loop.forEachSource { source in
-            guard let connection = source as? Connection, connection.isEstablished,
+            guard let connection = source as? ClientConnection, connection.isEstablished,
                 connection.session?.app.ownsDatabase == true
             else { return }
             connection.queue(frame)
@@ -175,14 +175,14 @@ final class Takers {
     }
 
     /// Tells a connection that has just opened of an ongoing outage.
-    func tellStatus(_ connection: Connection) {
+    func tellStatus(_ connection: ClientConnection) {
         guard isDegraded, connection.session?.app.ownsDatabase == true else { return }
         connection.queue(FrameWriter.frames(of: .status(isDegraded: true)))
     }
 }
 
 extension EventLoop {
-    func connection(_ id: SessionID) -> Connection? {
-        source(slot: id.slot, generation: id.generation) as? Connection
+    func connection(_ id: SessionID) -> ClientConnection? {
+        source(slot: id.slot, generation: id.generation) as? ClientConnection
     }
 }

@@ -7,6 +7,7 @@ import Pusher
 /// period, because they may be back in a moment.
 struct Attendance {
     typealias Effects = ChannelShard.Effects
+    private typealias Departure = GraceQueue.Departure
 
     private let channels: ChannelStates
     private let limits: ShardLimits

@@ -2,25 +2,25 @@ import JSON
 
 /// Decides one new action on a copy of its user's account.
 struct ActionDecision {
-    private let envelope: ActionEnvelope
+    private let envelope: CareEnvelope
     let model: CareModel
     let now: Timestamp
     private var writes: DoseWrites
     private(set) var account: CareAccount
-    private(set) var answer: ActionAnswer
+    private(set) var answer: CareAnswer
     private(set) var isSingle = true
     private(set) var undo: [UndoEntry] = []
     private(set) var pending: [PendingIntent] = []
     /// Whether it names an action that may still arrive. Without a device number, the rejection is then not stored.
     private(set) var isEarly = false
 
-    init(_ envelope: ActionEnvelope, model: CareModel, account: CareAccount, at now: Timestamp) {
+    init(_ envelope: CareEnvelope, model: CareModel, account: CareAccount, at now: Timestamp) {
         self.envelope = envelope
         self.model = model
         self.account = account
         self.now = now
         writes = DoseWrites(model: model, key: envelope.key, device: envelope.device, now: now)
-        answer = ActionAnswer(envelope.key, .noop)
+        answer = CareAnswer(envelope.key, .noop)
     }
 
     /// Checks the payload and performs the action. The results are in `answer` and `account`.
@@ -36,7 +36,7 @@ struct ActionDecision {
             let acted = ActedAt(time: min(sentAt ?? now, now), path: sentAt.map { _ in "clientTime" })
             try perform(action, seen: seen, acted)
         } catch {
-            answer = ActionAnswer(envelope.key, .rejected, code: "invalid", message: error.reason)
+            answer = CareAnswer(envelope.key, .rejected, code: "invalid", message: error.reason)
             answer.path = error.path
         }
         writes.flush(&account)
@@ -166,15 +166,15 @@ struct ActionDecision {
         let outcome = carryOut(item)
         switch outcome.verdict {
         case .applied, .noop:
-            answer = ActionAnswer(envelope.key, outcome.verdict == .applied ? .applied : .noop)
+            answer = CareAnswer(envelope.key, outcome.verdict == .applied ? .applied : .noop)
             answer.result = outcome.after.map { model.json.answer($0) }
         case .conflict(let code):
-            answer = ActionAnswer(envelope.key, .conflict, code: code.rawValue, message: Self.message(code.rawValue))
+            answer = CareAnswer(envelope.key, .conflict, code: code.rawValue, message: Self.message(code.rawValue))
             answer.conflict = outcome.conflict?.tree(model.json)
         case .notDue:
-            answer = ActionAnswer(envelope.key, .rejected, code: "not_due", message: Self.message("not_due"))
+            answer = CareAnswer(envelope.key, .rejected, code: "not_due", message: Self.message("not_due"))
         case .untimely(let path):
-            answer = ActionAnswer(envelope.key, .rejected, code: "invalid", message: Self.message("invalid"))
+            answer = CareAnswer(envelope.key, .rejected, code: "invalid", message: Self.message("invalid"))
             answer.path = path
         }
     }
@@ -182,8 +182,8 @@ struct ActionDecision {
     /// Acts on any number of doses: the answer has an item for each, in order.
     private mutating func carryAll(_ items: [ActionItem]) {
         isSingle = false
-        var counts: [ActionStatus: Int64] = [:]
-        var firsts: [ActionStatus: (code: String?, path: String?)] = [:]
+        var counts: [CareStatus: Int64] = [:]
+        var firsts: [CareStatus: (code: String?, path: String?)] = [:]
         var trees: [JSONTree] = []
         for item in items {
             let outcome = carryOut(item)
@@ -202,7 +202,7 @@ struct ActionDecision {
             trees.append(.object(members))
         }
         let done = (counts[.applied] ?? 0) + (counts[.noop] ?? 0)
-        let status: ActionStatus =
+        let status: CareStatus =
             if done == Int64(items.count) {
                 counts[.applied] == nil ? .noop : .applied
             } else if done > 0 {
@@ -211,9 +211,9 @@ struct ActionDecision {
                 counts[.conflict] == nil ? .rejected : .conflict
             }
         let code = firsts[status]?.code
-        answer = ActionAnswer(envelope.key, status, code: code, message: code.map { Self.message($0) })
+        answer = CareAnswer(envelope.key, status, code: code, message: code.map { Self.message($0) })
         answer.path = firsts[status]?.path
-        let total = [ActionStatus.applied, .noop, .conflict, .rejected].map {
+        let total = [CareStatus.applied, .noop, .conflict, .rejected].map {
             JSONTree.Member($0.rawValue, .integer(counts[$0] ?? 0))
         }
         answer.result = .object([.init("items", .array(trees)), .init("counts", .object(total))])
@@ -258,7 +258,7 @@ struct ActionDecision {
 
     // MARK: Words
 
-    private static func spelled(_ verdict: DoseVerdict) -> (ActionStatus, String?) {
+    private static func spelled(_ verdict: DoseVerdict) -> (CareStatus, String?) {
         switch verdict {
         case .applied: (.applied, nil)
         case .noop: (.noop, nil)

@@ -25,7 +25,7 @@ struct PendingIntent {
 struct StoredAction {
     let type: String
     let content: Identifier
-    let answer: ActionAnswer
+    let answer: CareAnswer
     /// Whether the action and its answer are for one dose.
     let isSingle: Bool
     let undo: [UndoEntry]

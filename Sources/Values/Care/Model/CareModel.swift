@@ -33,14 +33,14 @@ package struct CareModel {
     // MARK: Actions
 
     /// Performs an action or refuses it. A repeated key gets its first answer again.
-    package mutating func apply(_ envelope: ActionEnvelope, user: Identifier, at now: Timestamp) -> ActionAnswer {
+    package mutating func apply(_ envelope: CareEnvelope, user: Identifier, at now: Timestamp) -> CareAnswer {
         var account = accounts[user] ?? CareAccount(user: user, zone: "UTC")
         // Removed meanwhile, so that changing it does not copy it.
         accounts[user] = nil
         defer { accounts[user] = account }
         if let stored = account.actions[envelope.key] {
             guard stored.content == envelope.content else {
-                return ActionAnswer(
+                return CareAnswer(
                     envelope.key, .rejected, code: "key_reused", message: "this key belongs to another action")
             }
             var answer = stored.answer
@@ -53,7 +53,7 @@ package struct CareModel {
         if let device = envelope.device, let number = envelope.number {
             let expected = (account.devices[device]?.number ?? 0) + 1
             guard number == expected else {
-                var answer = ActionAnswer(
+                var answer = CareAnswer(
                     envelope.key, .retry, code: "out_of_order", message: "another number is expected from this device")
                 answer.expected = expected
                 return answer
@@ -64,8 +64,8 @@ package struct CareModel {
     }
 
     private func decide(
-        _ envelope: ActionEnvelope, account: inout CareAccount, at now: Timestamp
-    ) -> ActionAnswer {
+        _ envelope: CareEnvelope, account: inout CareAccount, at now: Timestamp
+    ) -> CareAnswer {
         var decision = ActionDecision(envelope, model: self, account: account, at: now)
         decision.run()
         account = decision.account

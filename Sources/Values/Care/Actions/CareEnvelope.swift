@@ -1,7 +1,7 @@
 import JSON
 
 /// An action from a device, before any check.
-package struct ActionEnvelope: Sendable {
+package struct CareEnvelope: Sendable {
     /// The device's key for this action, the same for each retry.
     package var key: Identifier
     /// The device and its number for the action. Without a number, the order is not checked.

@@ -3,21 +3,21 @@ import Glibc
 import Reactor
 
 /// A numeric IPv4 address and a port, in the clear or with TLS.
-struct HubAddress {
+struct LoadAddress {
     let text: String
     /// How TLS is spoken; nil: not at all.
     var security: TLSClient.Manner?
     private let address: in_addr
     private let port: UInt16
 
-    /// - Throws: `Failure` where `text` is not like `127.0.0.1:6001`, perhaps behind `ws://` or `wss://`.
-    init(_ text: String) throws(Failure) {
+    /// - Throws: `LoadFailure` where `text` is not like `127.0.0.1:6001`, perhaps behind `ws://` or `wss://`.
+    init(_ text: String) throws(LoadFailure) {
         var address = in_addr()
         if text.hasPrefix("wss://") { security = TLSClient.Manner() }
         let text = text.split(separator: "//").last.map(String.init) ?? text
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let port = UInt16(parts[1]), inet_pton(AF_INET, String(parts[0]), &address) == 1 else {
-            throw Failure("\(text): an address like 127.0.0.1:6001 is needed")
+            throw LoadFailure("\(text): an address like 127.0.0.1:6001 is needed")
         }
         self.text = text
         self.address = address
@@ -26,9 +26,9 @@ struct HubAddress {
 
     /// A non-blocking socket whose connect has begun, from the loopback address number `source` where the hub is on
     /// the loopback interface: one address has too few ports for many connections.
-    func connect(source: Int) throws(Failure) -> Int32 {
+    func connect(source: Int) throws(LoadFailure) -> Int32 {
         let descriptor = cl_stream_socket(AF_INET)
-        guard descriptor >= 0 else { throw Failure("socket: \(String(cString: strerror(errno)))") }
+        guard descriptor >= 0 else { throw LoadFailure("socket: \(String(cString: strerror(errno)))") }
         _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
         // Closed with a reset: tens of thousands of ports in TIME_WAIT would starve the next run.
         var lingering = linger(l_onoff: 1, l_linger: 0)
@@ -46,10 +46,10 @@ struct HubAddress {
     /// IP_BIND_ADDRESS_NO_PORT (ip(7)): the port is chosen at connect, so that one port serves several peers.
     private static let bindWithoutPort: Int32 = 24
 
-    private func failure(_ call: String, _ descriptor: Int32) -> Failure {
+    private func failure(_ call: String, _ descriptor: Int32) -> LoadFailure {
         let reason = String(cString: strerror(errno))
         close(descriptor)
-        return Failure("\(call) \(text): \(reason)")
+        return LoadFailure("\(call) \(text): \(reason)")
     }
 }
 

@@ -9,15 +9,15 @@ import WebSocket
 /// What devices do with their connection once it is a WebSocket.
 protocol DeviceScript: AnyObject {
     /// The WebSocket is open.
-    func opened(_ device: Device)
+    func opened(_ device: LoadDevice)
     /// A whole text message came; it lies in a buffer that changes after this call.
-    func received(_ text: UnsafeRawBufferPointer, by device: Device)
+    func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice)
 }
 
 /// One connection of a device, on the load tester's loop.
 ///
 /// Valid transitions of `Phase`: `connecting` → (`securing` →) `upgrading` → `joining` → `live`; any → `gone`.
-final class Device: EventSource {
+final class LoadDevice: EventSource {
     enum Phase {
         case connecting, securing, upgrading, joining, live, gone
     }

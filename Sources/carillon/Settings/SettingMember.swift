@@ -1,7 +1,7 @@
 import JSON
 
 /// A member of a JSON object in a setting: its name, its syntax, and its target in a `Root`. Errors say where and what.
-struct JSONMember<Root>: Sendable {
+struct SettingMember<Root>: Sendable {
     let name: String
     /// Reads the value. Nil means that a required member is missing.
     ///
@@ -46,7 +46,8 @@ extension JSONTree {
     ///   - object: names the object, for people.
     ///   - better: its better name, once its first member is known.
     func read<Root>(
-        _ members: [JSONMember<Root>], _ object: String, into root: inout Root, better: (Root) -> String? = { _ in nil }
+        _ members: [SettingMember<Root>], _ object: String, into root: inout Root,
+        better: (Root) -> String? = { _ in nil }
     ) throws(BadValue) {
         guard case .object(let given) = self else { throw BadValue("a JSON object", of: object) }
         let names = members.map(\.name)

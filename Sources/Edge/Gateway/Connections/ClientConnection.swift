@@ -10,7 +10,7 @@ import WebSocket
 
 /// One client's connection. Joins a transport to a machine, for HTTP (`HTTPConversation`) and after an upgrade for WebSocket
 /// (`WebSockets`), and that to a session. Received bytes go to the machine; queued bytes leave when the tick ends.
-final class Connection: EventSource {
+final class ClientConnection: EventSource {
     private enum Talk {
         case none
         case http(HTTPConversation)

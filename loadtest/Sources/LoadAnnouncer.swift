@@ -6,7 +6,7 @@ import Synchronization
 
 /// Wakes hubs from a session of its own, so often, whether or not there is news: the batched NOTIFY of one hub for all
 /// its commits, without the hub.
-final class Announcer: Sendable {
+final class LoadAnnouncer: Sendable {
     private let isStopping = Atomic<Bool>(false)
     private let complaint = Mutex<String?>(nil)
 
@@ -27,9 +27,9 @@ final class Announcer: Sendable {
     }
 
     /// Ends it after the announcement it is at.
-    /// - Throws: `Failure` where it had ended before.
+    /// - Throws: `LoadFailure` where it had ended before.
     func stop() throws {
         isStopping.store(true, ordering: .relaxed)
-        if let failure = complaint.withLock({ $0 }) { throw Failure(failure) }
+        if let failure = complaint.withLock({ $0 }) { throw LoadFailure(failure) }
     }
 }

@@ -39,7 +39,7 @@ package enum Method: Sendable {
 }
 
 /// One complete request, pointing into the buffer it was parsed from: valid until the buffer changes.
-package struct Request {
+package struct ParsedRequest {
     /// The method.
     package let method: Method
     /// The minor version: 0 for HTTP/1.0, 1 for anything newer.

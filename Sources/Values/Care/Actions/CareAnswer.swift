@@ -1,16 +1,16 @@
 import JSON
 
 /// The result of an action.
-package enum ActionStatus: String, Sendable {
+package enum CareStatus: String, Sendable {
     case applied, noop, conflict, rejected, partial, retry
 }
 
 /// The answer to an action, `sync:result` on the wire.
-package struct ActionAnswer: Sendable {
+package struct CareAnswer: Sendable {
     /// The action's key.
     package let key: Identifier
     /// The result.
-    package let status: ActionStatus
+    package let status: CareStatus
     /// The reason code of a conflict, rejection or retry.
     package var code: String?
     /// The reason in words.
@@ -29,7 +29,7 @@ package struct ActionAnswer: Sendable {
     package var isReplayed = false
 
     /// An answer without further members.
-    package init(_ key: Identifier, _ status: ActionStatus, code: String? = nil, message: String? = nil) {
+    package init(_ key: Identifier, _ status: CareStatus, code: String? = nil, message: String? = nil) {
         self.key = key
         self.status = status
         self.code = code
