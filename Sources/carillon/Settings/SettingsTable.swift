@@ -150,7 +150,7 @@ enum SettingsTable {
             "limits.channelsPerConnection", \.gateway.channelLimits.subscriptionsPerSessionMax, .count(1...10_000),
             "Channels that one connection may be in."),
         Setting(
-            "limits.channels", \.gateway.channelLimits.homes.channelsMax, .count(1...10_000_000),
+            "limits.channels", \.gateway.channelLimits.shards.channelsMax, .count(1...10_000_000),
             "Ordinary channels of the whole hub. A subscribe that would make one more is refused. Users' channels do not count."
         ),
         Setting(
@@ -166,7 +166,7 @@ enum SettingsTable {
             tell that a user or the last subscriber has left after this time, if nobody is back.
             """),
         Setting(
-            "cache.ttl", \.gateway.channelLimits.homes.cacheTime, .time(.seconds(1) ... .seconds(86_400)),
+            "cache.ttl", \.gateway.channelLimits.shards.cacheTime, .time(.seconds(1) ... .seconds(86_400)),
             "Time for which a cache channel keeps its last event."),
         Setting(
             "cache.bytes", \.gateway.channelLimits.shards.cacheBytesMax, .bytes(0...(1 << 40)),

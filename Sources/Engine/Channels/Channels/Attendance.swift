@@ -213,7 +213,7 @@ struct Attendance {
 
     /// The shorter of grace and webhook pause is over.
     private func shorterIsOver(
-        _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
+        _ user: String, _ number: UInt64, _ channel: ChannelState, _ app: App, _ effects: inout Effects
     ) {
         let isMember = channel.members.contains(user)
         if limits.leaveGrace < limits.webhookPause, isMember {

@@ -15,8 +15,8 @@ struct ChannelCache {
         let due: Instant
     }
 
-    private let channels: HomeChannels
-    private let limits: HomeLimits
+    private let channels: ChannelStates
+    private let limits: ShardLimits
     private let metrics: EngineMetrics
     /// By the app's index.
     private(set) var order: SharedOrder<Int, Entry>
