@@ -69,7 +69,7 @@ struct MigratorTests {
         #expect(try migrate(url).hasSuffix(advice), "after the roles were made")
         #expect(try migrate(url).hasSuffix(advice), "and where there was nothing to do")
         let renewed = try migrate(url, ["--new-epoch"])
-        #expect(renewed.hasSuffix(advice) && renewed.contains("devices fetch anew, those connected at once\n"))
+        #expect(renewed.hasSuffix(advice) && renewed.contains("devices fetch snapshots, connected ones at once\n"))
         #expect(try !migrate(url, ["--status"]).contains("password"))
         // Who may not look says nothing of roles that were there.
         let owner = url.replacing("//postgres@", with: "//carillon_owner@")
@@ -244,7 +244,7 @@ struct MigratorTests {
         try place.query("create role \"Some one\"", in: "one")
         try place.query("alter schema sync owner to \"Some one\"", in: "one")
         let words =
-            "the schema sync of this database belongs to Some one, not to carillon_owner: a dump keeps its owners only where"
+            "the schema sync of this database belongs to Some one, not to carillon_owner: a dump keeps its owners only if"
         expectFailure(words) { _ = try lines(url, files) }
         expectFailure(words) { _ = try Migrator(url: url, files: files).status() }
         try place.query("alter schema sync owner to carillon_owner", in: "one")

@@ -196,7 +196,7 @@ struct ReadmeTests {
             #expect(
                 told.text == """
                     carillon: the schema sync of this database belongs to postgres, not to carillon_owner, a role that this \
-                    server does not have: a dump keeps its owners only where their roles are there; make the roles, and \
+                    server does not have: a dump keeps its owners only if their roles exist; make the roles, and \
                     restore it into a new database (deploy/README.md, Back up and restore)
 
                     """)
@@ -228,6 +228,19 @@ struct ReadmeTests {
             environment: ["CARILLON_APPS": #"[{"id": "1", "key": "k", "secret": "s"}]"#])
         let text = check.rest()
         #expect(check.end() == 0, "\(text)")
+    }
+
+    /// The sample of the page is a file of settings as the hub reads it.
+    @Test func theSampleOfAppsIsRead() throws {
+        let section = try #require(Page("deploy/README.md").section("## Apps"))
+        let apps = section.drop { $0 != "```json" }.dropFirst().prefix { $0 != "```" }
+        try #require(!apps.isEmpty)
+        let file = FileManager.default.temporaryDirectory.path + "/carillon-test-\(UUID().uuidString.prefix(8)).json"
+        try apps.joined(separator: "\n").write(toFile: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let check = try RunningCommand(["check-config", "--config", file], isMixed: true)
+        let text = check.rest()
+        #expect(check.end() == 0 && text.contains("file \(file)"), "\(text)")
     }
 
     /// The SQL of the section, from which comments and the indentation of the code are dropped.

@@ -112,7 +112,7 @@ struct Migrator {
         throw Failure(
             "the schema sync of this database belongs to \(name), not to \(owner)"
                 + (isMissing ? ", a role that this server does not have" : "")
-                + ": a dump keeps its owners only where their roles are there; make the roles, and restore it into a new "
+                + ": a dump keeps its owners only if their roles exist; make the roles, and restore it into a new "
                 + "database (deploy/README.md, Back up and restore)")
     }
 
@@ -177,7 +177,7 @@ struct Migrator {
     /// - Parameter report: takes one line for people about each step.
     /// - Returns: the state afterwards.
     @discardableResult func migrate(report: (String) -> Void) throws(Failure) -> Status {
-        try asking("the lock of the migrations cannot be had") { () throws(StatementError) in
+        try asking("the lock of the migrations cannot be taken") { () throws(StatementError) in
             _ = try connection.query("select pg_advisory_lock(\(Self.lockKey))")
         }
         defer { _ = try? connection.query("select pg_advisory_unlock(\(Self.lockKey))") }

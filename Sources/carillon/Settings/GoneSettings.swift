@@ -51,6 +51,6 @@ enum GoneSettings {
     private static func fixed(_ number: Int) -> String { "it is fixed at \(number); leave it out" }
     private static func fixed(bytes: Int) -> String { "it is fixed at \(Form.brief(bytes)); leave it out" }
     private static func fixed(_ time: Duration) -> String { "it is fixed at \(Form.brief(time)); leave it out" }
-    private static func now(_ key: String) -> String { "\(key) stands for it too: set that" }
+    private static func now(_ key: String) -> String { "set \(key) instead" }
     private static func burst(of key: String) -> String { "it is ten times \(key): set that" }
 }

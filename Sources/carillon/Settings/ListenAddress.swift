@@ -72,7 +72,8 @@ enum ListenSetting: Sendable, Hashable, CustomStringConvertible {
                     self = .address(try ListenAddress(text))
                 }
             } catch {
-                throw BadValue("\(error.mustBe), the same behind tls:, or unix:/PATH; several separated by commas")
+                throw BadValue(
+                    "\(error.mustBe), tls: and such an address, or unix:/PATH; several are separated by commas")
             }
             return
         }
