@@ -29,7 +29,7 @@ class Churn:
         self.rooms = [f"presence-room-{number}" for number in range(max(2, count // 25))]
         self.news = [f"news-{number}" for number in range(max(2, count // 80))]
         self.memory = []
-        self.deeds = collections.Counter()
+        self.counts = collections.Counter()
 
     def run(self, seconds, quiet_every):
         """Returns a line of what was done."""
@@ -53,9 +53,9 @@ class Churn:
             self._quiet()
         assert not self.crowd.faults, (self.crowd.faults[:10], self.seed)
         self._judge_memory()
-        deeds = ", ".join(f"{count} {deed}" for deed, count in sorted(self.deeds.items()))
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(self.counts.items()))
         first, last = self.memory[0] / 1e6, self.memory[-1] / 1e6
-        return (f"{len(self.crowd.people)} clients, {time.monotonic() - began:.0f} s, {deeds}, "
+        return (f"{len(self.crowd.people)} clients, {time.monotonic() - began:.0f} s, {counts}, "
                 f"{self.crowd.events} events; resident MB {first:.1f} at first, {last:.1f} at last, "
                 f"{max(self.memory) / 1e6:.1f} at most; seed {self.seed}")
 
@@ -83,26 +83,26 @@ class Churn:
         for person in gone:
             for channel in self._some_channels():
                 person.join(channel)
-                self.deeds["joins"] += 1
+                self.counts["joins"] += 1
         self.crowd.answered(people)
 
     def _deed(self, person):
         choice = self.choices.random()
         if choice < 0.1:
             person.drop(reset=choice < 0.05)
-            self.deeds["drops"] += 1
+            self.counts["drops"] += 1
         elif choice < 0.5 and person.inside:
             person.leave(self.choices.choice(sorted(person.inside)))
-            self.deeds["leaves"] += 1
+            self.counts["leaves"] += 1
         elif choice < 0.6 and person.inside:
             # pusher-js: out and in again, in one breath.
             channel = self.choices.choice(sorted(person.inside))
             person.leave(channel)
             person.join(channel)
-            self.deeds["turns"] += 1
+            self.counts["turns"] += 1
         else:
             person.join(self.choice_for(person))
-            self.deeds["joins"] += 1
+            self.counts["joins"] += 1
 
     def choice_for(self, person):
         return self.choices.choice(self.rooms if len(person.inside) % 2 else self.news)
@@ -114,7 +114,7 @@ class Churn:
         back = self.choices.sample(self.crowd.people, len(self.crowd.people) // 2)
         self.crowd.open(back)
         self._settle_in(back)
-        self.deeds["mass drops"] += 1
+        self.counts["mass drops"] += 1
 
     # What should be so then.
 
@@ -151,7 +151,7 @@ class Churn:
                     lambda: self._strangers(subscriptions, users)[:5])
         assert not self.crowd.faults, (self.crowd.faults[:10], where)
         self.memory.append(self.hub.resident_bytes())
-        self.deeds["quiet points"] += 1
+        self.counts["quiet points"] += 1
 
     def _strangers(self, subscriptions, users):
         """Clients that were told another thing than is true."""

@@ -32,14 +32,14 @@ class Phone:
     #: Seconds between two connections, from and to.
     pause = (0.01, 0.15)
 
-    def __init__(self, storm, person, number, dice, deeds, actions):
+    def __init__(self, storm, person, number, dice, source, actions):
         self.storm = storm
         self.ledger = storm.ledger
         self.person = person
         self.port = dice.choice(storm.stage.hubs).port
         self.name = f"{storm.name}.{number}"
         self.dice = dice
-        self.deeds = deeds
+        self.source = source
         #: Actions that it will still make up.
         self.budget = actions
         self.queue = []
@@ -168,7 +168,7 @@ class Phone:
     def _make_up(self, count):
         for _ in range(min(count, self.budget)):
             self.budget -= 1
-            self.enqueue(self.deeds.next())
+            self.enqueue(self.source.next())
             self.queue[-1].habit = self.storm.habit(self)
 
     def _restore(self):
@@ -248,7 +248,7 @@ class Phone:
             return
         habit, action.habit = action.habit, None
         is_changed = habit == "changed"
-        sent = self.deeds.forged(action) if is_changed else action
+        sent = self.source.forged(action) if is_changed else action
         self.ledger.counts["changed" if is_changed else "repeated"] += 1
         envelope = sent.envelope(self.name if self.dice.random() < 0.7 else None)
         if self.shape == "socket" and self.dice.random() < 0.6 and not self.socket.is_waiting(action.key):

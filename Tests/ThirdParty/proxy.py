@@ -95,7 +95,7 @@ class Link:
                 end.close()
 
     async def _fate(self):
-        """Faults at random times, until the link is cut or the weather turns."""
+        """Faults at random times, until the link is cut or the faults end."""
         while self._proxy.every is not None:
             await asyncio.sleep(self._dice.expovariate(1 / self._proxy.every))
             fault, = self._dice.choices(list(FAULTS), FAULTS.values())
@@ -182,7 +182,7 @@ class Proxy:
             await link.cut()
 
     async def calm(self):
-        """Good weather from now on: what was silent is cut, what was slow is not."""
+        """No more faults from now on: what was silent is cut, what was slow is not."""
         self.every = None
         for link in list(self._links.values()):
             if link.up is None or link.up.is_hole:

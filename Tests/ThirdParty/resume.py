@@ -16,8 +16,8 @@ from meters import Meters
 from proxy import Proxy
 from stage import Stage
 from storm import Plan, Storm, new_seed
-from traveller import Traveller
-from weather import Weather
+from roaming_phone import RoamingPhone
+from faults import ServerFaults
 from wire import resident
 
 #: Small bounds, so that each is met: a slow line is soon behind, a window soon outrun, and a backup soon too old.
@@ -68,7 +68,7 @@ METERS = {
 }
 
 
-class Season(Weather):
+class JourneyFaults(ServerFaults):
     """Falls at moments of the clock, and befalls the log too."""
 
     def __init__(self, journey):
@@ -78,7 +78,7 @@ class Season(Weather):
 
     @staticmethod
     def _kinds(plan):
-        return (Weather._kinds(plan) + ["epoch"] * plan.epochs + ["deletion"] * plan.deletions + ["herd"] * plan.herds)
+        return (ServerFaults._kinds(plan) + ["epoch"] * plan.epochs + ["deletion"] * plan.deletions + ["herd"] * plan.herds)
 
     async def run(self):
         self._started = time.monotonic()
@@ -142,7 +142,7 @@ class Arrival(Judgement):
 class Journey(Storm):
     """A storm with a bad network before the hub."""
 
-    phone, judgement = Traveller, Arrival
+    phone, judgement = RoamingPhone, Arrival
     proxy = None
 
     def _populate(self):
@@ -161,8 +161,8 @@ class Journey(Storm):
             for phone in person.phones:
                 phone.dates = phone.dice.sample(dates, min(self.plan.days, len(dates)))
 
-    def _weather(self):
-        return Season(self)
+    def _faults(self):
+        return JourneyFaults(self)
 
     async def _run(self, foreigners):
         self.proxy = Proxy(*[hub.port for hub in self.stage.hubs], seed=self.seed, every=self.plan.every)
@@ -189,7 +189,7 @@ class Journey(Storm):
             await asyncio.sleep(1)
 
     async def _grant(self):
-        """People act now and then, until the weather turns."""
+        """People act now and then, until the faults end."""
         end = time.monotonic() + self.plan.seconds
         while time.monotonic() < end:
             self.dice.choice(self.phones).grant()

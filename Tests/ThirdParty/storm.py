@@ -13,7 +13,7 @@ import sys
 import time
 import zoneinfo
 
-from deeds import Deeds, Person
+from action_source import ActionSource, Person
 from foreign import Foreigner
 from judgement import Judgement
 from ledger import Ledger
@@ -21,7 +21,7 @@ from lines import LOST, Unanswered, in_time
 from phone import Phone
 from stage import Stage
 from waiting import becomes
-from weather import Weather
+from faults import ServerFaults
 
 #: How an action is asked again, of a hundred: 30 with the same payload, 10 with another.
 HABITS = {None: 60, "twice": 8, "http": 7, "sibling": 7, "later": 8, "changed": 10}
@@ -117,8 +117,8 @@ class Storm:
             for _ in range(self.plan.phones):
                 index = len(self.phones)
                 dice = random.Random(f"{self.seed}/phone/{index}")
-                deeds = Deeds(person, f"{self.name}.{index}", dice)
-                phone = self.phone(self, person, index, dice, deeds, self.plan.actions)
+                source = ActionSource(person, f"{self.name}.{index}", dice)
+                phone = self.phone(self, person, index, dice, source, self.plan.actions)
                 person.phones.append(phone)
                 self.phones.append(phone)
 
@@ -144,7 +144,7 @@ class Storm:
         if phone.dice.random() < 0.15:
             resolvers.append(phone.dice.choice(phone.person.phones))
         for one in resolvers:
-            one.enqueue(one.deeds.resolution(action.key, conflict, not items, action.round + 1))
+            one.enqueue(one.source.resolution(action.key, conflict, not items, action.round + 1))
 
     def repeat_elsewhere(self, phone, action, is_first):
         """The same request at the same moment by another way, as far as this action is asked that way."""
@@ -201,9 +201,9 @@ class Storm:
     async def _run(self, foreigners):
         for foreigner in foreigners:
             foreigner.start()
-        weather = self._weather()
+        faults = self._faults()
         lives = [asyncio.create_task(phone.live()) for phone in self.phones]
-        falling = asyncio.create_task(weather.run())
+        falling = asyncio.create_task(faults.run())
         try:
             await self._until(lambda: falling.done() and self._is_drained(), self.plan.limit, lives + [falling],
                               "all is done")
@@ -221,8 +221,8 @@ class Storm:
                 task.cancel()
             await asyncio.wait([falling, *lives, *self._tasks])
 
-    def _weather(self):
-        return Weather(self.stage, self.ledger, self.plan, len(self.phones) * self.plan.actions, self.seed)
+    def _faults(self):
+        return ServerFaults(self.stage, self.ledger, self.plan, len(self.phones) * self.plan.actions, self.seed)
 
     async def _until(self, condition, timeout, tasks, what):
         def is_over():

@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func whatIsTooLargeIsNotWrong() {
-        let large = CallProblem(PublishError(.largeData(max: 10), place: 2))
+        let large = CallProblem(PublishError(.largeData(max: 10), index: 2))
         #expect(large.status == .contentTooLarge && large.refusal == .size && large.message.hasPrefix("batch[2]: "))
         let wrong = CallProblem(PublishError(.manyEvents(max: 10)))
         #expect(wrong.status == .badRequest && wrong.refusal == .invalid)

@@ -22,7 +22,7 @@ import Testing
 }
 
 /// What a process holds: descriptors, and threads of loops.
-private struct MemoryBudget: Equatable {
+private struct Holdings: Equatable {
     var descriptors: Set<String> = []
     var loops = 0
 
@@ -98,7 +98,7 @@ private func require(_ complaints: [String]) {
 private func endUnderLoad(loops: Int, connections: Int, idle: Int) async throws {
     // The first gateway brings what stays: threads of the pool, descriptors of the runtime.
     try await endOnce(loops: loops, connections: 1, idle: 1)
-    let before = try MemoryBudget()
+    let before = try Holdings()
     try await endOnce(loops: loops, connections: connections, idle: idle)
     try require { holdings in
         (holdings.loops > 0 ? ["\(holdings.loops) loops still run"] : [])
@@ -107,12 +107,12 @@ private func endUnderLoad(loops: Int, connections: Int, idle: Int) async throws 
 }
 
 /// Threads that have ended let go of their clients, and leave /proc, a moment later: half a minute is no moment.
-private func require(_ complaints: (MemoryBudget) -> [String]) throws {
+private func require(_ complaints: (Holdings) -> [String]) throws {
     let end = ContinuousClock.now + .seconds(30)
-    var found = complaints(try MemoryBudget())
+    var found = complaints(try Holdings())
     while !found.isEmpty, ContinuousClock.now < end {
         sched_yield()
-        found = complaints(try MemoryBudget())
+        found = complaints(try Holdings())
     }
     require(found)
 }

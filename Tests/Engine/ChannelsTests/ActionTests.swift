@@ -46,12 +46,12 @@ import Testing
 
     @Test func noneAreTakenWhileRevocationsAreUnknown() throws {
         let session = engine.session(0)
-        engine.hub.identities.isRevocationCurrent = false
+        engine.core.identities.isRevocationCurrent = false
         _ = try engine.signin("u1", from: session)
         let answer = try #require(result(try engine.act("k", from: session)))
         #expect(answer.hasPrefix(#"{"key":"k","status":"retry","code":"unavailable","afterMs":1000,"#))
         #expect(session.actionsInFlight == 0)
-        engine.hub.identities.isRevocationCurrent = true
+        engine.core.identities.isRevocationCurrent = true
         #expect(try engine.act("k", from: session) == [.act("k", user: "u1")])
     }
 

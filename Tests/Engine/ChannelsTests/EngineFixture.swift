@@ -99,7 +99,7 @@ struct EngineFixture {
         _ channels: [String: (epoch: String, offset: Int64)], from session: Session, hasRoom: Bool = true
     ) throws -> [Heard] {
         let places = channels.sorted { $0.key < $1.key }.map {
-            #""\#($0.key)":{"epoch":"\#($0.value.epochText)","offset":\#($0.value.offset)}"#
+            #""\#($0.key)":{"epoch":"\#($0.value.epoch)","offset":\#($0.value.offset)}"#
         }
         return try send(
             #"{"event":"sync:resume","data":{"v":1,"channels":{\#(places.joined(separator: ","))}}}"#, from: session,

@@ -56,7 +56,7 @@ import Testing
             }
             #expect(list.map(\.serial) == model, "seed \(seed)")
             for serial in model + [0] {
-                #expect(list.index { $0.serial == serial } == model.firstIndex(of: serial), "seed \(seed)")
+                #expect(list.indexOfFirst { $0.serial == serial } == model.firstIndex(of: serial), "seed \(seed)")
             }
         }
     }

@@ -127,23 +127,23 @@ import Testing
         ("{}", PublishError(.noBatch)), (#"{"batch":{}}"#, PublishError(.batchNotList)),
         (#"{"batch":null}"#, PublishError(.noBatch)),
         (#"{"batch":[]}"#, PublishError(.emptyBatch)),
-        (#"{"batch":[GOOD,{"name":"b","data":"2"}]}"#, PublishError(.noChannel, place: 1)),
-        (#"{"batch":[GOOD,GOOD,{"name":"b","data":"2","channels":["x"]}]}"#, PublishError(.channelsOfBatch, place: 2)),
+        (#"{"batch":[GOOD,{"name":"b","data":"2"}]}"#, PublishError(.noChannel, index: 1)),
+        (#"{"batch":[GOOD,GOOD,{"name":"b","data":"2","channels":["x"]}]}"#, PublishError(.channelsOfBatch, index: 2)),
         (
             #"{"batch":[{"name":"b","data":"2","channels":["x"],"channel":"x"}]}"#,
-            PublishError(.channelsOfBatch, place: 0)
+            PublishError(.channelsOfBatch, index: 0)
         ),
         (
             #"{"batch":[GOOD,{"name":"b","data":"123456789","channel":"x"}]}"#,
-            PublishError(.largeData(max: 8), place: 1)
+            PublishError(.largeData(max: 8), index: 1)
         ),
         (#"{"batch":[GOOD,GOOD,GOOD,GOOD]}"#, PublishError(.manyEvents(max: 3))),
         // Too many events is reported first, whatever else is wrong.
         (#"{"batch":[GOOD,7,GOOD,{}]}"#, PublishError(.manyEvents(max: 3))),
-        (#"{"batch":[GOOD,7,{}]}"#, PublishError(.eventNotObject, place: 1)),
+        (#"{"batch":[GOOD,7,{}]}"#, PublishError(.eventNotObject, index: 1)),
         (
             #"{"batch":[GOOD,{"name":"pusher:e","data":"2","channel":"x"}]}"#,
-            PublishError(.reservedName, place: 1)
+            PublishError(.reservedName, index: 1)
         ),
     ])
     func aBatchIsGoodAsAWholeOrNotAtAll(_ body: String, _ expected: PublishError) {

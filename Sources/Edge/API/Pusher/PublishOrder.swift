@@ -31,7 +31,7 @@ struct PublishOrder: Sendable {
         }
         guard app.ownsDatabase else { return }
         for (place, event) in events.enumerated() where event.channels.contains(where: \.isUsersOwn) {
-            throw PublishError(.ownedChannel, place: path.route == .batchEvents ? place : nil)
+            throw PublishError(.ownedChannel, index: path.route == .batchEvents ? place : nil)
         }
     }
 

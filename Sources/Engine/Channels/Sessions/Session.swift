@@ -97,12 +97,12 @@ package final class Session {
     }
 
     func index(of channel: LocalChannel) -> Int? {
-        subscriptions.index { $0.channel === channel }
+        subscriptions.indexOfFirst { $0.channel === channel }
     }
 
     /// The index of its subscription to that stream, live, behind or joining.
     func index(of stream: StreamName) -> Int? {
-        subscriptions.index { $0.channel.isOf(stream) }
+        subscriptions.indexOfFirst { $0.channel.isOf(stream) }
     }
 
     /// The index of its subscription to that ordinary channel.

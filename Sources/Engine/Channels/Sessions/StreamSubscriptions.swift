@@ -198,7 +198,7 @@ package final class StreamSubscriptions {
     package func joined(
         _ joined: StreamJoined, _ session: Session, hasRoom: Bool, now: Instant, _ effects: inout Effects
     ) {
-        guard let index = session.subscriptions.index(where: { $0.serial == joined.serial }) else { return }
+        guard let index = session.subscriptions.indexOfFirst(where: { $0.serial == joined.serial }) else { return }
         defer { session.tidy() }
         if let channel = session.subscriptions[index].awaited {
             return letIn(to: channel, joined, index, of: session, hasRoom, now, &effects)

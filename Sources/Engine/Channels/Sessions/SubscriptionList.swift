@@ -28,7 +28,7 @@ struct SubscriptionList: RandomAccessCollection {
 
     /// The index of the first match. Quicker than `firstIndex`, which looks at each through the subscript.
     @inline(__always)
-    func index(where isMeant: (borrowing Subscription) -> Bool) -> Int? {
+    func indexOfFirst(where isMeant: (borrowing Subscription) -> Bool) -> Int? {
         guard let first else { return nil }
         if isMeant(first) { return 0 }
         guard let second else { return nil }

@@ -49,7 +49,7 @@ package struct CareAnswer: Sendable {
         }
         if let position {
             let told = JSONTree.object([
-                .init("epoch", .string(position.epochText)), .init("offset", .integer(position.offset)),
+                .init("epoch", .string(position.epoch)), .init("offset", .integer(position.offset)),
             ])
             members.append(.init("positions", .object([.init(position.channel, told)])))
         }

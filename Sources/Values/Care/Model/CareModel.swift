@@ -45,7 +45,7 @@ package struct CareModel {
             }
             var answer = stored.answer
             answer.isReplayed = true
-            if let position = answer.position, position.epochText != epoch {
+            if let position = answer.position, position.epoch != epoch {
                 answer.position = (position.channel, epoch, account.top)
             }
             return answer

@@ -17,13 +17,13 @@ FAILPOINTS = ("before-send", "after-send", "after-commit", "after-reply")
 GRACE = 5
 
 
-class Weather:
+class ServerFaults:
     """Kills, stops and terminations at random numbers of actions answered, one after the other."""
 
     def __init__(self, stage, ledger, plan, expected, seed):
         self.stage = stage
         self.ledger = ledger
-        self.dice = random.Random(f"{seed}/weather")
+        self.dice = random.Random(f"{seed}/faults")
         kinds = self._kinds(plan)
         self.dice.shuffle(kinds)
         # The first and the last part are calm.

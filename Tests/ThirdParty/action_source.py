@@ -37,7 +37,7 @@ class Person:
         self.stranger = None
 
 
-class Deeds:
+class ActionSource:
     """Makes up the actions of one phone."""
 
     def __init__(self, person, name, dice):

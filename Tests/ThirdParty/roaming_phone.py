@@ -1,4 +1,4 @@
-"""A phone that travels: it loses its line all the time, resumes where it was, and shows some days without a gap."""
+"""A phone on the move: it loses its line all the time, resumes where it was, and shows some days without a gap."""
 
 import asyncio
 import copy
@@ -18,7 +18,7 @@ SILENCE, PATIENCE_FOR_A_PONG = 2, 3
 REASONS = ("stream_reset", "position_expired", "ahead", "too_many", "store_unavailable")
 
 
-class Traveller(Phone):
+class RoamingPhone(Phone):
     """Keeps its position and its days over all connections. The wire is judged frame by frame, the days at the end."""
 
     pause = (0.1, 0.8)
