@@ -33,6 +33,16 @@ final class Reader {
         case replay(ReplayRows)
     }
 
+    // Prepared, for they are asked all the time: planning `news` takes half as long as executing it.
+    private static let news = PreparedStatement(
+        "SELECT snapshot, epoch, user_id, topic, o, name, data, age FROM sync.news($1::pg_snapshot, $2::int)")
+    // All in one row: libpq takes a thousand instructions for each.
+    private static let positions = PreparedStatement(
+        """
+        SELECT epoch, array_agg(place), array_agg(top) \
+        FROM sync.positions($1::text[], $2::text[]) WITH ORDINALITY AS p(user_id, topic, epoch, top, place) \
+        GROUP BY epoch
+        """)
     /// A database just restored may hold many millions of events to look at.
     private static let repairTimeout = Duration.seconds(120)
 
@@ -99,14 +109,7 @@ final class Reader {
                 ticket.stream.withUser { users.append($0) }
                 ticket.stream.withTopic { topics.append($0) }
             }
-            // All in one row: libpq takes a thousand instructions for each.
-            ask(
-                """
-                SELECT epoch, array_agg(place), array_agg(top) \
-                FROM sync.positions($1::text[], $2::text[]) WITH ORDINALITY AS p(user_id, topic, epoch, top, place) \
-                GROUP BY epoch
-                """, [users.closed(), topics.closed()]
-            ) { [weak self] rows throws(MalformedAnswer) in
+            ask(Self.positions, [users.closed(), topics.closed()]) { [weak self] rows throws(MalformedAnswer) in
                 answered(.positions(try self?.positions(rows, of: tickets.count) ?? []))
             }
         case .replay(let ticket, let after):
@@ -117,11 +120,7 @@ final class Reader {
                 answered(.replay(try ReplayRows(rows, of: ticket.stream)))
             }
         case .tail(let previous):
-            ask(
-                """
-                SELECT snapshot, epoch, user_id, topic, o, name, data, age FROM sync.news($1::pg_snapshot, $2::int)
-                """, [previous, String(FeedLimits.pageRows)]
-            ) { rows throws(MalformedAnswer) in
+            ask(Self.news, [previous, String(FeedLimits.pageRows)]) { rows throws(MalformedAnswer) in
                 answered(.tail(try TailRows(rows, readAt: Instant.read())))
             }
         }
@@ -259,7 +258,23 @@ final class Reader {
     ) {
         // The server's own timeout comes first and says so.
         let timeout = timeout ?? configuration.statementTimeout + .seconds(1)
-        slot?.connection?.query(sql, parameters, timeout: timeout) { [weak self] answer in
+        slot?.connection?.query(sql, parameters, timeout: timeout, completion(answered))
+    }
+
+    private func ask(
+        _ statement: PreparedStatement, _ parameters: [String?],
+        _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
+    ) {
+        // What is no text of PostgreSQL's is refused by it, for want of parameters.
+        slot?.connection?.execute(
+            statement, CStringList(parameters) ?? CStringList(),
+            timeout: configuration.statementTimeout + .seconds(1), completion(answered))
+    }
+
+    private func completion(
+        _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
+    ) -> Connection.Completion {
+        { [weak self] answer in
             switch answer {
             case .failure(let error):
                 self?.drop(error)
