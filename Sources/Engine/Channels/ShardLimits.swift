@@ -12,7 +12,7 @@ package struct ShardLimits: Sendable, Equatable {
     /// unless somebody is back. Pusher's figure.
     package var webhookPause = Duration.seconds(3)
     /// Users, and channels, that wait for the end of those times; one more ends the oldest of the app that has most. Also
-    /// users signed in to watchlists apps who wait for the end of the grace: one more ends the oldest.
+    /// users signed in to watchlists apps who wait for the end of the grace.
     package var departuresMax = 100_000
     /// Bytes of a presence channel's member list as sent to a newcomer. A user who would exceed them is refused.
     package var membersBytesMax = 2 << 20
@@ -23,7 +23,8 @@ package struct ShardLimits: Sendable, Equatable {
     package var promptInterval = Duration.milliseconds(100)
     /// The app's backend is told of misses of a cache channel once in this time.
     package var missInterval = Duration.seconds(1)
-    /// Channels in a quiet period, for each of these three times. With one more, the oldest tells what it owes.
+    /// Channels in a quiet period, for each of these three times. With one more, the oldest of the app
+    /// that has most tells what it owes.
     package var silencesMax = 100_000
     /// How long a cache channel keeps its last event. Pusher's figure.
     package var cacheTime = Duration.seconds(30 * 60)

@@ -12,12 +12,14 @@ import Testing
         private var effects = ChannelShard.Effects()
         private var now: Instant = 1
 
-        init(apps count: Int, departuresMax: Int) {
+        init(apps count: Int, departuresMax: Int = 1_000, silencesMax: Int? = nil) {
             var limits = ShardLimits()
             limits.departuresMax = departuresMax
+            limits.silencesMax = silencesMax ?? limits.silencesMax
             shard = ChannelShard(loops: 1, limits: limits)
             var features = AppFeatures()
-            features.webhooks = [.channelExistence, .presence]
+            features.subscriptionCounts = silencesMax != nil
+            features.webhooks = silencesMax == nil ? [.channelExistence, .presence] : [.subscriptionCount]
             apps = (0..<count).map {
                 App(
                     id: "\($0 + 1)", credentials: AppCredentials(key: "k\($0)", secret: "s"), index: $0,
@@ -54,6 +56,16 @@ import Testing
             effects.compactMap { effect in
                 guard case .webhook(let of, .channelVacated(let name)) = effect, of.index == app else { return nil }
                 return name.string
+            }
+        }
+
+        /// The numbers of subscribers of which the app's backend has heard.
+        func counts(of app: Int) -> [Int] {
+            effects.compactMap { effect in
+                guard case .webhook(let of, .subscriptionCount(_, let count)) = effect, of.index == app else {
+                    return nil
+                }
+                return count
             }
         }
 
@@ -102,5 +114,18 @@ import Testing
         try shared.passBy("presence-x", user: "a", of: 0)
         for _ in 0..<10_000 { try shared.passBy("presence-x", user: "b", of: 1) }
         #expect(shared.shard.departureEntryCount < 8_400)
+    }
+
+    /// A channel whose number was told a moment ago stays silent, whatever another app's clients do.
+    @Test func strangersOfOneAppEndNoSilenceOfAnothers() throws {
+        var shared = SharedShard(apps: 2, silencesMax: 4)
+        try shared.come("room", of: 0)
+        for number in 0..<20 { try shared.come("stranger-\(number)", of: 1) }
+        try shared.come("room", of: 0)
+        #expect(shared.counts(of: 0) == [1])
+        try shared.come("second", of: 0)
+        #expect(shared.counts(of: 0) == [1, 1], "both have two")
+        try shared.come("third", of: 0)
+        #expect(shared.counts(of: 0) == [1, 1, 1, 2], "its own oldest has told what it had to tell")
     }
 }

@@ -127,6 +127,17 @@ import Testing
         #expect(world.tick(at: 10) == ["0: -u2", "0: -u3"])
     }
 
+    @Test func usersOfOneAppEndNoGraceOfAnothers() {
+        var world = World { $0.departuresMax = 2 }
+        let users = [UserKey("x", of: 1)] + (0..<3).map { UserKey("u\($0)", of: 0) }
+        _ = world.hear(users.enumerated().map { .watch($1, serial: UInt32($0)) } + users.map { .arrived($0) })
+        #expect(world.hear([.departed(users[0]), .departed(users[1])]) == [])
+        #expect(world.hear([.departed(users[2])]) == ["0: -u0"])
+        #expect(world.hear([.departed(users[3])]) == ["0: -u1"])
+        #expect(world.tick(at: 10) == ["0: -x", "0: -u2"])
+        #expect(world.home.nextDue == nil && world.home.leaveEntries == 0)
+    }
+
     @Test func soManyGoInOneTurn() {
         var world = World { $0.dueAtOnceMax = 2 }
         let users = (0..<3).map { UserKey("u\($0)", of: 0) }

@@ -124,9 +124,9 @@ import Testing
                     order.total <= bound || largest <= bound / Set(live.map(\.key)).count, "seed \(seed)")
                 order.sweep(of: key, keeping: isLive)
             case 3:
-                while let first = order.first, !isLive(first) { order.popFirst() }
+                while order.popFirst(if: { !isLive($0) }) != nil {}
                 #expect(order.first == live.first?.number, "seed \(seed)")
-                if let first = order.popFirst() { leave(first) }
+                if let first = order.popFirst(if: { _ in true }) { leave(first) }
             default:
                 if let gone = live.randomElement(using: &random) { leave(gone.number) }
             }

@@ -137,10 +137,11 @@ final class KeptAnswers: Sendable {
     /// Takes away some of the keys whose time is over, whosever they are.
     private func forgetPast(at now: Instant, _ state: inout State) {
         for _ in 0..<Self.forgottenAtOnce {
-            guard let ticket = state.order.first else { return }
-            if let entry = state.entries[ticket.key], entry.serial == ticket.serial, entry.endsAt > now { return }
-            state.order.popFirst()
-            state.remove(ticket)
+            let past = state.order.popFirst { [entries = state.entries] ticket in
+                entries[ticket.key].map { $0.serial != ticket.serial || $0.endsAt <= now } ?? true
+            }
+            guard let past else { return }
+            state.remove(past)
         }
     }
 }

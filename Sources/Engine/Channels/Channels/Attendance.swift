@@ -7,7 +7,6 @@ import Pusher
 /// period, because they may be back in a moment.
 struct Attendance {
     typealias Effects = ChannelShard.Effects
-    private typealias Departure = GraceQueue.Departure
 
     private let channels: ChannelStates
     private let limits: ShardLimits
@@ -37,18 +36,16 @@ struct Attendance {
 
     /// Ends one departure that is due, or does what comes before its end. False where nothing is due.
     mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
-        let due = userDepartures.first?.due ?? .max
-        if let first = earlier.first, first.due <= now, first.due <= due {
+        if let first = earlier.first, first.due <= now, first.due <= userDepartures.first?.due ?? .max {
             earlier.popFirst()
             shorterIsOver(first, &effects)
-        } else if due <= now, let departure = userDepartures.popFirst() {
-            end(departure, &effects)
-        } else if let first = channelDepartures.first, first.due <= now {
-            channelDepartures.popFirst()
-            end(first, &effects)
-        } else {
-            return false
+            return true
         }
+        guard
+            let departure = userDepartures.popFirst(if: { $0.due <= now })
+                ?? channelDepartures.popFirst(if: { $0.due <= now })
+        else { return false }
+        end(departure, &effects)
         return true
     }
 

@@ -47,8 +47,7 @@ struct ChannelCache {
 
     /// Forgets one expired event. False where there is none.
     mutating func forgetNext(now: Instant) -> Bool {
-        guard let entry = order.first, entry.due <= now else { return false }
-        order.popFirst()
+        guard let entry = order.popFirst(if: { $0.due <= now }) else { return false }
         forget(entry)
         return true
     }

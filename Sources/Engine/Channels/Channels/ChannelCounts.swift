@@ -1,3 +1,4 @@
+import Bytes
 import Clock
 import Metrics
 import Pusher
@@ -6,32 +7,41 @@ import Pusher
 struct ChannelCounts {
     typealias Effects = ChannelShard.Effects
 
+    /// The quiet period of a channel that has told something. Stale once its channel names another one.
+    private struct Silence {
+        let key: ChannelKey
+        let number: UInt64
+        let due: Instant
+    }
+
     private let channels: ChannelStates
     private let limits: ShardLimits
     private let metrics: EngineMetrics
-    /// Channels with few subscribers and with many whose count was told a moment ago, and channels whose miss was.
-    private var prompt: CountThrottle
-    private var long: CountThrottle
-    private var misses: CountThrottle
+    /// Channels with few subscribers and with many whose count was told a moment ago, and channels whose miss was. By the
+    /// app's index, each in the order of the ends.
+    private var prompt: SharedOrder<Int, Silence>
+    private var long: SharedOrder<Int, Silence>
+    private var misses: SharedOrder<Int, Silence>
     private var lastNumber: UInt64 = 0
 
     init(of channels: ChannelStates, _ limits: ShardLimits, _ metrics: EngineMetrics) {
         self.channels = channels
         self.limits = limits
         self.metrics = metrics
-        prompt = CountThrottle(of: limits.promptInterval)
-        long = CountThrottle(of: limits.countInterval)
-        misses = CountThrottle(of: limits.missInterval)
+        prompt = SharedOrder(bound: limits.silencesMax)
+        long = SharedOrder(bound: limits.silencesMax)
+        misses = SharedOrder(bound: limits.silencesMax)
     }
 
     /// When the first quiet period ends; in the far future where there is none.
-    var nextDue: Instant { min(prompt.nextDue ?? .max, long.nextDue ?? .max, misses.nextDue ?? .max) }
+    var nextDue: Instant { min(prompt.first?.due ?? .max, long.first?.due ?? .max, misses.first?.due ?? .max) }
 
     /// Ends one quiet period that is over. False where none is.
     mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
-        if let silence = prompt.popFirst(dueBy: now) ?? long.popFirst(dueBy: now) {
+        let isOver = { (silence: Silence) in silence.due <= now }
+        if let silence = prompt.popFirst(if: isOver) ?? long.popFirst(if: isOver) {
             endCountSilence(silence, staysSilent: true, now: now, &effects)
-        } else if let silence = misses.popFirst(dueBy: now) {
+        } else if let silence = misses.popFirst(if: isOver) {
             endMissSilence(silence)
         } else {
             return false
@@ -91,27 +101,29 @@ struct ChannelCounts {
     }
 
     private mutating func beginCountSilence(_ channel: ChannelState, now: Instant, _ effects: inout Effects) {
-        let silences = channel.total > limits.promptCountsMax ? \Self.long : \.prompt
         channel.isSilentForLong = channel.total > limits.promptCountsMax
+        let silences = channel.isSilentForLong ? \Self.long : \.prompt
+        let due = now.advanced(by: channel.isSilentForLong ? limits.countInterval : limits.promptInterval)
         channel.countSilence = nextNumber()
-        self[keyPath: silences].begin(channel.key, channel.countSilence, now: now)
-        while self[keyPath: silences].count > limits.silencesMax, let oldest = self[keyPath: silences].popFirst() {
+        self[keyPath: silences].append(
+            Silence(key: channel.key, number: channel.countSilence, due: due), of: channel.key.app)
+        while let oldest = self[keyPath: silences].popExcess() {
             endCountSilence(oldest, staysSilent: false, now: now, &effects)
         }
-        if self[keyPath: silences].needsSweep {
-            self[keyPath: silences].sweep { [channels] in channels[$0.key]?.countSilence == $0.number }
+        self[keyPath: silences].sweep(of: channel.key.app) { [channels] in
+            channels[$0.key]?.countSilence == $0.number
         }
     }
 
     private mutating func endCountSilence(_ channel: ChannelState) {
         guard channel.countSilence != 0 else { return }
-        if channel.isSilentForLong { long.end() } else { prompt.end() }
+        if channel.isSilentForLong { long.leave(of: channel.key.app) } else { prompt.leave(of: channel.key.app) }
         channel.countSilence = 0
     }
 
     /// A quiet period is over: tells a count that changed in it.
     private mutating func endCountSilence(
-        _ silence: CountThrottle.Silence, staysSilent: Bool, now: Instant, _ effects: inout Effects
+        _ silence: Silence, staysSilent: Bool, now: Instant, _ effects: inout Effects
     ) {
         guard let channel = channels[silence.key], channel.countSilence == silence.number else { return }
         if channel.owesCount, let app = channels.app(of: channel), tellsCounts(channel, app) {
@@ -130,21 +142,20 @@ struct ChannelCounts {
         guard app.features.webhooks.contains(.cacheChannels), channel.missSilence == 0 else { return }
         effects.append(.webhook(app, .cacheMiss(channel.name)))
         channel.missSilence = nextNumber()
-        misses.begin(channel.key, channel.missSilence, now: now)
-        while misses.count > limits.silencesMax, let oldest = misses.popFirst() { endMissSilence(oldest) }
-        if misses.needsSweep {
-            misses.sweep { [channels] in channels[$0.key]?.missSilence == $0.number }
-        }
+        let due = now.advanced(by: limits.missInterval)
+        misses.append(Silence(key: channel.key, number: channel.missSilence, due: due), of: channel.key.app)
+        while let oldest = misses.popExcess() { endMissSilence(oldest) }
+        misses.sweep(of: channel.key.app) { [channels] in channels[$0.key]?.missSilence == $0.number }
     }
 
     /// An event is kept again: the next miss is news.
     mutating func endMissSilence(_ channel: ChannelState) {
         guard channel.missSilence != 0 else { return }
         channel.missSilence = 0
-        misses.end()
+        misses.leave(of: channel.key.app)
     }
 
-    private mutating func endMissSilence(_ silence: CountThrottle.Silence) {
+    private mutating func endMissSilence(_ silence: Silence) {
         guard let channel = channels[silence.key], channel.missSilence == silence.number else { return }
         endMissSilence(channel)
         channels.removeIfUnused(channel)

@@ -82,19 +82,20 @@ package struct UserShard {
 
     private let limits: ShardLimits
     private var users = KeyedTable<User>()
-    private var leaves = Fifo<Leave>()
+    /// By the app's index.
+    private var leaves: SharedOrder<Int, Leave>
     private var lastLeave: UInt32 = 0
-    private var leavingCount = 0
 
     package init(limits: ShardLimits = ShardLimits()) {
         self.limits = limits
+        leaves = SharedOrder(bound: limits.departuresMax)
     }
 
     /// Users who are online, watched, or left a moment ago.
     package var userCount: Int { users.count }
-    /// Entries in the queue of leaves.
-    package var leaveEntries: Int { leaves.count }
-    /// When `tick` has work next.
+    /// What the order of leaves takes, in entries.
+    package var leaveEntries: Int { leaves.placeCount }
+    /// When `tick` has something to do next.
     package var nextDue: Instant? { leaves.first?.dueAt }
 
     /// Handles what a loop tells.
@@ -125,8 +126,7 @@ package struct UserShard {
     /// Users who have not come back go offline. Limited for each turn: thousands may have left at one moment.
     package mutating func tick(now: Instant, _ effects: inout ContiguousArray<Effect>) {
         var rest = limits.dueAtOnceMax
-        while rest > 0, let first = leaves.first, first.dueAt <= now {
-            leaves.popFirst()
+        while rest > 0, let first = leaves.popFirst(if: { $0.dueAt <= now }) {
             end(first, &effects)
             rest -= 1
         }
@@ -134,7 +134,7 @@ package struct UserShard {
 
     private mutating func end(_ leave: Leave, _ effects: inout ContiguousArray<Effect>) {
         guard let index = users.index(of: leave.user), users[index].leave == leave.number else { return }
-        leavingCount -= 1
+        leaves.leave(of: leave.user.app)
         users[index].leave = 0
         guard !users[index].isGone else {
             users[index].isGone = false
@@ -151,7 +151,7 @@ package struct UserShard {
             users[index].leave = 0
             if users[index].isGone { users[index].settledAt = now.advanced(by: limits.leaveGrace) }
             users[index].isGone = false
-            leavingCount -= 1
+            leaves.leave(of: user.app)
         }
         if !watchers.isEmpty {
             effects.append(.tell(loops: watchers, UserNews(user: user, isOnline: true, serial: nil)))
@@ -169,13 +169,10 @@ package struct UserShard {
         users[index].leave = lastLeave
         users[index].isGone = !mayReturn && now >= users[index].settledAt
         if users[index].isGone { tellOffline(users[index], &effects) }
-        leavingCount += 1
-        leaves.append(Leave(user: user, number: lastLeave, dueAt: now.advanced(by: limits.leaveGrace)))
-        while leavingCount > limits.departuresMax, let oldest = leaves.popFirst() { end(oldest, &effects) }
-        if leaves.needsSweep(live: leavingCount) {
-            let users = users
-            leaves.sweep { users[$0.user]?.leave == $0.number }
-        }
+        let leave = Leave(user: user, number: lastLeave, dueAt: now.advanced(by: limits.leaveGrace))
+        leaves.append(leave, of: user.app)
+        while let excess = leaves.popExcess() { end(excess, &effects) }
+        leaves.sweep(of: user.app) { [users] in users[$0.user]?.leave == $0.number }
     }
 
     private mutating func wentOffline(_ index: Int, _ effects: inout ContiguousArray<Effect>) {

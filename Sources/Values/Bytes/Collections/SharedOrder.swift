@@ -78,9 +78,12 @@ public struct SharedOrder<Key: Hashable, Element> {
         settle(shares.holder(of: key, new: Line(), gives: false), by: size)
     }
 
-    /// Takes out the oldest place of all.
-    @inlinable @discardableResult public mutating func popFirst() -> Element? {
-        ages.first.flatMap { pop($0.holder) }
+    /// Takes out the oldest place of all, if its time is over.
+    @inlinable public mutating func popFirst(if isOver: (Element) -> Bool) -> Element? {
+        guard let oldest = ages.first, let first = oldest.holder.own.places.first?.element, isOver(first) else {
+            return nil
+        }
+        return pop(oldest.holder)
     }
 
     /// Takes out the oldest place of the key's.
