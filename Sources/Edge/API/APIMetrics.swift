@@ -1,6 +1,6 @@
 import Metrics
 
-/// What backends ask of Pusher's HTTP API.
+/// What backends ask of Pusher's HTTP API, and what comes of exports and appends.
 package final class APIMetrics: MetricSource {
     /// Why calls are refused.
     enum Refusal: String, CaseIterable {
@@ -18,6 +18,11 @@ package final class APIMetrics: MetricSource {
     let published = Counter()
     /// Calls answered with the kept answer of another.
     let repeats = Counter()
+
+    /// Of the product's routes: exports asked for, and the ends of those that have begun; objects to be appended.
+    let exports = CounterTable("result", ["begun", "missing", "refused", "unavailable"])
+    let exportEnds = CounterTable("result", ["whole", "broken"])
+    let appended = CounterTable("result", ["taken", "refused"])
 
     package init() {
         let calls = calls
@@ -45,5 +50,10 @@ package final class APIMetrics: MetricSource {
         exposition.counter(
             "api_repeats_total", "Publishes answered with the kept answer of the first of that Idempotency-Key.",
             repeats.count)
+        exposition.counter("exports_total", "Exports asked for, and what came of it.", exports)
+        exposition.counter(
+            "export_ends_total", "Exports that have begun and were read to their end, or failed midway.", exportEnds)
+        exposition.counter(
+            "appended_objects_total", "Objects to be appended that were taken, or refused for want of room.", appended)
     }
 }

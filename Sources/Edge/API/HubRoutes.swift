@@ -80,7 +80,7 @@ package struct HubRoutes: HTTPRoutes {
         case .auth: users.auth.respond(to: request, channels, answer)
         case .product(let matches):
             matches.first(for: request.method)
-                .flatMap { users.product.respond(to: request, $0, exchange, channels, pusher.seenCalls, answer) }
+                .flatMap { users.product.respond(to: request, $0, exchange, channels, pusher, answer) }
         }
     }
 

@@ -29,12 +29,15 @@ import Testing
             """)
     }
 
+    private let metrics = APIMetrics()
+
     private static let table = RouteTable([.append("/taps", "app.log_taps", by: .userOfToken)])
 
     private func fixture() async throws -> GatewayFixture {
         var configuration = StoreConfiguration(connectionString: database.hub)
         configuration.routes = Self.table.connections
-        return try await GatewayFixture(ownsDatabase: true, actions: configuration, table: Self.table)
+        return try await GatewayFixture(
+            ownsDatabase: true, actions: configuration, table: Self.table, pusher: PusherRoutes(metrics: metrics))
     }
 
     private func post(_ client: TestClient, _ body: String, _ user: String = "u1") async throws -> String {
@@ -97,6 +100,8 @@ import Testing
         try await until(taken + 1)
         #expect(try await post(client, #"{"n":1000001}"#).hasPrefix("202 "))
         try await until(taken + 2)
+        #expect(metrics.text.contains("\ncarillon_appended_objects_total{result=\"taken\"} \(taken + 2)\n"))
+        #expect(metrics.text.contains("\ncarillon_appended_objects_total{result=\"refused\"} 200\n"))
     }
 
     @Test func oneThatFailsSpoilsNoOther() async throws {

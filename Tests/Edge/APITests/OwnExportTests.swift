@@ -36,6 +36,8 @@ import Testing
             """)
     }
 
+    private let metrics = APIMetrics()
+
     private static let table = RouteTable([
         .export(
             "/users/{userId}/lines", "app.lines",
@@ -50,7 +52,9 @@ import Testing
         #expect(RouteTable.product.connections == RouteConnections())
         var configuration = StoreConfiguration(connectionString: database.hub)
         configuration.routes.exports = connections
-        return try await GatewayFixture(ownsDatabase: true, actions: configuration, table: Self.table) {
+        return try await GatewayFixture(
+            ownsDatabase: true, actions: configuration, table: Self.table, pusher: PusherRoutes(metrics: metrics)
+        ) {
             $0.timeouts.drain = drain
         }
     }
@@ -139,6 +143,13 @@ import Testing
         #expect(try await head(old, try await request("lines?last=5", "u1", version: "1.0")).hasPrefix("HTTP/1.1 505 "))
         _ = try await head(client, try await request("lines?last=2", "u1"))
         #expect(try await body(client) == lines("u1", 2))
+        for count in [
+            #"exports_total{result="begun"} 6"#, #"exports_total{result="missing"} 1"#,
+            #"exports_total{result="refused"} 1"#, #"export_ends_total{result="whole"} 5"#,
+            #"export_ends_total{result="broken"} 0"#,
+        ] {
+            #expect(metrics.text.contains("\ncarillon_\(count)\n"), "\(count)")
+        }
     }
 
     @Test(arguments: [1, 2, 17, 5_000, 99_999]) func whatFailsMidwayIsSeenNotToBeWhole(_ bad: Int) async throws {
@@ -147,6 +158,7 @@ import Testing
         let head = try await head(client, try await request("lines?last=100000&bad=\(bad)", "u1"))
         #expect(head.hasPrefix("HTTP/1.1 200 "))
         #expect(try await body(client) == nil)
+        #expect(metrics.text.contains("\ncarillon_export_ends_total{result=\"broken\"} 1\n"))
         let other = try TestClient(port: fixture.port)
         _ = try await self.head(other, try await request("lines?last=7", "u1"))
         #expect(try await body(other) == lines("u1", 7), "the connection is there again")

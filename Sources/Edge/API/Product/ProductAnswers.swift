@@ -98,6 +98,18 @@ extension ProductRoute.Freshness {
     }
 }
 
+extension ExportAnswer {
+    /// What metrics call it.
+    var label: String {
+        switch self {
+        case .begun: "begun"
+        case .missing: "missing"
+        case .refused: "refused"
+        case .unavailable: "unavailable"
+        }
+    }
+}
+
 extension ActionAnswer {
     fileprivate func httpStatus(_ failures: [String: ProductRoute.Failure]) -> Status {
         switch status {

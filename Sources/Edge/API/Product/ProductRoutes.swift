@@ -5,6 +5,7 @@ import Gateway
 import HTTP
 import Identity
 import JSON
+import Metrics
 import Pusher
 import Store
 import Sync
@@ -19,19 +20,19 @@ struct ProductRoutes: Sendable {
 
     /// Answers at once where the request itself is wrong, and else by `answer`.
     ///
-    /// - Parameter seen: the signed calls that came; nil where they may come again.
+    /// - Parameter calls: where signed calls are known that came before, and where it is counted.
     func respond(
         to request: HTTPRequest, _ match: RouteTable.Match, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
-        _ seen: SeenCalls?, _ answer: @escaping Answer
+        _ calls: PusherRoutes, _ answer: @escaping Answer
     ) -> HTTPResponse? {
-        if match.route.caller == .app { return signed(request, match, exchange, channels, seen, answer) }
+        if match.route.caller == .app { return signed(request, match, exchange, channels, calls, answer) }
         guard let token = request.bearerToken else { return BearerUser.missing }
         if let problem = Self.otherType(request) { return problem }
         bearer.verify(token, refuse: answer) { user in
             if match.route.caller == .userOfPath, match.capture(Self.userName)?.hasSameBytes(as: user) != true {
                 return answer(.problem(.forbidden, "The path names another user than the token."))
             }
-            perform(request, match, user, exchange, answer)
+            perform(request, match, user, exchange, calls.metrics, answer)
         }
         return nil
     }
@@ -39,7 +40,7 @@ struct ProductRoutes: Sendable {
     /// A call of the backend's, for the user that it names. One by which nothing was done may come again.
     private func signed(
         _ request: HTTPRequest, _ match: RouteTable.Match, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
-        _ seen: SeenCalls?, _ answer: @escaping Answer
+        _ calls: PusherRoutes, _ answer: @escaping Answer
     ) -> HTTPResponse? {
         let index: Int
         let call: SignedCall
@@ -56,8 +57,8 @@ struct ProductRoutes: Sendable {
         guard let user = match.capture(Self.userName) ?? Self.member(Self.userName, request.body), !user.isEmpty else {
             return .problem(.badRequest, "userId must name the user whom this is about.")
         }
-        guard let seen else {
-            perform(request, match, user, exchange, answer)
+        guard let seen = calls.seenCalls else {
+            perform(request, match, user, exchange, calls.metrics, answer)
             return nil
         }
         do throws(CallProblem) {
@@ -65,7 +66,7 @@ struct ProductRoutes: Sendable {
         } catch {
             return error.response
         }
-        perform(request, match, user, exchange) { response in
+        perform(request, match, user, exchange, calls.metrics) { response in
             if response.status == .badRequest || response.status == .serviceUnavailable && !match.route.kind.isAction {
                 seen.remove(call, of: index)
             }
@@ -76,7 +77,7 @@ struct ProductRoutes: Sendable {
 
     private func perform(
         _ request: HTTPRequest, _ match: RouteTable.Match, _ user: String, _ exchange: HTTPExchange,
-        _ answer: @escaping Answer
+        _ metrics: APIMetrics, _ answer: @escaping Answer
     ) {
         let route = match.route
         var arguments: [String?] = []
@@ -100,6 +101,7 @@ struct ProductRoutes: Sendable {
                         .badRequest, text: "Send a JSON object, or a list of \(APILimits.appendedAtOnce) at most."))
             }
             exchange.append(documents, to: function, of: user) { isTaken in
+                metrics.appended[isTaken ? "taken" : "refused"].add(documents.count)
                 answer(
                     isTaken
                         ? HTTPResponse(.accepted, body: Array("{}".utf8))
@@ -109,7 +111,12 @@ struct ProductRoutes: Sendable {
             guard request.takesChunks else {
                 return answer(.problem(.versionNotSupported, "An export needs HTTP/1.1: its length is not known."))
             }
-            exchange.export(function, arguments, of: user) { answer(.export($0, route.failures)) }
+            exchange.export(function, arguments, of: user) {
+                metrics.exportEnds[$0 ? "whole" : "broken"].add()
+            } _: {
+                metrics.exports[$0.label].add()
+                answer(.export($0, route.failures))
+            }
         case .action(let shape):
             let named = zip(route.parameters, arguments).compactMap { parameter, argument in
                 argument.map { (parameter.name, parameter.kind.json($0)) }

@@ -93,14 +93,20 @@ package struct HTTPExchange: Sendable {
     }
 
     /// Begins an export of the user's; its pieces go to the connection. Any thread; `answer` is called once, on any thread.
+    /// `ended` is told whether the export is whole, unless the client goes before.
     package func export(
         _ function: ExportFunction, _ arguments: [String?], of user: String,
-        _ answer: @escaping @Sendable (ExportAnswer) -> Void
+        ended: @escaping @Sendable (Bool) -> Void, _ answer: @escaping @Sendable (ExportAnswer) -> Void
     ) {
         guard let store else { return answer(.unavailable(after: .seconds(60))) }
         store.export(
-            ExportRequest(user: user, function, arguments, answer: answer) { [mailbox, connection] in
-                mailbox.post(.answer(connection, .piece($0)))
+            ExportRequest(user: user, function, arguments, answer: answer) { [mailbox, connection] piece in
+                switch piece {
+                case .bytes: break
+                case .end: ended(true)
+                case .broken: ended(false)
+                }
+                mailbox.post(.answer(connection, .piece(piece)))
             })
     }
 

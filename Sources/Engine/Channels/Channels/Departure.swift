@@ -1,7 +1,7 @@
 import Clock
 
-/// What is about to be gone from a shard: a user without a connection, or one of whom only the app's backend still has to
-/// hear that he is gone, or a channel without anybody. Stands for nothing once somebody has come back.
+/// The end of a grace period in a shard: of a user without a connection, or of a channel without anybody. Stale once somebody
+/// has come back.
 struct Departure {
     let key: ChannelKey
     /// Nil for the channel itself.
