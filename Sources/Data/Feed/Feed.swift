@@ -1,7 +1,7 @@
 // Feed: what PostgreSQL commits, handed to the hub in order, once, without a gap.
 //
 // Lifecycle: `Feed.start` makes a thread with four connections, one that listens, one that reads what is new, and two for those
-// who are behind, one of which is lent for what is new and more than a page, and keeps them up until `stop`. Home loops post
+// who are behind, one of which is lent for what is new and more than a page, and keeps them up until `stop`. Owning loops post
 // `FeedRequest`s; `FeedSink` gets `FeedOutput`s.
 // Invariants: those of `Tail`, which decides everything; the rest carries out.
 // NOTIFY is only a wake-up: with all of them lost, the poll delivers.
@@ -14,7 +14,7 @@ import Reactor
 
 /// A running feed. One for each hub.
 package final class Feed: Sendable {
-    /// Where home loops post their requests.
+    /// Where owning loops post their requests.
     package let requests: Mailbox<FeedRequest>
     private let thread: LoopThread
     private let metrics: FeedMetrics

@@ -30,7 +30,7 @@ final class FeedLoop: EventSource {
     private var pace = TailPace()
     private var reader: Reader?
     private var hearing: Hearing?
-    private var catchUp: CatchUp?
+    private var logReader: LogReader?
     private var bulkReader: BulkReader?
     private var resume: Alarm?
     private var check: Alarm?
@@ -61,14 +61,14 @@ final class FeedLoop: EventSource {
             woken: { [weak self] in self?.woken() },
             published: { [weak self] in self?.published() },
             changed: { [weak self] in self?.mark() })
-        let catchUp = try CatchUp(
+        let logReader = try LogReader(
             loop, reading, configuration, logger, metrics, postgres.meter(.catchUp), postgres.meter(.bulk),
             changed: { [weak self] in self?.mark() },
             isWatched: { [weak self] in self?.tail.isWatched($0.stream, serial: $0.watch) ?? false },
             put: { [weak self] in self?.put($0) })
-        self.catchUp = catchUp
+        self.logReader = logReader
         bulkReader = BulkReader(
-            catchUp, metrics,
+            logReader, metrics,
             received: { [weak self] page, number throws(MalformedAnswer) in try self?.received(page, of: number) },
             ended: { [weak self] in self?.bulkEnded($0, isWhole: $1) },
             changed: { [weak self] in self?.mark() })
@@ -79,15 +79,15 @@ final class FeedLoop: EventSource {
         check?.set(after: configuration.positionCheckInterval)
         hearing?.start()
         reader.start()
-        catchUp.start()
+        logReader.start()
     }
 
-    /// A request from a home loop.
+    /// A request from an owning loop.
     func received(_ request: FeedRequest) {
         switch request {
         case .watch(let stream, let serial): tail.watch(stream, serial: serial, &outputs)
         case .unwatch(let stream): tail.unwatch(stream)
-        case .read(let read): catchUp?.read(read)
+        case .read(let read): logReader?.read(read)
         case .wake: tail.wake()
         }
         mark()
@@ -211,7 +211,7 @@ final class FeedLoop: EventSource {
         let isCurrent = revoked.isComplete
         guard isCurrent != wasCurrent else { return }
         outputs.append(.revocationsCurrent(isCurrent))
-        catchUp?.current(isCurrent)
+        logReader?.current(isCurrent)
     }
 
     private func countGaps() {
@@ -232,13 +232,13 @@ final class FeedLoop: EventSource {
     private func pump() {
         pumpReader()
         pumpBulk()
-        guard let catchUp else { return }
+        guard let logReader else { return }
         var hasRoom = true
-        if catchUp.wantsPage, sink.backlog() > configuration.backlogMax {
+        if logReader.wantsPage, sink.backlog() > configuration.backlogMax {
             hasRoom = false
             resume?.set(within: Self.backlogPause)
         }
-        catchUp.pump(hasRoom: hasRoom)
+        logReader.pump(hasRoom: hasRoom)
     }
 
     private func pumpReader() {

@@ -1,6 +1,6 @@
 import Sync
 
-/// What a home loop asks of the feed. Of one stream, all requests come from one loop, in order.
+/// What an owning loop asks of the feed. Of one stream, all requests come from one loop, in order.
 package enum FeedRequest: Sendable {
     /// Answer with the stream's position, read after this request, and hand over all events above it.
     ///

@@ -1,5 +1,5 @@
 // Store: actions in, answers out. Each is one execution of `sync.apply` in a transaction of its own. Beside them,
-// snapshots: what a device fetches, read on connections of their own (`SnapshotDesk`).
+// snapshots: what a device fetches, read on connections of their own (`SnapshotPool`).
 //
 // Lifecycle: `Store.start` makes a thread with a few connections and keeps them up until `stop`. Any thread submits;
 // every action is answered exactly once, on the store's thread.

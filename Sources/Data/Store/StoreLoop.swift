@@ -39,7 +39,7 @@ final class StoreLoop: EventSource {
     private var pool: RequestPool?
     private var announcer: Announcer?
     private var retention: Retention?
-    private var snapshots: SnapshotDesk?
+    private var snapshots: SnapshotPool?
     private var exports: ExportDesk?
     private var appends: AppendDesk?
     private var commitsOfTick = 0
@@ -67,7 +67,7 @@ final class StoreLoop: EventSource {
         let changed = { [weak self] in
             if let self { self.loop.markDirty(self) }
         }
-        let snapshots = try SnapshotDesk(
+        let snapshots = try SnapshotPool(
             loop, configuration, parameters, logger, postgres.meter(.query), faults, changed: changed)
         self.snapshots = snapshots
         exports = ExportDesk(loop, messages, snapshots.pool, faults, readingsMax: snapshots.leasesMax)

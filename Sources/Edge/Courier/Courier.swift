@@ -10,7 +10,7 @@ import Reactor
 // carries (`CurlMulti`, `Transfer`). Lifecycle: `init` starts the thread; `replace` gives it other endpoints while it runs;
 // `stop` gives what waits some time and joins it. Invariants: the events of one channel reach an endpoint in their order,
 // one request after the other; what is signed is what is sent; a request says when it is made, the repeated one too; an
-// endpoint that fails leaves places to all others (`Turns`), and a kind of event of which there are many leaves room and turns to
+// endpoint that fails leaves places to all others (`FairScheduler`), and a kind of event of which there are many leaves room and turns to
 // the others; every event is delivered, at least once, or counted as dropped, or goes with its reverse that came while it waited. Depends on Channels
 // and Pusher for the words, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
 

@@ -44,7 +44,7 @@ final class CourierApp {
 ///
 /// Looks at the apps whose endpoints may send, and at no others. Whether an endpoint that has its turn may still send is for
 /// the caller to see.
-struct Turns {
+struct FairScheduler {
     private let requestsMax: Int
     /// Apps that have endpoints.
     private(set) var appCount = 0

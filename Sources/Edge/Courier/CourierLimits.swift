@@ -11,7 +11,7 @@ package struct CourierLimits: Sendable, Equatable {
     /// Requests to one endpoint that may be under way, of what has failed half as many. An endpoint that takes batches has one
     /// of each, and others of what is new only while these hang. A channel has one, so that its events come in their order.
     package var requestsPerEndpoint = 8
-    /// Requests under way; half of them at most of what has failed, and the last quarter for apps that have few (`Turns`).
+    /// Requests under way; half of them at most of what has failed, and the last quarter for apps that have few (`FairScheduler`).
     package var requestsMax = 128
     /// Events of one batch.
     package var batchEventsMax = 100

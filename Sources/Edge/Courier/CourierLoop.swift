@@ -12,7 +12,7 @@ final class CourierLoop {
     private let logger: Logger
     private var plan: DeliveryPlan
     private var transfers: [ObjectIdentifier: Transfer] = [:]
-    private var lingering: LingeringResolves
+    private var lingering: DNSLimiter
     /// When the hub ends: the time that is left.
     private var end: Instant?
 
@@ -24,7 +24,7 @@ final class CourierLoop {
         self.metrics = metrics
         self.logger = logger
         plan = DeliveryPlan(configuration.limits, metrics, random: SystemRandomNumberGenerator())
-        lingering = LingeringResolves(configuration.limits)
+        lingering = DNSLimiter(configuration.limits)
     }
 
     /// Runs until the inbox says stop, and what waits is delivered or its time is over.
@@ -36,7 +36,7 @@ final class CourierLoop {
             inbox.multi.wait(milliseconds: patience())
             inbox.multi.perform(ended)
         }
-        let dropped = plan.abandon(transfers.values.map(\.departure))
+        let dropped = plan.abandon(transfers.values.map(\.request))
         for transfer in transfers.values { inbox.multi.remove(transfer) }
         transfers = [:]
         if !dropped.isEmpty { tell(dropped) }
@@ -62,15 +62,15 @@ final class CourierLoop {
 
     private func depart() {
         let now = Instant.read()
-        while let departure = plan.nextDeparture(
+        while let request = plan.nextRequest(
             now: now, milliseconds: UInt64(max(0, UnixTime.read().microseconds / 1_000)))
         {
-            guard lingering.mayBegin(departure.endpoint.app.id, of: plan.appCount, at: now) else {
-                finish(departure, .failed(.name), startedAt: now)
+            guard lingering.mayBegin(request.endpoint.app.id, of: plan.appCount, at: now) else {
+                finish(request, .failed(.name), startedAt: now)
                 continue
             }
-            guard let transfer = Transfer(departure, configuration, at: now), inbox.multi.add(transfer) else {
-                finish(departure, .failed(.broken), startedAt: now)
+            guard let transfer = Transfer(request, configuration, at: now), inbox.multi.add(transfer) else {
+                finish(request, .failed(.broken), startedAt: now)
                 continue
             }
             transfers[ObjectIdentifier(transfer)] = transfer
@@ -79,16 +79,16 @@ final class CourierLoop {
 
     private func ended(_ transfer: Transfer, _ code: CURLcode) {
         let result = transfer.result(code)
-        if transfer.wasResolving(code) { lingering.add(transfer.departure.endpoint.app.id, at: .read()) }
+        if transfer.wasResolving(code) { lingering.add(transfer.request.endpoint.app.id, at: .read()) }
         inbox.multi.remove(transfer)
         transfers[ObjectIdentifier(transfer)] = nil
-        finish(transfer.departure, result, startedAt: transfer.startedAt)
+        finish(transfer.request, result, startedAt: transfer.startedAt)
     }
 
-    private func finish(_ departure: Departure, _ result: DeliveryResult, startedAt: Instant) {
+    private func finish(_ request: WebhookRequest, _ result: DeliveryResult, startedAt: Instant) {
         let now = Instant.read()
-        metrics.request(result, isRetry: departure.isRetry, took: now.duration(since: startedAt))
-        switch plan.finished(departure, result, now: now) {
+        metrics.request(result, isRetry: request.isRetry, took: now.duration(since: startedAt))
+        switch plan.finished(request, result, now: now) {
         case .fails(let app, let origin, let reason):
             logger.warning(
                 "a webhook endpoint fails; its events are tried again for \(configuration.limits.retryFor)",

@@ -19,7 +19,7 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
 /// The hub's connections to PostgreSQL, and what went wrong on them.
 package final class PostgresMetrics: MetricSource {
     private let meters: [ConnectionRole: ConnectionMeter]
-    private let complaints = Complaints()
+    private let complaints = LogDeduplicator()
     private let errors = CounterTable(
         "sqlstate_class",
         // Appendix A of PostgreSQL's manual, as far as a hub can meet it. `none`: no answer from a server.
@@ -68,10 +68,10 @@ package final class ConnectionMeter: Sendable {
     let up = Gauge()
     let reconnects = Counter()
     /// Of all the hub's connections.
-    let complaints: Complaints
+    let complaints: LogDeduplicator
     private let errors: CounterTable
 
-    init(_ errors: CounterTable, _ complaints: Complaints) {
+    init(_ errors: CounterTable, _ complaints: LogDeduplicator) {
         self.errors = errors
         self.complaints = complaints
     }

@@ -105,7 +105,7 @@ extension FeedTests {
         #expect(recorder.gapCount == 0)
     }
 
-    /// No page is wanted, only whether the database is there: a home that lags asks so before it says `ahead`.
+    /// No page is wanted, only whether the database is there: a shard that lags asks so before it says `ahead`.
     @Test func whetherTheLogHasGotThere() throws {
         let recorder = try record()
         try insert(3, "ann")

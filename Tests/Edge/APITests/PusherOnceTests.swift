@@ -189,10 +189,10 @@ import Testing
     // MARK: What is kept is bounded
 
     private static func kept(
-        _ answers: KeptAnswers, _ key: String, of app: Int = 0, at seconds: UInt64, call: UInt8 = 0
-    ) -> KeptAnswers.Verdict {
+        _ answers: IdempotencyCache, _ key: String, of app: Int = 0, at seconds: UInt64, call: UInt8 = 0
+    ) -> IdempotencyCache.Verdict {
         answers.begin(
-            KeptAnswers.Key(index: app, bytes: Array(key.utf8)), digest(call),
+            IdempotencyCache.Key(index: app, bytes: Array(key.utf8)), digest(call),
             at: Instant(nanoseconds: seconds * 1_000_000_000))
     }
 
@@ -202,12 +202,12 @@ import Testing
         }
     }
 
-    private static func isNew(_ verdict: KeptAnswers.Verdict) -> Bool {
+    private static func isNew(_ verdict: IdempotencyCache.Verdict) -> Bool {
         if case .new = verdict { true } else { false }
     }
 
     @Test func answersAreKeptForTheirTime() {
-        let answers = KeptAnswers(keysMax: 10, time: .seconds(60))
+        let answers = IdempotencyCache(keysMax: 10, time: .seconds(60))
         guard case .new(let ticket) = Self.kept(answers, "k", at: 100) else {
             _ = Issue.record("not new")
             return
@@ -227,7 +227,7 @@ import Testing
     }
 
     @Test func theOldestKeyMakesRoom() {
-        let answers = KeptAnswers(keysMax: 3, time: .seconds(60))
+        let answers = IdempotencyCache(keysMax: 3, time: .seconds(60))
         for key in ["a", "b", "c"] {
             guard case .new(let ticket) = Self.kept(answers, key, at: 1) else { continue }
             answers.complete(ticket, ChannelAnswers.nothing)
@@ -245,7 +245,7 @@ import Testing
     }
 
     @Test func answersAreBoundedInBytes() {
-        let answers = KeptAnswers(keysMax: 1_000, time: .seconds(60), bytesMax: 100)
+        let answers = IdempotencyCache(keysMax: 1_000, time: .seconds(60), bytesMax: 100)
         let answer = HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: 50))
         for key in ["a", "b", "c"] {
             guard case .new(let ticket) = Self.kept(answers, key, at: 1) else { continue }
@@ -263,7 +263,7 @@ import Testing
 
     /// Keys that are given up leave nothing behind, also while an older one stays.
     @Test func keysThatAreGivenUpTakeNoRoom() {
-        let answers = KeptAnswers(keysMax: 10, time: .seconds(60))
+        let answers = IdempotencyCache(keysMax: 10, time: .seconds(60))
         _ = Self.kept(answers, "old", at: 1)
         for number in 0..<10_000 {
             guard case .new(let ticket) = Self.kept(answers, "\(number % 2)", at: 1) else { continue }
@@ -276,19 +276,19 @@ import Testing
     }
 
     /// Begins and answers; false where the key is not new.
-    private static func keep(_ answers: KeptAnswers, _ key: String, of app: Int, bytes: Int = 2) -> Bool {
+    private static func keep(_ answers: IdempotencyCache, _ key: String, of app: Int, bytes: Int = 2) -> Bool {
         guard case .new(let ticket) = kept(answers, key, of: app, at: 1) else { return false }
         answers.complete(ticket, HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: bytes)))
         return true
     }
 
-    private static func isKept(_ answers: KeptAnswers, _ key: String, of app: Int) -> Bool {
+    private static func isKept(_ answers: IdempotencyCache, _ key: String, of app: Int) -> Bool {
         if case .kept = kept(answers, key, of: app, at: 1) { true } else { false }
     }
 
     /// One app that floods takes nothing of the other's; and gives up its own for one that comes later.
     @Test func anAppHasItsShareOfKeysWhateverOthersDo() {
-        let answers = KeptAnswers(keysMax: 100, time: .seconds(60))
+        let answers = IdempotencyCache(keysMax: 100, time: .seconds(60))
         for number in 0..<20 { #expect(Self.keep(answers, "\(number)", of: 1)) }
         for number in 0..<1_000 { #expect(Self.keep(answers, "\(number)", of: 0)) }
         #expect(answers.size.keys == 100)
@@ -304,7 +304,7 @@ import Testing
     }
 
     @Test func anAppHasItsShareOfBytesWhateverOthersDo() {
-        let answers = KeptAnswers(keysMax: 1_000, time: .seconds(60), bytesMax: 1_000)
+        let answers = IdempotencyCache(keysMax: 1_000, time: .seconds(60), bytesMax: 1_000)
         for number in 0..<4 { #expect(Self.keep(answers, "\(number)", of: 1, bytes: 100)) }
         for number in 0..<100 { #expect(Self.keep(answers, "\(number)", of: 0, bytes: 100)) }
         for number in 0..<4 { #expect(Self.isKept(answers, "\(number)", of: 1)) }
@@ -313,7 +313,7 @@ import Testing
 
     /// What is being done stays, or its repeat would be done as well: where there is nothing else, there is no room.
     @Test func whatIsUnderWayIsNotGivenUp() {
-        let answers = KeptAnswers(keysMax: 3, time: .seconds(60))
+        let answers = IdempotencyCache(keysMax: 3, time: .seconds(60))
         #expect(Self.isNew(Self.kept(answers, "a", at: 1)))
         for number in 0..<10 { #expect(Self.keep(answers, "\(number)", of: 0)) }
         guard case .underWay = Self.kept(answers, "a", at: 1), Self.isNew(Self.kept(answers, "b", at: 1)),
@@ -328,7 +328,7 @@ import Testing
 
     /// One call does a little of what is due, whatever has come together.
     @Test func keysWhoseTimeIsOverGoLittleByLittle() {
-        let answers = KeptAnswers(keysMax: 100, time: .seconds(60))
+        let answers = IdempotencyCache(keysMax: 100, time: .seconds(60))
         for number in 0..<50 { #expect(Self.keep(answers, "\(number)", of: 0)) }
         #expect(Self.isNew(Self.kept(answers, "49", at: 61)))
         #expect(answers.size.keys == 50 - 16)
@@ -338,7 +338,7 @@ import Testing
 
     /// Whosever they are: those that were answered first go first, as many with each call.
     @Test func keysOfOthersWhoseTimeIsOverGoLittleByLittle() {
-        let answers = KeptAnswers(keysMax: 100, time: .seconds(60))
+        let answers = IdempotencyCache(keysMax: 100, time: .seconds(60))
         for number in 0..<20 {
             for app in 0..<5 { #expect(Self.keep(answers, "\(number)", of: app)) }
         }
@@ -352,7 +352,7 @@ import Testing
 
     /// An app that is full of what is being done takes nothing of what another has within its share.
     @Test func whatIsUnderWayPushesOutNoOthersShare() {
-        let answers = KeptAnswers(keysMax: 10, time: .seconds(60))
+        let answers = IdempotencyCache(keysMax: 10, time: .seconds(60))
         for number in 0..<8 { #expect(Self.keep(answers, "\(number)", of: 1)) }
         for number in 0..<5 { #expect(Self.isNew(Self.kept(answers, "\(number)", of: 0, at: 1))) }
         guard case .full = Self.kept(answers, "5", of: 0, at: 1) else {
@@ -364,9 +364,9 @@ import Testing
     }
 
     @Test func anAppThatCallsWithoutEndLeavesRoomForOthers() throws {
-        let seen = SeenCalls(callsMax: 100)
+        let seen = ReplayGuard(callsMax: 100)
         let now: Int64 = 1_700_000_000
-        var verdicts: [SeenCalls.Verdict] = []
+        var verdicts: [ReplayGuard.Verdict] = []
         for number in 0..<100 { verdicts.append(seen.insert(try Self.call(number, at: now), of: 0, now: now)) }
         #expect(verdicts == Array(repeating: .new, count: 80) + Array(repeating: .full, count: 20))
         for app in 1...3 { #expect(seen.insert(try Self.call(0, at: now), of: app, now: now) == .new) }
@@ -392,7 +392,7 @@ import Testing
     }
 
     @Test func callsAreRememberedAsLongAsTheyAreGood() throws {
-        let seen = SeenCalls(callsMax: 3)
+        let seen = ReplayGuard(callsMax: 3)
         let now: Int64 = 1_700_000_000
         for number in 0..<3 { #expect(seen.insert(try Self.call(number, at: now), of: 0, now: now) == .new) }
         for number in 0..<3 { #expect(seen.insert(try Self.call(number, at: now), of: 0, now: now + 600) == .seen) }

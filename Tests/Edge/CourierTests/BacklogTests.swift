@@ -16,29 +16,29 @@ struct BacklogTests {
         PlanWorld(limits, metrics, [WebhookApp(["http://a/"], isBatched: isBatched)])
     }
 
-    private func names(_ departures: [Departure]) -> [String] {
-        departures.flatMap { $0.lines.map(\.channel.string) }
+    private func names(_ requests: [WebhookRequest]) -> [String] {
+        requests.flatMap { $0.lines.map(\.channel.string) }
     }
 
     /// What the endpoint does from `from` to `to`, looked at twenty times a second: `answer` says what becomes of a request that
     /// was begun then, and after how many seconds. Returns when each channel was told, and how many requests were repeated.
     private func live(
-        _ world: PlanWorld, from: Double, to: Double, _ underWay: inout [(Departure, end: Double, DeliveryResult)],
-        _ answer: (Departure, Double) -> (DeliveryResult, Double)
+        _ world: PlanWorld, from: Double, to: Double, _ underWay: inout [(WebhookRequest, end: Double, DeliveryResult)],
+        _ answer: (WebhookRequest, Double) -> (DeliveryResult, Double)
     ) -> (told: [String: Double], requests: Int, repeats: Int) {
         var (told, requests, repeats): ([String: Double], Int, Int) = ([:], 0, 0)
         for tick in 0..<Int(((to - from) * 20).rounded()) {
             let now = from + Double(tick) / 20
-            for (departure, end, result) in underWay where end <= now {
-                if result == .delivered { for name in names([departure]) { told[name] = told[name] ?? now } }
-                _ = world.finish(departure, result, at: now)
+            for (request, end, result) in underWay where end <= now {
+                if result == .delivered { for name in names([request]) { told[name] = told[name] ?? now } }
+                _ = world.finish(request, result, at: now)
             }
             underWay.removeAll { $0.end <= now }
-            for departure in world.depart(at: now) {
+            for request in world.depart(at: now) {
                 requests += 1
-                repeats += departure.isRetry ? 1 : 0
-                let (result, time) = answer(departure, now)
-                underWay.append((departure, now + time, result))
+                repeats += request.isRetry ? 1 : 0
+                let (result, time) = answer(request, now)
+                underWay.append((request, now + time, result))
             }
         }
         return (told, requests, repeats)
@@ -53,7 +53,7 @@ struct BacklogTests {
         limits.batchWindow = .zero
         let world = world(limits, isBatched: isBatched)
         for number in 0..<200 { world.post(["old\(number)", "old\(number)"], at: 0) }
-        var underWay: [(Departure, end: Double, DeliveryResult)] = []
+        var underWay: [(WebhookRequest, end: Double, DeliveryResult)] = []
         let down = live(world, from: 0, to: 60, &underWay) { _, _ in (.failed(.connect), 0.05) }
         #expect(down.repeats <= 61, "it is asked little: \(down.repeats)")
         for one in underWay { _ = world.finish(one.0, one.2, at: 60) }
@@ -68,13 +68,13 @@ struct BacklogTests {
         #expect(world.plan.nextDeadline == nil)
     }
 
-    private func names(_ departure: Departure) -> [String] { names([departure]) }
+    private func names(_ request: WebhookRequest) -> [String] { names([request]) }
 
     /// A receiver that takes connections and does not answer, with all its places taken, answers again: what hangs still does
     /// so, and what is new does not wait for it, nor for the thousands that have not been tried.
     @Test(arguments: [false, true]) func whatIsNewWaitsForNoBacklog(_ isBatched: Bool) throws {
         let world = world(isBatched: isBatched)
-        var underWay: [(Departure, end: Double, DeliveryResult)] = []
+        var underWay: [(WebhookRequest, end: Double, DeliveryResult)] = []
         for second in 0..<100 {
             world.post((0..<30).map { "old\(second)-\($0)" }, at: Double(second))
             _ = live(world, from: Double(second), to: Double(second + 1), &underWay) { _, _ in (.failed(.timeout), 10) }
@@ -108,14 +108,14 @@ struct BacklogTests {
     @Test func whatIsRefusedAmongOthersIsNotRepeatedWithEach() throws {
         let world = world()
         world.post(["refused"], at: 0)
-        var underWay: [(Departure, end: Double, DeliveryResult)] = []
+        var underWay: [(WebhookRequest, end: Double, DeliveryResult)] = []
         var attempts = 0
         for second in 0..<60 {
             for tenth in 0..<10 {
                 let now = Double(second) + Double(tenth) / 10
                 world.post(["x\(second)-\(tenth)"], at: now)
-                let part = live(world, from: now, to: now + 0.1, &underWay) { departure, _ in
-                    let isRefused = names(departure) == ["refused"]
+                let part = live(world, from: now, to: now + 0.1, &underWay) { request, _ in
+                    let isRefused = names(request) == ["refused"]
                     attempts += isRefused ? 1 : 0
                     return (isRefused ? .failed(.status5xx) : .delivered, 0.05)
                 }
@@ -130,7 +130,7 @@ struct BacklogTests {
     @Test func whatIsTooOldGoesWithoutARequest() throws {
         let world = world()
         world.post((0..<2_000).map { "x\($0)" }, at: 0)
-        var underWay: [(Departure, end: Double, DeliveryResult)] = []
+        var underWay: [(WebhookRequest, end: Double, DeliveryResult)] = []
         let down = live(world, from: 0, to: 311, &underWay) { _, _ in (.failed(.connect), 0.05) }
         #expect(down.repeats <= 312, "\(down.repeats)")
         #expect(metrics.droppedCount(.expired) == 2_000 && world.plan.waiting == 0)

@@ -225,7 +225,7 @@ struct CourierTests {
     @Test func namesThatAreGivenUpAreBoundedForEachApp() {
         var limits = CourierLimits()
         (limits.lingeringResolvesMax, limits.lingeringResolve) = (6, .seconds(60))
-        var resolves = LingeringResolves(limits)
+        var resolves = DNSLimiter(limits)
         func mayBegin(_ app: String, of apps: Int, at second: Double) -> Bool {
             resolves.mayBegin(app, of: apps, at: .second(second))
         }

@@ -33,7 +33,7 @@ private struct History {
     private let limits: CourierLimits
     private let world: PlanWorld
     private var second = 0.0
-    private var underWay: [Departure] = []
+    private var underWay: [WebhookRequest] = []
     /// How many events were to be told, once for each endpoint of the time; those nobody wanted count once.
     private var expected = 0
     private var apps: [WebhookApp]
@@ -83,11 +83,11 @@ private struct History {
             underWay += world.depart(at: second)
         case 12..<17:
             guard let place = underWay.indices.randomElement(using: &random) else { return }
-            let departure = underWay.remove(at: place)
+            let request = underWay.remove(at: place)
             let failure = DeliveryFailure.allCases.randomElement(using: &random) ?? .timeout
             let isGood = Int.random(in: 0..<5, using: &random) > 1
-            if isGood { note(departure) }
-            _ = world.finish(departure, isGood ? .delivered : .failed(failure), at: second)
+            if isGood { note(request) }
+            _ = world.finish(request, isGood ? .delivered : .failed(failure), at: second)
         case 17, 18:
             second += Double.random(in: 0...4, using: &random)
         default:
@@ -104,19 +104,19 @@ private struct History {
     }
 
     /// Looks at what a request has delivered: numbers rise in each channel.
-    private mutating func note(_ departure: Departure) {
-        let text = String(decoding: departure.body, as: UTF8.self)
+    private mutating func note(_ request: WebhookRequest) {
+        let text = String(decoding: request.body, as: UTF8.self)
         var found = 0
         for event in text.split(separator: "{").dropFirst() {
             let parts = event.split(separator: "\"")
             guard parts.count > 6, let number = Int(parts[parts.count - 1].filter(\.isNumber)) else { continue }
             found += 1
-            let key = departure.endpoint.configuration.url + parts[6]
-            guard !departure.endpoint.isRemoved else { continue }
+            let key = request.endpoint.configuration.url + parts[6]
+            guard !request.endpoint.isRemoved else { continue }
             if number <= delivered[key] ?? 0 { disorder = "\(number) after \(delivered[key] ?? 0) in \(key)" }
             delivered[key] = number
         }
-        if found != departure.events.count { disorder = "\(found) events in a request of \(departure.events.count)" }
+        if found != request.events.count { disorder = "\(found) events in a request of \(request.events.count)" }
     }
 
     /// What does not hold; nil where all does.
@@ -145,9 +145,9 @@ private struct History {
                 second += 1
                 continue
             }
-            let departure = underWay.removeFirst()
-            note(departure)
-            _ = world.finish(departure, .delivered, at: second)
+            let request = underWay.removeFirst()
+            note(request)
+            _ = world.finish(request, .delivered, at: second)
         }
         if world.plan.waiting > 0 { disorder = "\(world.plan.waiting) wait for nothing" }
     }

@@ -56,14 +56,14 @@ struct DeliveryPlanTests {
         var (attempts, pauses): ([Double], [Double]) = ([], [])
         var second = 0.0
         while world.plan.waiting > 0 {
-            let departure = try #require(world.depart(at: second).only)
+            let request = try #require(world.depart(at: second).only)
             #expect(
-                String(decoding: departure.body, as: UTF8.self).hasPrefix("{\"time_ms\":\(UInt64(second * 1_000)),"))
-            let signed = departure.body.withUnsafeBytes { signer.code(ofText: $0) }
-            #expect(departure.signature == signed)
-            #expect(departure.isRetry == !attempts.isEmpty)
+                String(decoding: request.body, as: UTF8.self).hasPrefix("{\"time_ms\":\(UInt64(second * 1_000)),"))
+            let signed = request.body.withUnsafeBytes { signer.code(ofText: $0) }
+            #expect(request.signature == signed)
+            #expect(request.isRetry == !attempts.isEmpty)
             attempts.append(second)
-            let change = world.finish(departure, .failed(.status5xx), at: second)
+            let change = world.finish(request, .failed(.status5xx), at: second)
             let failed = DeliveryPlan.Change.fails(appID: "1", origin: "http://a", .status5xx)
             #expect(change == (attempts.count == 1 ? failed : nil))
             guard let next = world.plan.nextDeadline else { break }

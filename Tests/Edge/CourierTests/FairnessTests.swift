@@ -54,24 +54,24 @@ struct FairnessTests {
         for name in names {
             for number in 0..<400 { world.post(.channelOccupied(channel("c\(number)")), of: name, at: 0) }
         }
-        var underWay: [(departure: Departure, end: Double)] = []
+        var underWay: [(request: WebhookRequest, end: Double)] = []
         var most: [String: Int] = [:]
         for tick in 0..<600 {
             let now = Double(tick) / 10
             for one in underWay where one.end <= now {
-                let isDead = one.departure.endpoint.app.id.hasPrefix("dead")
-                _ = world.finish(one.departure, isDead ? .failed(.timeout) : .delivered, at: now)
+                let isDead = one.request.endpoint.app.id.hasPrefix("dead")
+                _ = world.finish(one.request, isDead ? .failed(.timeout) : .delivered, at: now)
             }
             underWay.removeAll { $0.end <= now }
             world.post(.channelOccupied(channel("x")), of: "quick", at: now)
-            let departures = world.depart(at: now)
-            let quick = try #require(departures.filter { $0.endpoint.app.id == "quick" }.only, "at \(now)")
+            let requests = world.depart(at: now)
+            let quick = try #require(requests.filter { $0.endpoint.app.id == "quick" }.only, "at \(now)")
             _ = world.finish(quick, .delivered, at: now)
-            for one in departures where one.endpoint.app.id != "quick" {
+            for one in requests where one.endpoint.app.id != "quick" {
                 underWay.append((one, now + (one.endpoint.app.id.hasPrefix("dead") ? 10 : 8)))
             }
             #expect(underWay.count <= limits.requestsMax)
-            for (id, count) in Dictionary(grouping: underWay, by: \.departure.endpoint.app.id).mapValues(\.count) {
+            for (id, count) in Dictionary(grouping: underWay, by: \.request.endpoint.app.id).mapValues(\.count) {
                 most[id] = max(most[id] ?? 0, count)
             }
         }
@@ -127,18 +127,18 @@ struct FairnessTests {
     }
 
     @Test(arguments: [(309.9, 1, 0), (310, 0, 1)])
-    func whatHasWaitedForAPlaceForTooLongIsDropped(_ second: Double, _ departures: Int, _ dropped: Int) throws {
+    func whatHasWaitedForAPlaceForTooLongIsDropped(_ second: Double, _ requests: Int, _ dropped: Int) throws {
         var limits = CourierLimits()
         (limits.requestsMax, limits.requestsPerEndpoint) = (1, 1)
         let world = PlanWorld(limits, metrics, [WebhookApp(urls("a", 2))])
         world.post(["x"], at: 0)
         let first = try #require(world.depart(at: 0).only)
         _ = world.finish(first, .delivered, at: second)
-        #expect(world.depart(at: second).count == departures)
+        #expect(world.depart(at: second).count == requests)
         #expect(metrics.droppedCount(.expired) == dropped)
-        #expect(world.plan.underWay == departures)
+        #expect(world.plan.underWay == requests)
         world.post(["x"], at: 400)
-        #expect(world.depart(at: 400).count == 1 - departures)
+        #expect(world.depart(at: 400).count == 1 - requests)
     }
 
     // MARK: Bytes
@@ -158,11 +158,11 @@ struct FairnessTests {
             #expect(metrics.droppedCount(.full) == UInt64(1 + count), "the largest holder loses one")
         }
         #expect(world.plan.shares.total == limits.queueBytesMax)
-        let departures = world.depart(at: 0)
-        #expect(departures.count == 2)
-        #expect(departures.map(\.endpoint.events) == [3, 3])
+        let requests = world.depart(at: 0)
+        #expect(requests.count == 2)
+        #expect(requests.map(\.endpoint.events) == [3, 3])
         b()
-        #expect(departures.map(\.endpoint.events) == [3, 3], "each has its half, and loses none to the other")
+        #expect(requests.map(\.endpoint.events) == [3, 3], "each has its half, and loses none to the other")
         #expect(world.plan.shares.total == limits.queueBytesMax)
     }
 
@@ -198,8 +198,8 @@ struct FairnessTests {
 
     // MARK: Changes
 
-    private func texts(_ departure: Departure) -> [Substring] {
-        String(decoding: departure.body, as: UTF8.self).split(separator: "\"").filter { $0.hasPrefix("x") }
+    private func texts(_ request: WebhookRequest) -> [Substring] {
+        String(decoding: request.body, as: UTF8.self).split(separator: "\"").filter { $0.hasPrefix("x") }
     }
 
     /// What is under way keeps its channels' events back, whichever form the next request has.

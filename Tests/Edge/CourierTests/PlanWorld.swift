@@ -27,15 +27,15 @@ final class PlanWorld {
     }
 
     /// All requests that are made then.
-    func depart(at second: Double) -> [Departure] {
-        var all: [Departure] = []
-        while let next = plan.nextDeparture(now: .second(second), milliseconds: UInt64(second * 1_000)) {
+    func depart(at second: Double) -> [WebhookRequest] {
+        var all: [WebhookRequest] = []
+        while let next = plan.nextRequest(now: .second(second), milliseconds: UInt64(second * 1_000)) {
             all.append(next)
         }
         return all
     }
 
-    func finish(_ departure: Departure, _ result: DeliveryResult, at second: Double) -> DeliveryPlan.Change? {
-        plan.finished(departure, result, now: .second(second))
+    func finish(_ request: WebhookRequest, _ result: DeliveryResult, at second: Double) -> DeliveryPlan.Change? {
+        plan.finished(request, result, now: .second(second))
     }
 }

@@ -37,7 +37,7 @@ private final class Life {
     private var receivers: [String: [String: Known]] = [:]
     /// By URL and channel: the last event that arrived.
     private var last: [String: UInt64] = [:]
-    private var underWay: [Departure] = []
+    private var underWay: [WebhookRequest] = []
     private var second = 0.0
     private(set) var fault: String?
 
@@ -99,22 +99,22 @@ private final class Life {
 
     private func answer(using random: inout SeededRandom) {
         guard let place = underWay.indices.randomElement(using: &random) else { return }
-        let departure = underWay.remove(at: place)
+        let request = underWay.remove(at: place)
         let isGood = Int.random(in: 0..<5, using: &random) > 1
         let failure = DeliveryFailure.allCases.randomElement(using: &random) ?? .timeout
-        if isGood || (failure.mayHaveArrived && Bool.random(using: &random)) { arrive(departure) }
-        _ = world.finish(departure, isGood ? .delivered : .failed(failure), at: second)
+        if isGood || (failure.mayHaveArrived && Bool.random(using: &random)) { arrive(request) }
+        _ = world.finish(request, isGood ? .delivered : .failed(failure), at: second)
     }
 
-    private func arrive(_ departure: Departure) {
-        let url = departure.endpoint.configuration.url
-        for event in departure.events {
+    private func arrive(_ request: WebhookRequest) {
+        let url = request.endpoint.configuration.url
+        for event in request.events {
             let parts = String(decoding: event.text, as: UTF8.self).split(
                 separator: "\"", omittingEmptySubsequences: false
             ).map(String.init)
             let (kind, name) = (parts[3], parts[7])
             // The same once more: its answer was lost.
-            guard event.number != last[url + name], !isRepeated(event, of: departure, url + name) else { continue }
+            guard event.number != last[url + name], !isRepeated(event, of: request, url + name) else { continue }
             if event.number < last[url + name] ?? 0 { fault = "\(name) is told of \(kind) too late" }
             last[url + name] = event.number
             var known = receivers[url, default: [:]][name, default: Known()]
@@ -140,7 +140,7 @@ private final class Life {
     }
 
     /// Of a batch whose answer was lost, all arrive again.
-    private func isRepeated(_ event: QueuedEvent, of departure: Departure, _ key: String) -> Bool {
+    private func isRepeated(_ event: QueuedEvent, of request: WebhookRequest, _ key: String) -> Bool {
         event.mayBeKnown && event.number <= last[key] ?? 0
     }
 
@@ -151,9 +151,9 @@ private final class Life {
                 second += 1
                 continue
             }
-            let departure = underWay.removeFirst()
-            arrive(departure)
-            _ = world.finish(departure, .delivered, at: second)
+            let request = underWay.removeFirst()
+            arrive(request)
+            _ = world.finish(request, .delivered, at: second)
         }
         if world.plan.waiting > 0 { fault = fault ?? "\(world.plan.waiting) wait for nothing" }
         let dropped = CourierMetrics.Drop.allCases.reduce(0) { $0 + metrics.droppedCount($1) }

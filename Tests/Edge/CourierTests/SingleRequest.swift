@@ -7,20 +7,20 @@ import Testing
 /// A request that is made on the test's thread, as often as it likes.
 final class SingleRequest {
     private let world: PlanWorld
-    private let departure: Departure
+    private let request: WebhookRequest
     private let multi: CurlMulti
     private var configuration = CourierConfiguration()
 
     init(_ url: String, _ change: (inout CourierConfiguration) -> Void = { _ in }) throws {
         world = PlanWorld(CourierLimits(), CourierMetrics(), [WebhookApp([url])])
         world.post(["x"], at: 0)
-        departure = try #require(world.depart(at: 0).only)
+        request = try #require(world.depart(at: 0).only)
         multi = try CurlMulti(connections: 1)
         configuration.allowsPrivate = true
         change(&configuration)
     }
 
-    func transfer() throws -> Transfer { try #require(Transfer(departure, configuration, at: .read())) }
+    func transfer() throws -> Transfer { try #require(Transfer(request, configuration, at: .read())) }
 
     /// What libcurl says of it in the end.
     func run(_ transfer: Transfer) throws -> CURLcode {

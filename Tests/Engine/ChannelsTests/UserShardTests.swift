@@ -135,7 +135,7 @@ import Testing
         #expect(world.hear([.departed(users[2])]) == ["0: -u0"])
         #expect(world.hear([.departed(users[3])]) == ["0: -u1"])
         #expect(world.tick(at: 10) == ["0: -x", "0: -u2"])
-        #expect(world.home.nextDue == nil && world.home.leaveEntries == 0)
+        #expect(world.shard.nextDue == nil && world.shard.leaveEntries == 0)
     }
 
     @Test func soManyGoInOneTurn() {

@@ -15,7 +15,7 @@ final class BulkReader {
     private static let idleTimeout = Duration.seconds(60)
 
     private let metrics: FeedMetrics
-    private let catchUp: CatchUp
+    private let logReader: LogReader
     private let received: (_ page: BulkRows, _ number: UInt64) throws(MalformedAnswer) -> Void
     private let ended: (_ number: UInt64, _ isWhole: Bool) -> Void
     private let changed: () -> Void
@@ -32,11 +32,11 @@ final class BulkReader {
     ///   - ended: the bulk was read, to its end or not. Not called after `cancel`.
     ///   - changed: the next page may be asked for.
     init(
-        _ catchUp: CatchUp, _ metrics: FeedMetrics,
+        _ logReader: LogReader, _ metrics: FeedMetrics,
         received: @escaping (_ page: BulkRows, _ number: UInt64) throws(MalformedAnswer) -> Void,
         ended: @escaping (_ number: UInt64, _ isWhole: Bool) -> Void, changed: @escaping () -> Void
     ) {
-        self.catchUp = catchUp
+        self.logReader = logReader
         self.metrics = metrics
         self.received = received
         self.ended = ended
@@ -44,7 +44,7 @@ final class BulkReader {
     }
 
     /// Whether bulks may be read.
-    var isUp: Bool { catchUp.canLease }
+    var isUp: Bool { logReader.canLease }
 
     /// Whether the next page may be asked for.
     var wantsPage: Bool { isReady }
@@ -53,7 +53,7 @@ final class BulkReader {
     func begin(_ bulk: Bulk, on server: ServerLife, epoch: String) {
         number = bulk.number
         isReady = false
-        lease = catchUp.lease(
+        lease = logReader.lease(
             Lease.Handlers(
                 given: { [weak self] in self?.open(bulk, $0, server, epoch) },
                 lost: { [weak self] in self?.lost(bulk.number) }))

@@ -113,7 +113,7 @@ package struct Tail {
 
     // MARK: Requests
 
-    /// A home loop wants the stream, from the position that the answer will carry.
+    /// An owning loop wants the stream, from the position that the answer will carry.
     package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
         if let refusal = watches.begin(stream, serial: serial) {
             return outputs.append(.refused(stream, serial: serial, refusal))
@@ -123,7 +123,7 @@ package struct Tail {
         if previous != nil, let watch = watches[stream] { positions.draw(for: watch, watches) }
     }
 
-    /// The home loop has nobody left who wants it.
+    /// The owning loop has nobody left who wants it.
     package mutating func unwatch(_ stream: StreamID) {
         healing.end(stream)
         watches.end(stream)

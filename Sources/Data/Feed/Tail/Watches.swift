@@ -1,7 +1,7 @@
 import Bytes
 import Sync
 
-/// A stream that a home loop wants, and how far it has been handed over.
+/// A stream that an owning loop wants, and how far it has been handed over.
 struct Watch: TableEntry {
     /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live; live → live at another epoch;
     /// at a reconnect live, healing → checking, and from there live or healing.

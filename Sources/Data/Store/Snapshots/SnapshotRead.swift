@@ -5,14 +5,14 @@ import Reactor
 
 /// A question for a snapshot, from `ask` to its answer.
 final class SnapshotRead: Request {
-    private unowned let desk: SnapshotDesk
+    private unowned let desk: SnapshotPool
     private let function: SnapshotFunction
     /// Executions that met an outdated plan.
     private var races = 0
     private let answer: @Sendable (SnapshotAnswer) -> Void
 
     /// `nil` where a text holds a NUL, which PostgreSQL's cannot: there is no such user and no such thing.
-    init?(_ request: SnapshotRequest, deadline: Instant, _ desk: SnapshotDesk) {
+    init?(_ request: SnapshotRequest, deadline: Instant, _ desk: SnapshotPool) {
         guard request.arguments.count == request.function.argumentCount,
             let parameters = CStringList([request.user] + request.arguments)
         else { return nil }

@@ -25,8 +25,8 @@ package final class PusherRoutes: Sendable {
         package init() {}
     }
 
-    let keptAnswers: KeptAnswers?
-    let seenCalls: SeenCalls?
+    let keptAnswers: IdempotencyCache?
+    let seenCalls: ReplayGuard?
     /// Apps whose channels are being listed.
     private let listing = Locked<Set<Int>>([])
     let metrics: APIMetrics
@@ -39,8 +39,8 @@ package final class PusherRoutes: Sendable {
     ) {
         keptAnswers =
             settings.idempotencyKeysMax > 0
-            ? KeptAnswers(keysMax: settings.idempotencyKeysMax, time: settings.idempotencyTime) : nil
-        seenCalls = settings.refusesReplays ? SeenCalls(startedAt: now().microseconds / 1_000_000) : nil
+            ? IdempotencyCache(keysMax: settings.idempotencyKeysMax, time: settings.idempotencyTime) : nil
+        seenCalls = settings.refusesReplays ? ReplayGuard(startedAt: now().microseconds / 1_000_000) : nil
         self.metrics = metrics
         self.now = now
     }
@@ -154,8 +154,8 @@ package final class PusherRoutes: Sendable {
                 CallDigest(path: UnsafeRawBufferPointer(route), body: $0, call.parameters)
             }
         }
-        let ticket: KeptAnswers.Ticket
-        switch keptAnswers.begin(KeptAnswers.Key(index: app.index, bytes: key), digest, at: .read()) {
+        let ticket: IdempotencyCache.Ticket
+        switch keptAnswers.begin(IdempotencyCache.Key(index: app.index, bytes: key), digest, at: .read()) {
         case .new(let given): ticket = given
         case .underWay: throw .underWay
         case .otherCall: throw .otherCall

@@ -20,13 +20,13 @@ import Reactor
 /// - one channel's event is refused for ever while others are taken: each success lets it be tried again early, once in a
 ///   pause (`whatIsRefusedAmongOthersIsNotRepeatedWithEach`).
 ///
-/// Invariants: a request has a place of `turns` between `nextDeparture` and `finished`. An event leaves by being delivered, by being counted as dropped,
+/// Invariants: a request has a place of `turns` between `nextRequest` and `finished`. An event leaves by being delivered, by being counted as dropped,
 /// or with its reverse, in no other way.
 struct DeliveryPlan {
     let limits: CourierLimits
     let metrics: CourierMetrics
     var apps: [String: CourierApp] = [:]
-    private var turns: Turns
+    private var turns: FairScheduler
     private var pauses = Pauses()
     private(set) var isStopping = false
     private var random: any RandomNumberGenerator
@@ -45,7 +45,7 @@ struct DeliveryPlan {
         self.limits = limits
         self.metrics = metrics
         self.random = random
-        turns = Turns(limits)
+        turns = FairScheduler(limits)
     }
 
     /// Events that wait, once for each endpoint, those of requests under way included; and their bytes, by who holds them.
@@ -109,7 +109,7 @@ struct DeliveryPlan {
     /// The next request to be made now; nil where there is none, or enough are under way.
     ///
     /// - Parameter milliseconds: of the clock on the wall since 1970.
-    mutating func nextDeparture(now: Instant, milliseconds: UInt64) -> Departure? {
+    mutating func nextRequest(now: Instant, milliseconds: UInt64) -> WebhookRequest? {
         while let (endpoint, line) = pauses.popEnded(at: now) {
             line?.wasReleased = false
             if let line { endpoint.makeReady(line) }
@@ -123,7 +123,7 @@ struct DeliveryPlan {
                     endpoint.lastBegun = now
                     schedule(endpoint, now: now)
                     let body = WebhookBody.body(events.lazy.map(\.text), at: milliseconds)
-                    return Departure(
+                    return WebhookRequest(
                         endpoint: endpoint, events: events, lines: lines, attempt: attempt, body: body,
                         signature: body.withUnsafeBytes { endpoint.credentials.code(ofWebhook: $0) })
                 }
@@ -186,17 +186,17 @@ struct DeliveryPlan {
     }
 
     /// A request came to its end. Returns what the log should tell.
-    mutating func finished(_ departure: Departure, _ result: DeliveryResult, now: Instant) -> Change? {
-        let endpoint = departure.endpoint
-        turns.end(endpoint, departure.attempt)
-        let lines = departure.lines
+    mutating func finished(_ request: WebhookRequest, _ result: DeliveryResult, now: Instant) -> Change? {
+        let endpoint = request.endpoint
+        turns.end(endpoint, request.attempt)
+        let lines = request.lines
         for line in lines { line.state = .idle }
-        for event in departure.events { set(event, isUnderWay: false) }
+        for event in request.events { set(event, isUnderWay: false) }
         var change: Change?
         switch result {
         case .delivered:
             for line in lines { endpoint.setFailures(0, of: line) }
-            for event in departure.events {
+            for event in request.events {
                 metrics.delivered(after: now.duration(since: event.postedAt))
                 if let change = event.change {
                     endpoint.lost.told(change, in: event.line.channel, number: event.number)
@@ -215,9 +215,9 @@ struct DeliveryPlan {
                 endpoint.isFailing = true
                 change = .fails(appID: endpoint.app.id, origin: endpoint.configuration.origin, reason)
             }
-            for event in departure.events where reason.mayHaveArrived { event.mayBeKnown = true }
+            for event in request.events where reason.mayHaveArrived { event.mayBeKnown = true }
             endpoint.isDown = true
-            if departure.attempt == .again { endpoint.nextRepeat = now.advanced(by: limits.pauseMin) }
+            if request.attempt == .again { endpoint.nextRepeat = now.advanced(by: limits.pauseMin) }
             for line in lines {
                 endpoint.setFailures(line.failures + 1, of: line)
                 dropExpired(line, after: limits.retryFor, now: now)
@@ -278,7 +278,7 @@ struct DeliveryPlan {
     }
 
     /// Drops all that is left, what is under way included. Returns how many events of each kind, once for each endpoint.
-    mutating func abandon(_ underWay: some Sequence<Departure>) -> [WebhookKinds: Int] {
+    mutating func abandon(_ underWay: some Sequence<WebhookRequest>) -> [WebhookKinds: Int] {
         var dropped: [WebhookKinds: Int] = [:]
         // Those of endpoints that have been removed, too.
         let lines = apps.values.flatMap(\.endpoints).flatMap(\.lines.values) + underWay.flatMap(\.lines)

@@ -8,7 +8,7 @@ import Reactor
 /// One request on its way, as libcurl's functions see it. Of the courier's thread, but for the resolver's, which does not
 /// touch it.
 final class Transfer {
-    let departure: Departure
+    let request: WebhookRequest
     let startedAt: Instant
     private let easy: UnsafeMutableRawPointer
     private let headers: UnsafeMutablePointer<curl_slist>?
@@ -20,15 +20,15 @@ final class Transfer {
     private var lacksDescriptors = false
 
     /// Prepares a request; nil where libcurl cannot, for want of memory or of a URL that it understands.
-    init?(_ departure: Departure, _ configuration: CourierConfiguration, at now: Instant) {
+    init?(_ request: WebhookRequest, _ configuration: CourierConfiguration, at now: Instant) {
         guard let easy = curl_easy_init() else { return nil }
-        self.departure = departure
+        self.request = request
         self.easy = easy
         startedAt = now
         allowsPrivate = configuration.allowsPrivate
         responseBytesMax = configuration.limits.responseBytesMax
         makeSocket = configuration.makeSocket
-        headers = Self.headers(of: departure)
+        headers = Self.headers(of: request)
         guard set(configuration) == CURLE_OK else { return nil }
     }
 
@@ -72,14 +72,14 @@ final class Transfer {
         code == CURLE_OPERATION_TIMEDOUT && carillon_curl_has_resolved(easy) == 0
     }
 
-    private static func headers(of departure: Departure) -> UnsafeMutablePointer<curl_slist>? {
+    private static func headers(of request: WebhookRequest) -> UnsafeMutablePointer<curl_slist>? {
         var fields = [
-            "Content-Type: application/json", "X-Pusher-Key: \(departure.endpoint.credentials.key)",
-            "X-Pusher-Signature: \(departure.signature)",
+            "Content-Type: application/json", "X-Pusher-Key: \(request.endpoint.credentials.key)",
+            "X-Pusher-Signature: \(request.signature)",
             // No round trip to be told to continue.
             "Expect:",
         ]
-        for header in departure.endpoint.configuration.headers {
+        for header in request.endpoint.configuration.headers {
             // The form in which libcurl sends a field that is empty.
             fields.append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)")
         }
@@ -92,26 +92,26 @@ final class Transfer {
     }
 
     private func set(_ configuration: CourierConfiguration) -> CURLcode {
-        var request = carillon_curl_request()
-        request.headers = headers
-        request.connect_milliseconds = configuration.limits.connectTimeout.wholeMilliseconds
-        request.total_milliseconds = configuration.limits.requestTimeout.wholeMilliseconds
-        request.ca_seconds = Int(clamping: configuration.limits.certificatesKept.components.seconds)
+        var settings = carillon_curl_request()
+        settings.headers = headers
+        settings.connect_milliseconds = configuration.limits.connectTimeout.wholeMilliseconds
+        settings.total_milliseconds = configuration.limits.requestTimeout.wholeMilliseconds
+        settings.ca_seconds = Int(clamping: configuration.limits.certificatesKept.components.seconds)
         // Not kept alive by it: whoever has the transfer keeps it until the multi handle has let go of the easy one.
-        request.context = Unmanaged.passUnretained(self).toOpaque()
-        request.open_socket = { context, _, address in
+        settings.context = Unmanaged.passUnretained(self).toOpaque()
+        settings.open_socket = { context, _, address in
             guard let context, let address else { return CURL_SOCKET_BAD }
             return Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().openSocket(address)
         }
-        request.receive_head = { _, size, count, context in Transfer.receive(size, count, context) }
-        request.receive_body = { _, size, count, context in Transfer.receive(size, count, context) }
-        return departure.endpoint.configuration.url.withCString { url in
+        settings.receive_head = { _, size, count, context in Transfer.receive(size, count, context) }
+        settings.receive_body = { _, size, count, context in Transfer.receive(size, count, context) }
+        return request.endpoint.configuration.url.withCString { url in
             configuration.userAgent.withCString { agent in
                 withOptionalCString(configuration.caFile) { file in
-                    departure.body.withUnsafeBytes { body in
-                        (request.url, request.user_agent, request.ca_file) = (url, agent, file)
-                        (request.body, request.body_count) = (body.baseAddress, body.count)
-                        return carillon_curl_set(easy, &request)
+                    request.body.withUnsafeBytes { body in
+                        (settings.url, settings.user_agent, settings.ca_file) = (url, agent, file)
+                        (settings.body, settings.body_count) = (body.baseAddress, body.count)
+                        return carillon_curl_set(easy, &settings)
                     }
                 }
             }

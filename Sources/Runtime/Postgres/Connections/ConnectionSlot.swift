@@ -41,7 +41,7 @@ package final class ConnectionSlot {
     private var backoff = Backoff()
     private var random = SystemRandomNumberGenerator()
     private var openedAt: Instant?
-    private let complaints: Complaints
+    private let complaints: LogDeduplicator
     /// The connection, from the attempt to make it until it is lost.
     package private(set) var connection: Connection?
     private var retry: Alarm?
@@ -62,7 +62,7 @@ package final class ConnectionSlot {
         self.logger = logger
         self.handlers = handlers
         self.meter = meter
-        complaints = meter?.complaints ?? Complaints()
+        complaints = meter?.complaints ?? LogDeduplicator()
         meter?.slots.add(1)
         retry = try Alarm(loop) { [weak self] in self?.connect() }
     }

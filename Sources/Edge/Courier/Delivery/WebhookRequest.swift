@@ -1,5 +1,5 @@
 /// A request to be made.
-struct Departure {
+struct WebhookRequest {
     let endpoint: Endpoint
     /// The first of their lines, in the order in which they were posted.
     let events: [QueuedEvent]

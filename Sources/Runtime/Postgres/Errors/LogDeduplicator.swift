@@ -1,7 +1,7 @@
 import Reactor
 
 /// What the log has told of a hub's connections being down, so that nine of them tell it once. Any thread.
-final class Complaints: Sendable {
+final class LogDeduplicator: Sendable {
     /// Texts kept; with one more, all are forgotten.
     static let textsMax = 16
 

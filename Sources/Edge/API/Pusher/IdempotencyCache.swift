@@ -8,7 +8,7 @@ import Reactor
 ///
 /// Bounded in number, in bytes and in time. A key is an app's own, and so is its place: beyond a bound the app that has most
 /// loses its oldest (`SharedOrder`). What is being done is never given up. However many apps there are, one call looks at few.
-final class KeptAnswers: Sendable {
+final class IdempotencyCache: Sendable {
     struct Key: Hashable {
         /// The app's.
         let index: Int

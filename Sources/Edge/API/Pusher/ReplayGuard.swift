@@ -10,7 +10,7 @@ import Reactor
 ///
 /// An app may have four times as many as there is room left for, no more: one that calls without end fills four fifths, and
 /// room is always left for the others.
-final class SeenCalls: Sendable {
+final class ReplayGuard: Sendable {
     enum Verdict: Equatable {
         case new, seen
         /// As many of the app's are known as can be, and all of them are good still.

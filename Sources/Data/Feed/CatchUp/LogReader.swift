@@ -15,7 +15,7 @@ import Sync
 /// Any statement stands for itself: what is under way when the connection is lost is sent again on the next one. A read
 /// ends where none is answered for `readTimeout`, though the reading connection is current and the receivers have room:
 /// those who ask are told, instead of waiting for a connection that may not come back.
-final class CatchUp {
+final class LogReader {
     private let loop: EventLoop
     private let configuration: FeedConfiguration
     private let logger: Logger
@@ -90,7 +90,7 @@ final class CatchUp {
     /// Asks for a connection for oneself.
     func lease(_ handlers: Lease.Handlers) -> Lease? { pool?.lease(handlers) }
 
-    /// A home asks for a page.
+    /// A shard asks for a page.
     func read(_ read: StreamRead) {
         guard !isStalled else { return put(.unreadable(read, .busy)) }
         pool?.append(LogRead(read, since: clock, self))
@@ -171,23 +171,23 @@ final class LogRead: Request {
         FROM sync.read_log($1::text, $2::text, $3::bigint, $4::bigint, $5::int, $6::int)
         """)
 
-    private unowned let catchUp: CatchUp
+    private unowned let logReader: LogReader
     let read: StreamRead
     /// When it was asked for, by the catch-up's clock.
     let since: Duration
     var failures = 0
     private var sentAt = Instant(nanoseconds: 0)
 
-    init(_ read: StreamRead, since: Duration, _ catchUp: CatchUp) {
+    init(_ read: StreamRead, since: Duration, _ logReader: LogReader) {
         self.read = read
         self.since = since
-        self.catchUp = catchUp
+        self.logReader = logReader
         super.init(kind: read.after < read.upTo ? 0 : 1, of: TextKey(read.stream.user), Self.readLog)
     }
 
     /// Its parameters are made here: of most reads of a flood they are not needed.
     override func willBeSent() -> Bool {
-        guard catchUp.isWanted(read),
+        guard logReader.isWanted(read),
             let list = CStringList([
                 read.stream.user, read.stream.topic, String(read.after), String(read.upTo), String(FeedLimits.readRows),
                 String(FeedLimits.readBytes),
@@ -199,8 +199,8 @@ final class LogRead: Request {
     }
 
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep {
-        catchUp.answered(self, answer, after: Instant.read().duration(since: sentAt))
+        logReader.answered(self, answer, after: Instant.read().duration(since: sentAt))
     }
 
-    override func ended(_ end: RequestEnd) { catchUp.ended(read) }
+    override func ended(_ end: RequestEnd) { logReader.ended(read) }
 }

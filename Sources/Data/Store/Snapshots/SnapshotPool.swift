@@ -11,7 +11,7 @@ import Reactor
 /// before the others: it changes nothing. Where it is known that the database is away, nothing waits for long.
 ///
 /// Exports lease connections from here: as many as there are more on their account, so that questions have theirs.
-final class SnapshotDesk {
+final class SnapshotPool {
     private let loop: EventLoop
     private let timeout: Duration
     private let faults: FaultLog

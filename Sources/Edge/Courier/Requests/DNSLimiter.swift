@@ -7,7 +7,7 @@ import Reactor
 ///
 /// So each is taken to last for `lingeringResolve`, and an app that has its even share of them, one at least, makes no
 /// request meanwhile.
-struct LingeringResolves {
+struct DNSLimiter {
     private let limits: CourierLimits
     private var ends = Fifo<(end: Instant, appID: String)>()
     /// By the app's id.

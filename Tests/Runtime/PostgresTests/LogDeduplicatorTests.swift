@@ -2,7 +2,7 @@ import Testing
 
 @testable import Postgres
 
-@Suite struct ComplaintsTests {
+@Suite struct LogDeduplicatorTests {
     @Test func eachThingIsToldOnceUntilAConnectionIsThere() {
         let metrics = PostgresMetrics()
         let (reading, writing) = (metrics.meter(.tail).complaints, metrics.meter(.write).complaints)
@@ -15,8 +15,8 @@ import Testing
     }
 
     @Test func textsAreBounded() {
-        let complaints = Complaints()
-        for number in 0..<Complaints.textsMax { #expect(complaints.isNew("\(number)")) }
+        let complaints = LogDeduplicator()
+        for number in 0..<LogDeduplicator.textsMax { #expect(complaints.isNew("\(number)")) }
         #expect(!complaints.isNew("0"))
         #expect(complaints.isNew("one more"))
         #expect(complaints.isNew("0"), "all was forgotten")
