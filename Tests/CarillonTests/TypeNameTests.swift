@@ -19,7 +19,7 @@ import Testing
 
     /// The names of the types that a file declares for others, outside of other types.
     private static func types(in text: String) -> [String] {
-        let declaration = /^(?:@\w+(?:\([^)]*\))? +)*((?:\w+ +)*)(?:struct|class|enum|actor|protocol|typealias) +(\w+)/
+        let declaration = /^(?:@\w+(?:\(.*\))? +)*((?:\w+ +)*)(?:struct|class|enum|actor|protocol|typealias) +(\w+)/
         return text.matches(of: declaration.anchorsMatchLineEndings()).compactMap { match in
             ["private", "class ", "import"].contains { match.1.contains($0) } ? nil : String(match.2)
         }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import loadtest
 
-@Suite struct ActionTests {
+@Suite struct ActionLoadTests {
     private let names = Names(run: "t", topics: ["adherence"])
 
     @Test func everySecondStepUndoesTheOneBefore() {
