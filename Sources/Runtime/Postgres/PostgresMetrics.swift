@@ -6,9 +6,9 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
     case tail
     /// Hears notifications.
     case listen
-    /// Reads the log for those who have fallen behind.
+    /// Reads the log for subscribers that have fallen behind.
     case catchUp = "catch_up"
-    /// Reads what is new and more than a page, such as one large commit.
+    /// Reads a backlog of more than one page, such as one large commit.
     case bulk
     /// Applies actions.
     case write
@@ -16,27 +16,27 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
     case query
 }
 
-/// The hub's connections to PostgreSQL, and what went wrong on them.
+/// Metrics of the hub's connections to PostgreSQL and of their errors.
 package final class PostgresMetrics: MetricSource {
     private let meters: [ConnectionRole: ConnectionMeter]
     private let complaints = LogDeduplicator()
     private let errors = CounterTable(
         "sqlstate_class",
-        // Appendix A of PostgreSQL's manual, as far as a hub can meet it. `none`: no answer from a server.
+        // Classes of appendix A of PostgreSQL's manual that a hub can meet. `none`: the error came from no server.
         [
             "none", "08", "0A", "22", "23", "25", "26", "28", "3D", "3F", "40", "42", "53", "54", "55", "57", "58",
             "P0",
             "XX",
         ])
 
-    /// Metrics of connections still to be made.
+    /// Creates the metrics before any connection exists.
     package init() {
         let (errors, complaints) = (errors, complaints)
         meters = Dictionary(
             uniqueKeysWithValues: ConnectionRole.allCases.map { ($0, ConnectionMeter(errors, complaints)) })
     }
 
-    /// The meter of that role's connections.
+    /// The meter of one role's connections.
     package func meter(_ role: ConnectionRole) -> ConnectionMeter {
         meters[role] ?? ConnectionMeter(errors, complaints)
     }
@@ -63,11 +63,11 @@ package final class PostgresMetrics: MetricSource {
 
 /// The connections of one role.
 package final class ConnectionMeter: Sendable {
-    /// Connections that are there or being made.
+    /// Connections that are up or being made.
     let slots = Gauge()
     let up = Gauge()
     let reconnects = Counter()
-    /// Of all the hub's connections.
+    /// Shared by all of the hub's connections.
     let complaints: LogDeduplicator
     private let errors: CounterTable
 
@@ -76,7 +76,7 @@ package final class ConnectionMeter: Sendable {
         self.complaints = complaints
     }
 
-    /// A connection or one of its statements has failed.
+    /// Counts a failure of a connection or of one of its statements.
     func failed(_ error: PostgresError) {
         errors[error.sqlstate.map { String($0.code.prefix(2)) } ?? "none"].add()
     }

@@ -1,11 +1,8 @@
 import Clock
 
-/// Pauses between attempts to connect: decorrelated jitter, so that hubs that lost one server together do not come
-/// back together, and so that a short outage costs little.
+/// Pauses between connection attempts, with decorrelated jitter: hubs that lost one server do not return together.
 package struct Backoff: Sendable {
-    /// The shortest pause.
     package let floor: Duration
-    /// The longest pause.
     package let ceiling: Duration
     private var previous: Duration
 
@@ -15,7 +12,7 @@ package struct Backoff: Sendable {
         previous = floor
     }
 
-    /// A pause between the shortest and three times the one before, at most the longest.
+    /// A random pause between `floor` and three times the previous pause, at most `ceiling`.
     package mutating func next(using random: inout some RandomNumberGenerator) -> Duration {
         let low = floor.wholeMilliseconds
         let high = max(low, min(ceiling.wholeMilliseconds, previous.wholeMilliseconds * 3))
@@ -23,7 +20,7 @@ package struct Backoff: Sendable {
         return previous
     }
 
-    /// The connection held: the next loss begins with the shortest pauses again.
+    /// The connection held: the next loss starts with the shortest pauses again.
     package mutating func reset() {
         previous = floor
     }

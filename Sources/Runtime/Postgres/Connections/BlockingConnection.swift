@@ -1,8 +1,8 @@
 import CPostgres
 
-/// libpq as tools use it: each call waits for its answer, and errors carry all that the server said.
+/// Blocking libpq for tools: each call waits for its answer, and errors carry everything that the server said.
 ///
-/// For `migrate`, `dev`, tests and the load tester; the hub's loops never see one. Belongs to one thread at a time.
+/// For `migrate`, `dev`, tests and the load tester; never used on the hub's loops. Belongs to one thread at a time.
 package final class BlockingConnection {
     private let pg: OpaquePointer
 
@@ -39,12 +39,12 @@ package final class BlockingConnection {
     /// The server process behind this connection.
     package var backendPID: Int32 { PQbackendPID(pg) }
 
-    /// Runs any number of statements, separated by semicolons: one transaction, unless they say otherwise.
+    /// Runs any number of statements, separated by semicolons, in one transaction unless they say otherwise.
     package func execute(_ sql: String) throws(StatementError) {
         _ = try rows(of: PQexec(pg, sql))
     }
 
-    /// Runs one statement with text parameters for `$1` and on, and returns its rows as text.
+    /// Runs one statement with text parameters (`$1` and on), and returns its rows as text.
     package func query(_ sql: String, _ parameters: [String?] = []) throws(StatementError) -> [[String?]] {
         guard let list = CStringList(parameters) else {
             throw StatementError(PostgresError(.notSent, "a parameter holds a NUL"), message: "a parameter holds a NUL")
@@ -55,7 +55,7 @@ package final class BlockingConnection {
         return try rows(of: result).strings()
     }
 
-    /// `text` as a literal of SQL's, quotes included, for statements that take no parameters.
+    /// `text` as a quoted SQL literal, for statements that take no parameters.
     package func literal(_ text: String) throws(StatementError) -> String {
         guard let literal = PQescapeLiteral(pg, text, text.utf8.count) else {
             throw StatementError(PostgresError(.notSent, "a literal is not UTF-8"), message: lastMessage)

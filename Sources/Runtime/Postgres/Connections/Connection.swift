@@ -3,22 +3,20 @@ import CPostgres
 import Clock
 import Reactor
 
-/// libpq on an event loop: one connection to PostgreSQL, never waiting. One statement at a time, or a pipeline of them.
+/// libpq on an event loop: one connection to PostgreSQL that never blocks. One statement at a time, or a pipeline.
 ///
 /// Lifecycle: `connect()` → `Handlers.ready` → statements, notifications → `close()`, or `Handlers.lost`, once.
-/// A connection that has ended is thrown away; who wants another makes another, after a pause (`Backoff`).
+/// A connection that has ended is not reused: its owner makes another after a pause (`Backoff`).
 ///
 /// Invariants:
-/// - The loop lets go of the socket before libpq closes it; where libpq closes it by itself, nobody touches its number
-///   again, and the connection ends.
-/// - A statement's completion is called at most once, in the order of the statements, and never after the end of the
-///   connection: what `lost` finds unanswered may or may not have been carried out.
-/// - Each statement is a transaction of its own, and success is told only after its commit: in a pipeline every
-///   statement has its own sync, and its rows come before that, while a deferred constraint may still refuse them.
+/// - The loop lets go of the socket before libpq closes it. If libpq closes it first, its number is not used again.
+/// - A statement's completion is called at most once, in the order of the statements, and never after the connection's end.
+///   Statements that are unanswered at `lost` may or may not have been carried out.
+/// - Each statement is its own transaction, and success is reported only after its commit. In a pipeline every statement
+///   has its own sync; its rows come before the sync, while a deferred constraint may still refuse them.
 /// - After `close()`, which any handler may call, no handler is called.
 ///
-/// libpq would resolve a host's name on the loop, and wait: that is done before (`HostResolver`), and libpq gets addresses.
-/// Only a host that stands in a service file is left to it.
+/// libpq would block the loop to resolve host names, so `HostResolver` does that first, except for a service file's host.
 package final class Connection: EventSource {
     /// What the connection tells its owner. Called on the loop; the closures must not keep the owner alive.
     package struct Handlers {
@@ -28,8 +26,8 @@ package final class Connection: EventSource {
 
         /// - Parameters:
         ///   - ready: connected and authenticated; statements may be sent.
-        ///   - notified: a NOTIFY of a channel that this connection listens to.
-        ///   - lost: never connected, or no longer. The last call.
+        ///   - notified: a NOTIFY on a channel that this connection listens to.
+        ///   - lost: connecting failed, or the connection was lost. The last call.
         package init(
             ready: @escaping () -> Void,
             notified: @escaping (Notification) -> Void = { _ in },
@@ -41,13 +39,13 @@ package final class Connection: EventSource {
         }
     }
 
-    /// A NOTIFY as it came.
+    /// A NOTIFY as received.
     package struct Notification: Sendable, Equatable {
         package let channel: String
         package let payload: String
     }
 
-    /// Gets the rows or the server's refusal.
+    /// Gets the rows or the error.
     package typealias Completion = (Result<Rows, PostgresError>) -> Void
 
     /// Valid transitions: idle → resolving → connecting → ready → ended; idle → connecting; any → ended.
@@ -58,9 +56,7 @@ package final class Connection: EventSource {
     private let connectTimeout: Duration
     private let depth: Int
     private let resolver: HostResolver
-    /// The names that are being resolved.
     private var lookUp: HostLookUp?
-    /// When connecting must have ended.
     private var connectEnd = Instant(nanoseconds: 0)
     private let handlers: Handlers
     private let meter: ConnectionMeter?
@@ -69,16 +65,15 @@ package final class Connection: EventSource {
     private var waiting = Fifo<Statement>()
     /// Sent and not answered: at most `depth`, the oldest first. Results come in this order.
     private var inFlight = Fifo<Statement>()
-    /// What has come of the oldest statement in flight: its rows or its error, an error after the rows included.
+    /// The result of the oldest statement in flight so far: its rows or its error. An error after rows replaces them.
     private var answer: Result<Rows, PostgresError>?
-    /// In a pipeline: the results of the oldest statement have ended, and only its sync is still to come.
+    /// In a pipeline: the results of the oldest statement have ended, and only its sync is missing.
     private var awaitsSync = false
     private var prepared = PreparedNames()
 
     /// - Parameters:
-    ///   - connectTimeout: from `connect()` to `ready`; libpq's own is not in force on this path.
-    ///   - depth: statements sent before the first of them is answered. 1 is no pipeline, and the only depth at which
-    ///     notifications come without delay.
+    ///   - connectTimeout: from `connect()` to `ready`; libpq's own timeout does not apply here.
+    ///   - depth: statements in flight. At 1 there is no pipeline; only then do notifications come without delay.
     ///   - meter: counts the statements that fail.
     package convenience init(
         loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration = .seconds(10), depth: Int = 1,
@@ -89,7 +84,7 @@ package final class Connection: EventSource {
             meter: meter, handlers: handlers)
     }
 
-    /// The same, with names resolved by `resolver`.
+    /// Resolves names with `resolver`.
     init(
         loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, depth: Int = 1,
         resolver: HostResolver, meter: ConnectionMeter? = nil, handlers: Handlers
@@ -110,12 +105,12 @@ package final class Connection: EventSource {
 
     /// Whether statements may be sent.
     package var isReady: Bool { state == .ready }
-    /// Whether no statement is under way or waiting.
+    /// Whether no statement is in flight or waiting.
     package var isIdle: Bool { inFlight.isEmpty && waiting.isEmpty }
     /// The server process, for tests and logs; 0 before `ready`.
     package var backendPID: Int32 { pg.map { PQbackendPID($0) } ?? 0 }
 
-    /// Begins to connect. Once.
+    /// Starts connecting. Called once.
     package func connect() {
         precondition(state == .idle, "a connection connects once")
         let names = parameters.unresolvedNames
@@ -127,7 +122,7 @@ package final class Connection: EventSource {
             let lookUp = try resolver.lookUp(names)
             self.lookUp = lookUp
             try loop.setDescriptor(self, lookUp.descriptor, .readable)
-            // One name that hangs must not keep the hub from the other hosts.
+            // One name that hangs must not keep the hub from its other hosts.
             let patience = parameters.namesOneHost ? connectTimeout : connectTimeout / 2
             loop.setDeadline(self, loop.now.advanced(by: patience))
         } catch {
@@ -139,7 +134,7 @@ package final class Connection: EventSource {
     private func resolved() {
         guard let lookUp else { return }
         self.lookUp = nil
-        // Before its descriptor is closed, with the last reference.
+        // The descriptor is closed with the last reference; the loop must let go of it first.
         loop.unwatch(self)
         let answers = lookUp.end()
         if let resolved = parameters.resolved(answers.compactMapValues { try? $0.get() }) { return begin(resolved) }
@@ -164,13 +159,13 @@ package final class Connection: EventSource {
         watch(pg, .writable)
     }
 
-    /// Sends a statement when those before it have been answered, or so many of them that there is room in the pipeline.
+    /// Sends a statement as soon as the pipeline has room.
     ///
     /// - Parameters:
     ///   - parameters: in text format, for `$1` and on.
-    ///   - timeout: from sending it, or from the answer to the one before it, to its answer; past that the connection
-    ///     ends, for libpq 15 has no way to cancel that neither waits nor forgets encryption.
-    ///   - completion: called on the loop, later than this call except where the statement is not sent at all.
+    ///   - timeout: from sending, or from the answer before it, to its answer. Then the connection ends, since libpq 15
+    ///     cannot cancel without either blocking or dropping encryption.
+    ///   - completion: called on the loop, after this call returns unless the statement cannot be sent.
     package func query(
         _ sql: String, _ parameters: [String?] = [], timeout: Duration = .seconds(10),
         _ completion: @escaping Completion
@@ -181,17 +176,17 @@ package final class Connection: EventSource {
         enqueue(.text(sql), list, timeout, completion)
     }
 
-    /// Prepares a statement before anybody needs it, and so learns what is wrong with it. As `query` otherwise.
+    /// Prepares a statement ahead of use, so that an error in it shows early. Otherwise as `query`.
     package func prepare(
         _ statement: PreparedStatement, timeout: Duration = .seconds(10), _ completion: @escaping Completion
     ) {
         enqueue(.prepare(statement), CStringList(), timeout, completion)
     }
 
-    /// Executes a prepared statement; prepares it before, where this connection has not yet. As `query` otherwise.
+    /// Executes a prepared statement; prepares it first if this connection has not. Otherwise as `query`.
     ///
-    /// Where the server has forgotten it or its plan is out of date (26000, 0A000), that is the answer, and the next
-    /// execution prepares it anew.
+    /// If the server lost the statement or its plan is outdated (26000, 0A000), that error is the answer; the next
+    /// execution prepares it again.
     package func execute(
         _ statement: PreparedStatement, _ parameters: CStringList, timeout: Duration = .seconds(10),
         _ completion: @escaping Completion
@@ -212,13 +207,13 @@ package final class Connection: EventSource {
         sendNext()
     }
 
-    /// Ends the connection without a word to the handlers.
+    /// Ends the connection without calling a handler.
     package func close() {
         guard state != .ended else { return }
         state = .ended
         if let pg, PQsocket(pg) < 0 { loop.descriptorClosed(self) }
         loop.remove(self)
-        // After the loop has let go of its descriptor.
+        // Only after the loop has let go of the lookup's descriptor.
         _ = lookUp?.end()
         lookUp = nil
         if let pg { PQfinish(pg) }
@@ -238,7 +233,7 @@ package final class Connection: EventSource {
         case .connecting:
             poll(pg)
         case .ready:
-            // A hangup too is found by reading: what the server said last comes before it.
+            // A hangup is also found by reading, since the server's last words come before it.
             if PQconsumeInput(pg) == 0 { return end(PostgresError(.lost, "the connection to PostgreSQL was lost")) }
             flush(pg)
             drain()
@@ -277,7 +272,7 @@ package final class Connection: EventSource {
         }
     }
 
-    /// After every poll, for libpq may have taken another socket, even under the same number.
+    /// Called after every poll, since libpq may have opened another socket, even under the same number.
     private func watch(_ pg: OpaquePointer, _ interest: Readiness) {
         let socket = PQsocket(pg)
         guard socket >= 0 else { return end(PostgresError(connecting: pg)) }
@@ -299,7 +294,7 @@ package final class Connection: EventSource {
                 next.name = prepared.add(statement)
             case .execute(let statement):
                 guard let name = prepared.name(of: statement) else {
-                    // Should it fail, the execution does too.
+                    // If preparing fails, the execution fails too.
                     let prepare = Statement(
                         work: .prepare(statement), parameters: CStringList(), timeout: next.timeout,
                         completion: { _ in })
@@ -318,8 +313,8 @@ package final class Connection: EventSource {
         }
     }
 
-    /// libpq.sgml, PQflush: 1 means "wait for the socket to become read- or write-ready", and both are to be served,
-    /// or a server that waits for us to read would wait for ever.
+    /// libpq.sgml, PQflush: 1 means "wait for the socket to become read- or write-ready". Both must be served: a server
+    /// that waits for us to read would otherwise wait for ever.
     private func flush(_ pg: OpaquePointer) {
         switch PQflush(pg) {
         case 0: loop.setInterest(self, .readable)
@@ -328,18 +323,18 @@ package final class Connection: EventSource {
         }
     }
 
-    /// Takes out all that libpq holds: it may hold what the socket no longer shows.
+    /// Takes out everything that libpq holds, since it may hold data that the socket no longer shows.
     private func drain() {
-        // PQgetResult waits while PQisBusy, so never then.
+        // PQgetResult blocks while PQisBusy.
         while let pg, !inFlight.isEmpty, PQisBusy(pg) == 0 {
-            // An answer that libpq makes itself looks like a refusal by the server, which this is not.
+            // A result that libpq makes itself when the connection breaks would look like the server's refusal.
             if endIfBroken(pg) { return }
             if let result = PQgetResult(pg) {
                 keep(result)
             } else if depth == 1 {
                 finishStatement()
             } else if !awaitsSync {
-                // libpq.sgml, 34.5.1.2: a NULL ends each statement's results, and none follows a sync.
+                // libpq.sgml, 34.5.1.2: a NULL ends each statement's results; no NULL follows a sync.
                 awaitsSync = true
             } else {
                 return end(PostgresError(.unexpectedResult, "a pipeline's answers ended before their time"))
@@ -355,8 +350,7 @@ package final class Connection: EventSource {
         if let pg { endIfBroken(pg) }
     }
 
-    /// Ends the connection if libpq has given it up: bytes that are no protocol of PostgreSQL's show in no return code,
-    /// and no event follows.
+    /// Ends the connection if libpq gave up on it: protocol violations show in no return code and cause no event.
     @discardableResult private func endIfBroken(_ pg: OpaquePointer) -> Bool {
         guard PQsocket(pg) < 0 else { return false }
         end(PostgresError(.lost, "the connection to PostgreSQL was lost"))
@@ -382,9 +376,9 @@ package final class Connection: EventSource {
             return
         }
         PQclear(result)
-        // A copy would be reported again and again, and its statement never end.
+        // A COPY would be reported again and again, and its statement would never end.
         guard error.kind != .unexpectedResult else { return end(error) }
-        // Also after rows: they were not committed then.
+        // Also after rows: they were not committed.
         answer = .failure(error)
     }
 
@@ -399,7 +393,7 @@ package final class Connection: EventSource {
         }
         loop.setDeadline(self, inFlight.first.map { loop.now.advanced(by: $0.timeout) })
         statement.completion(answer)
-        // The completion may have sent the next one, or closed.
+        // The completion may have sent the next statement, or closed the connection.
         sendNext()
     }
 

@@ -1,9 +1,9 @@
 import CPostgres
 import Glibc
 
-/// A connection string of the user's with our additions, which never replace a word of the user's own.
+/// The user's connection string with our defaults, which never replace the user's own settings.
 package struct ConnectionParameters: Sendable {
-    /// One `keyword=value` of libpq's.
+    /// One `keyword=value` of libpq.
     package struct Keyword: Sendable, Equatable {
         package let name: String
         package let value: String
@@ -16,18 +16,18 @@ package struct ConnectionParameters: Sendable {
 
     package let keywords: [Keyword]
 
-    /// Found within half a minute instead of the two hours of the kernel: a peer that went away without a word.
+    /// Finds a peer that disappeared silently within half a minute, instead of the kernel's two hours.
     package static let keepalive = [
         Keyword("keepalives_idle", "10"), Keyword("keepalives_interval", "5"), Keyword("keepalives_count", "3"),
         Keyword("tcp_user_timeout", "15000"), Keyword("fallback_application_name", "carillon"),
     ]
-    /// Only where rows may be written: notifications do not reach standbys.
+    /// Only servers that accept writes: notifications do not reach standbys.
     package static let primaryOnly = [Keyword("target_session_attrs", "read-write")]
 
     /// Reads a URI or a keyword string.
     ///
-    /// - Parameter defaults: used where the string does not say otherwise.
-    /// - Throws: `connectionString`. The message quotes nothing, since what cannot be read may be a password.
+    /// - Parameter defaults: used for keywords that the string does not set.
+    /// - Throws: `connectionString`. The message quotes nothing, since the unreadable part may be a password.
     package init(_ string: String, defaults: [Keyword] = keepalive) throws(PostgresError) {
         var complaint: UnsafeMutablePointer<CChar>?
         let options = string.withCString { PQconninfoParse($0, &complaint) }
@@ -44,14 +44,14 @@ package struct ConnectionParameters: Sendable {
             }
             option += 1
         }
-        // All strings here are UTF-8; this one is not the user's to choose.
+        // All strings here are UTF-8, so the user cannot choose the encoding.
         given.removeAll { $0.name == "client_encoding" }
         given.append(Keyword("client_encoding", "UTF8"))
         let names = Set(given.map(\.name))
         keywords = given + defaults.filter { !names.contains($0.name) }
     }
 
-    /// Where it leads, for logs: database, host and role as far as the string names them; no password.
+    /// The target for logs: database, host, port and role as far as the string names them; no password.
     package var summary: String {
         ["dbname", "host", "port", "user"].compactMap { name in
             keywords.first { $0.name == name }.map { "\(name)=\($0.value)" }
@@ -60,8 +60,8 @@ package struct ConnectionParameters: Sendable {
 
     // MARK: Names of hosts
 
-    /// The hosts that are tried, in their order: what stands in the string, or in the environment where that says nothing.
-    /// Nil where libpq finds them otherwise, or will complain: a service's host is in a file, which is read when connecting.
+    /// The hosts to try, in order: from the string, or else from the environment. Nil if libpq finds them in another way or
+    /// will complain. A service's host is in a file, which is read when connecting.
     private var hosts: [Host]? {
         func keyword(_ name: String) -> String? { keywords.first { $0.name == name }?.value }
         let isOfService = keyword("service") != nil || getenv("PGSERVICE") != nil
@@ -83,10 +83,10 @@ package struct ConnectionParameters: Sendable {
         var address: String
         let port: String
 
-        /// Whether its address must be asked for.
+        /// Whether the name must be resolved.
         var isUnresolved: Bool {
             guard address.isEmpty, let first = name.utf8.first else { return false }
-            // A folder of sockets, or an abstract one.
+            // A folder of Unix sockets, or an abstract socket.
             guard first != UInt8(ascii: "/"), first != UInt8(ascii: "@") else { return false }
             var room = in6_addr()
             return inet_pton(AF_INET, name, &room) != 1 && inet_pton(AF_INET6, name, &room) != 1
@@ -100,11 +100,11 @@ package struct ConnectionParameters: Sendable {
     /// Whether there is no other host to try.
     var namesOneHost: Bool { hosts?.count == 1 }
 
-    /// The names that must be resolved before libpq connects without waiting.
+    /// The names that must be resolved so that libpq connects without blocking.
     var unresolvedNames: Set<String> { Set((hosts ?? []).filter(\.isUnresolved).map(\.name)) }
 
-    /// The same with the addresses of those names, each tried in its place; the names stay, for a certificate is compared
-    /// with them, and a password looked up by them. Nil where no host is left.
+    /// The parameters with the addresses of those names, in the order of the names. The names stay: certificates are
+    /// compared with them and passwords are looked up by them. Nil if no host is left.
     func resolved(_ addresses: [String: [String]]) -> ConnectionParameters? {
         let found = (hosts ?? []).flatMap { host -> [Host] in
             guard host.isUnresolved else { return [host] }
@@ -125,7 +125,7 @@ package struct ConnectionParameters: Sendable {
         self.keywords = keywords
     }
 
-    /// Calls `body` with libpq's two NULL-ended lists.
+    /// Calls `body` with libpq's two NULL-terminated lists.
     func withLists<Value>(
         _ body: (UnsafePointer<UnsafePointer<CChar>?>, UnsafePointer<UnsafePointer<CChar>?>) -> Value
     ) -> Value {

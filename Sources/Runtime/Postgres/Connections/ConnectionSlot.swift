@@ -3,9 +3,9 @@ import Logging
 import Metrics
 import Reactor
 
-/// Keeps one connection up: connects, and after a loss connects anew after a pause. One attempt at a time.
+/// Keeps one connection up: reconnects after a loss and a pause. One attempt at a time.
 package final class ConnectionSlot {
-    /// A connection that held this long begins its next outage with the shortest pauses.
+    /// After a connection held this long, the next outage starts with the shortest pauses.
     private static let provenAfter = Duration.seconds(5)
 
     /// What the slot tells its owner. Called on the loop; the closures must not keep the owner alive.
@@ -15,9 +15,9 @@ package final class ConnectionSlot {
         let lost: () -> Void
 
         /// - Parameters:
-        ///   - opened: a new connection is there; what must be said on it first is the owner's to send.
-        ///   - notified: a NOTIFY of a channel that it listens to.
-        ///   - lost: it is gone, or was not to be had; another attempt follows by itself.
+        ///   - opened: a new connection is up; the owner sends what it needs first.
+        ///   - notified: a NOTIFY on a channel that it listens to.
+        ///   - lost: the connection was lost or could not be made; the slot tries again by itself.
         package init(
             opened: @escaping (Connection) -> Void,
             notified: @escaping (Connection.Notification) -> Void = { _ in },
@@ -42,14 +42,14 @@ package final class ConnectionSlot {
     private var random = SystemRandomNumberGenerator()
     private var openedAt: Instant?
     private let complaints: LogDeduplicator
-    /// The connection, from the attempt to make it until it is lost.
+    /// The connection, from the attempt to make it until its loss.
     package private(set) var connection: Connection?
     private var retry: Alarm?
 
     /// - Parameters:
-    ///   - name: what logs call it.
-    ///   - depth: statements sent ahead, as `Connection` has it.
-    ///   - meter: counts the connection among those of its role.
+    ///   - name: its name in logs.
+    ///   - depth: statements in flight, as for `Connection`.
+    ///   - meter: counts the connection under its role.
     package init(
         _ name: String, loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, depth: Int = 1,
         logger: Logger, meter: ConnectionMeter? = nil, handlers: Handlers
@@ -72,7 +72,7 @@ package final class ConnectionSlot {
         if openedAt != nil { meter?.up.add(-1) }
     }
 
-    /// Begins to connect; from now on there is a connection, an attempt or a pause before one.
+    /// Starts connecting. From then on the slot has a connection, an attempt or a pause before one.
     package func connect() {
         guard connection == nil else { return }
         let connection = Connection(
@@ -85,7 +85,7 @@ package final class ConnectionSlot {
         connection.connect()
     }
 
-    /// The owner has found the connection good for its purpose.
+    /// The owner has found the connection fit for use.
     package func established(_ metadata: Logger.Metadata = [:]) {
         if openedAt == nil { meter?.up.add(1) }
         if wasEstablished { meter?.reconnects.add() }
@@ -95,15 +95,14 @@ package final class ConnectionSlot {
         logger.info("PostgreSQL: \(name) is up", metadata: metadata)
     }
 
-    /// The owner finds the connection bad: drops it and connects anew after a pause.
+    /// The owner has found the connection unfit: drops it and reconnects after a pause.
     package func drop(_ error: PostgresError) {
         guard let connection else { return }
         connection.close()
         lost(error)
     }
 
-    /// Sends a statement without which the connection is of no use: should it fail, another one is made. As
-    /// `Connection.query` otherwise.
+    /// Sends a statement as `Connection.query`, and drops the connection if it fails.
     package func need(
         _ sql: String, _ parameters: [String?] = [], timeout: Duration, done: @escaping (Rows) -> Void = { _ in }
     ) {
@@ -122,7 +121,7 @@ package final class ConnectionSlot {
 
     private func lost(_ error: PostgresError) {
         connection = nil
-        // What a statement met is counted where it was met.
+        // Errors of statements were counted when they were met.
         if error.kind != .statement { meter?.failed(error) }
         if openedAt != nil { meter?.up.add(-1) }
         if let openedAt, loop.now.duration(since: openedAt) >= Self.provenAfter { backoff.reset() }
@@ -133,7 +132,7 @@ package final class ConnectionSlot {
         handlers.lost()
     }
 
-    /// Once for each thing that is wrong, not for each attempt nor each connection.
+    /// Logs each distinct failure once, not for each attempt or connection.
     private func complain(_ error: PostgresError) {
         let complaint = error.description
         guard complaints.isNew(complaint) else { return }

@@ -1,30 +1,28 @@
 import Glibc
 import Reactor
 
-/// Resolves the names of hosts off the loops, for the system's resolver waits, and cannot be interrupted.
+/// Resolves host names off the loops, since the system's resolver blocks and cannot be interrupted.
 ///
-/// One thread for each name at a time, however many connections wait for it: a resolver that hangs holds no more threads
-/// than the connection strings have names. A connection that gives up is forgotten, and finds the same thread still at it
-/// when it tries again.
+/// One thread per name at a time: a hanging resolver holds no more threads than the connection strings have names. A
+/// connection that gives up is forgotten; its next attempt finds the same thread still at work.
 final class HostResolver: Sendable {
-    /// What the system finds.
+    /// Uses the system's resolver.
     static let system = HostResolver(systemAddresses)
 
     typealias Answer = Result<[String], HostNotFound>
 
     private let find: @Sendable (String) -> Answer
-    /// Who waits for each name that a thread resolves; perhaps nobody any more.
+    /// The lookups that wait for each name being resolved; the list may be empty.
     private let underWay = Locked<[String: [HostLookUp]]>([:])
 
-    /// - Parameter find: the addresses of a name as text, in the order in which they are tried. Called on a thread that may
-    ///   wait.
+    /// - Parameter find: the addresses of a name as text, in the order to try them. Called on a thread that may block.
     init(_ find: @escaping @Sendable (String) -> Answer) {
         self.find = find
     }
 
-    /// Begins to resolve these names.
+    /// Starts resolving these names.
     ///
-    /// - Throws: where the system has no descriptor left.
+    /// - Throws: if the system has no descriptor left.
     func lookUp(_ names: Set<String>) throws(ReactorError) -> HostLookUp {
         let lookUp = try HostLookUp(names, of: self)
         for name in names {
@@ -47,7 +45,7 @@ final class HostResolver: Sendable {
     }
 
     private func finish(_ name: String, _ answer: Answer) {
-        // Who comes after this finds no thread, and begins another.
+        // A later lookup finds no thread for this name and starts another.
         for lookUp in underWay.withLock({ $0.removeValue(forKey: name) }) ?? [] { lookUp.received(answer, of: name) }
     }
 
@@ -57,7 +55,7 @@ final class HostResolver: Sendable {
         }
     }
 
-    /// At most `PostgresLimits.addressesMax` of the name.
+    /// At most `PostgresLimits.addressesMax` addresses of the name.
     private static func systemAddresses(_ name: String) -> Answer {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
@@ -85,13 +83,11 @@ final class HostResolver: Sendable {
     }
 }
 
-/// A name has no address.
 struct HostNotFound: Error, Sendable, Equatable {
-    /// The system's words.
     let reason: String
 }
 
-/// Names that are being resolved for one connection. Its descriptor gets readable, for good, when all are answered.
+/// The names being resolved for one connection. Its descriptor becomes and stays readable when all are answered.
 final class HostLookUp: Sendable {
     let names: Set<String>
     private let resolver: HostResolver
@@ -114,7 +110,7 @@ final class HostLookUp: Sendable {
         if areAll { waker.signal() }
     }
 
-    /// What is known so far. Nothing is waited for any more.
+    /// Stops waiting, and returns the answers so far.
     func end() -> [String: HostResolver.Answer] {
         resolver.forget(self)
         return answers.withLock { $0 }

@@ -1,7 +1,6 @@
 import CPostgres
 
-/// A statement on its way, from the caller to its answer. An object, for it is looked at in queues: a structure would be copied
-/// each time, all that it refers to.
+/// A statement from the caller to its answer. A class: looking at a structure in a queue would copy all that it refers to.
 final class Statement {
     enum Work {
         case text(String)
@@ -13,7 +12,7 @@ final class Statement {
     let parameters: CStringList
     let timeout: Duration
     let completion: Connection.Completion
-    /// The prepared statement's name on this connection, from when it is sent.
+    /// The prepared statement's name on this connection, set when it is sent.
     var name = ""
 
     init(
@@ -25,7 +24,7 @@ final class Statement {
         self.completion = completion
     }
 
-    /// False where libpq cannot take it.
+    /// Returns false if libpq cannot take it.
     func send(_ pg: OpaquePointer) -> Bool {
         let count = Int32(parameters.count)
         return parameters.withPointers { values in
@@ -38,14 +37,14 @@ final class Statement {
     }
 }
 
-/// What is prepared on a connection, and by which names.
+/// The statements prepared on a connection, and their names.
 struct PreparedNames {
     private var names: [(statement: PreparedStatement, name: String)] = []
     private var count = 0
 
     func name(of statement: PreparedStatement) -> String? { names.first { $0.statement === statement }?.name }
 
-    /// A new name, under which the statement is being prepared.
+    /// Assigns a new name to a statement that is about to be prepared.
     mutating func add(_ statement: PreparedStatement) -> String {
         count += 1
         names.removeAll { $0.statement === statement }
@@ -53,7 +52,7 @@ struct PreparedNames {
         return "s\(count)"
     }
 
-    /// Forgets a statement that the server does not have, or not in a form that can be executed.
+    /// Forgets a statement that the server does not have, or whose plan is outdated.
     mutating func failed(_ statement: Statement, _ error: PostgresError) {
         switch statement.work {
         case .text: return

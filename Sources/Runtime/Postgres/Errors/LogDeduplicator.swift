@@ -1,13 +1,13 @@
 import Reactor
 
-/// What the log has told of a hub's connections being down, so that nine of them tell it once. Any thread.
+/// Remembers which outages the log has reported, so that a hub's nine connections report one outage once. Any thread.
 final class LogDeduplicator: Sendable {
-    /// Texts kept; with one more, all are forgotten.
+    /// Texts remembered; one more clears them all.
     static let textsMax = 16
 
     private let told = Locked<Set<String>>([])
 
-    /// Whether the log has not told this since a connection was last made: then it is to.
+    /// Whether the log has not reported this text since a connection was last made; the caller then logs it.
     func isNew(_ text: String) -> Bool {
         told.withLock { told in
             if told.contains(text) { return false }
@@ -17,7 +17,7 @@ final class LogDeduplicator: Sendable {
         }
     }
 
-    /// A connection is there: what goes wrong from now on is news.
+    /// A connection is up: the next failure is news.
     func forget() {
         told.withLock { $0.removeAll() }
     }

@@ -1,23 +1,23 @@
 import CPostgres
 
-/// A failure of a connection or a statement, fit for a log: it holds codes and our own words, never the server's
-/// message about a statement, whose text may quote rows. `StatementError` keeps that text for tools.
+/// A failure of a connection or a statement, safe for a log. It holds codes and our own words, never the server's message
+/// about a statement, which may quote rows. `StatementError` keeps that message for tools.
 public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Where it failed.
+    /// What failed.
     package enum Kind: Hashable, Sendable {
         /// The connection string cannot be read.
         case connectionString
-        /// The connection was not made: refused, no such host, wrong password.
+        /// Connecting failed: refused, no such host, wrong password.
         case connecting
-        /// Connecting or a statement took longer than allowed; the connection is closed then.
+        /// Connecting or a statement took too long; the connection is then closed.
         case timeout
-        /// The connection broke; whether a statement under way was carried out is unknown.
+        /// The connection broke; whether a statement in flight was carried out is unknown.
         case lost
         /// The server answered a statement with an error.
         case statement
-        /// A statement was not sent: too many wait, or a parameter holds a NUL, which PostgreSQL's text cannot.
+        /// A statement was not sent: too many wait, or a parameter holds a NUL byte, which PostgreSQL's text cannot hold.
         case notSent
-        /// The answer is not of the shape that the statement has.
+        /// The answer does not have the statement's shape.
         case unexpectedResult
     }
 
@@ -31,9 +31,9 @@ public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible 
     package let kind: Kind
     package let sqlstate: SQLState?
     package let severity: Severity?
-    /// Whether it came up inside of a function of the database, and not at the statement that called it.
+    /// Whether the error arose inside a database function, not in the statement that called it.
     package let isInFunction: Bool
-    /// One line in our words. Only of `connecting` is it libpq's, shortened: no statement has run then.
+    /// One line in our words. For `connecting` it is libpq's text, shortened, since no statement has run then.
     package let message: String
 
     package init(
@@ -47,15 +47,15 @@ public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible 
         self.isInFunction = isInFunction
     }
 
-    /// What follows from it.
+    /// What the caller should do.
     package var advice: Advice {
         guard kind == .statement else { return .unavailable }
         let advice = sqlstate?.advice ?? .failed
-        // Where the hub's own statement cannot be run (no such function, no right to it), that is nobody's data's fault.
+        // If the hub's own statement cannot run (no such function, no right), nobody's data is at fault.
         return advice == .broken && !isInFunction ? .failed : advice
     }
 
-    /// Whether it passes by itself. Else somebody has to change something first.
+    /// Whether the failure passes by itself. Otherwise somebody must change something first.
     package var isPassing: Bool {
         switch kind {
         case .connecting, .timeout, .lost: true
@@ -64,11 +64,10 @@ public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible 
         }
     }
 
-    /// Whether it is the connection that ends, and not the statement that is refused. What a function raises by such a code is
-    /// its own.
+    /// Whether the connection ends, rather than the statement failing. Decided by severity: a function may raise any code.
     package var isOfConnection: Bool { kind != .statement || severity == .fatal || severity == .panic }
 
-    /// One line: the message, and the SQLSTATE where there is one.
+    /// One line: the message, and the SQLSTATE if there is one.
     public var description: String {
         guard let sqlstate else { return message }
         return "\(message) (SQLSTATE \(sqlstate))"
@@ -76,7 +75,7 @@ public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible 
 }
 
 extension PostgresError {
-    /// The error in a failed result; `nil` where the result is none.
+    /// The error in a failed result; nil if the result is no failure.
     init?(result: OpaquePointer) {
         switch PQresultStatus(result) {
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
@@ -92,7 +91,7 @@ extension PostgresError {
         }
     }
 
-    /// The last attempt to connect, as libpq tells it: host, reason, and no password.
+    /// The last failed attempt to connect, in libpq's words: host and reason, no password.
     init(connecting connection: OpaquePointer) {
         self.init(.connecting, Self.oneLine(String(cString: PQerrorMessage(connection))))
     }
@@ -101,7 +100,7 @@ extension PostgresError {
         PQresultErrorField(result, code).map { String(cString: $0) }
     }
 
-    /// `text` with its line breaks as spaces, shortened to the limit.
+    /// `text` in one line, shortened to `messageBytesMax`.
     static func oneLine(_ text: String) -> String {
         var line = ""
         for scalar in text.unicodeScalars {
@@ -123,11 +122,11 @@ extension PostgresError {
     private static let diagnosticContext = Int32(UInt8(ascii: "W"))
 }
 
-/// A failure as a tool shows it to its operator, whose own SQL it was: all that the server said.
+/// A failure as a tool shows it to its operator, whose own SQL it was: everything that the server said.
 ///
 /// Never let one into the hub's log: it may quote rows.
 package struct StatementError: Error, Sendable, CustomStringConvertible {
-    /// The same without the server's words.
+    /// The error without the server's words.
     package let reason: PostgresError
     /// libpq's message, usually several lines, with detail, hint and context.
     package let message: String

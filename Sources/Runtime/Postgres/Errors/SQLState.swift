@@ -1,9 +1,9 @@
-/// A five-character SQLSTATE (PostgreSQL manual, appendix A): what went wrong, and never a word of the rows.
+/// A five-character SQLSTATE (PostgreSQL manual, appendix A): what went wrong, without a word of the rows.
 package struct SQLState: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral {
     /// The five characters.
     package let code: String
 
-    /// `nil` unless `code` is five digits or upper-case letters.
+    /// Nil unless `code` is five digits or upper-case letters.
     package init?(_ code: String) {
         guard code.utf8.count == 5, code.utf8.allSatisfy(Self.isAllowed) else { return nil }
         self.code = code
@@ -17,13 +17,13 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible, Expressibl
 
     package var description: String { code }
 
-    /// What follows from it, where it came up inside of a function.
+    /// What the caller should do if the error arose inside a function.
     package var advice: Advice { meaning?.advice ?? .broken }
 
-    /// Whether it passes by itself.
+    /// Whether the failure passes by itself.
     var isPassing: Bool { meaning?.isPassing ?? false }
 
-    /// What it says, in words of ours: the server's own message may quote values, and values are health data.
+    /// Our own words for it: the server's message may quote values, and values are health data.
     package var wording: String { meaning?.wording ?? "the statement failed" }
 
     private var meaning: Meaning? {
@@ -35,26 +35,26 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible, Expressibl
     }
 }
 
-/// What follows from a statement that failed: nothing of it was done. The one table of that stands below.
+/// What to do about a failed statement, of which nothing was done. The table below decides.
 package enum Advice: Sendable, Equatable {
-    /// It lost a race: the same may well succeed at once.
+    /// It lost a race; a retry may succeed at once.
     case again
-    /// The prepared statement or its plan was out of date, and is not the next time; or a trigger says the same in earnest.
+    /// The prepared statement or its plan was outdated, which a retry repairs; or a trigger raised that code deliberately.
     case outdated
-    /// Another writer has the rows.
+    /// Another writer has locked the rows.
     case locked
-    /// A constraint was violated. Two at the same time may do that, and one alone would not.
+    /// A constraint was violated. Two concurrent writers may cause that where one alone would not.
     case constraint
-    /// A function or trigger of the application's says no, and would again.
+    /// One of the application's functions or triggers refuses it, and would again.
     case refused
     /// Nothing can be written on this connection: the server is a standby, or no longer the primary.
     case readOnly
     /// The connection ends, or the server is going down.
     case unavailable
-    /// It took too long, or the server is in trouble. Nobody's data may be judged by that, however often it comes.
+    /// It took too long, or the server is in trouble. That says nothing about the data, however often it happens.
     case failed
-    /// The server is well, and something in the database fails at this statement: a trigger or function of the application's, a
-    /// value that it cannot hold. It may be repaired in a moment.
+    /// The server is well, but something in the database fails for this statement: a trigger or function of the
+    /// application, or a value out of range. Somebody may repair it at any time.
     case broken
 }
 
@@ -73,15 +73,15 @@ extension SQLState {
         }
     }
 
-    /// Codes before their classes: the first prefix that fits decides.
+    /// Codes stand before their classes: the first matching prefix decides.
     private static let meanings = [
         Meaning("08", .unavailable, "the connection failed", isPassing: true),
-        // feature_not_supported is also how a cached plan says that its result has changed.
+        // PostgreSQL also reports a cached plan whose result type changed as feature_not_supported.
         Meaning("0A000", .outdated),
         Meaning("22", .broken, "a value was refused"),
         Meaning("23", .constraint, "a constraint was violated"),
         Meaning("25006", .readOnly, "the server is read-only: a standby, or no longer the primary", isPassing: true),
-        // A session's or transaction's own timeout.
+        // The timeout of a session or transaction.
         Meaning("25P03", .failed),
         Meaning("25P04", .failed),
         Meaning("26000", .outdated),
@@ -104,10 +104,10 @@ extension SQLState {
         Meaning("57", .failed),
         Meaning("58", .failed, "the server met an error of its system", isPassing: true),
         Meaning("F0", .failed),
-        // A foreign server that cannot be reached.
+        // A foreign server is unreachable.
         Meaning("HV00N", .failed),
         Meaning("P0001", .refused, "the database refused it"),
-        // A corrupted table or index.
+        // A table or index is corrupted.
         Meaning("XX001", .failed, "the server met an internal error", isPassing: true),
         Meaning("XX002", .failed, "the server met an internal error", isPassing: true),
         Meaning("XX", .broken, "the server met an internal error", isPassing: true),

@@ -1,29 +1,29 @@
 import Glibc
 import Synchronization
 
-/// A moment in a request's life at which tests end things.
+/// A moment in a request's life at which a test ends a connection or the process.
 package enum Failpoint: String, Sendable, CaseIterable {
-    /// It is about to be sent.
+    /// The request is about to be sent.
     case beforeSend = "before-send"
-    /// It was sent.
+    /// The request was sent.
     case afterSend = "after-send"
-    /// It is committed, and the answer has come.
+    /// The request is committed, and its answer has arrived.
     case afterCommit = "after-commit"
-    /// It is answered; neither the feed nor other hubs have been told.
+    /// The request was told its answer; neither the feed nor other hubs know of it.
     case afterReply = "after-reply"
 }
 
 #if DEBUG
 /// What happens at failpoints. Debug builds only.
 package struct Failpoints: Sendable {
-    /// Called on the pool's thread, each time one is reached: true ends the connection concerned.
+    /// Called on the pool's thread each time a failpoint is reached. True ends the connection.
     package let reached: @Sendable (Failpoint) -> Bool
 
     package init(reached: @escaping @Sendable (Failpoint) -> Bool) {
         self.reached = reached
     }
 
-    /// From `after-commit:3`: the process ends by SIGKILL the third time. `nil` where `text` is not of that form.
+    /// Parses `after-commit:3`: SIGKILL ends the process the third time. Nil if `text` does not have that form.
     package init?(_ text: String) {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let place = Failpoint(rawValue: String(parts[0])), let time = Int(parts[1]), time > 0

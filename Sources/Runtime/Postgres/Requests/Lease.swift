@@ -1,14 +1,14 @@
-/// A connection for one taker: for what takes long, such as a cursor that is read a page at a time. It is given when one is idle,
-/// and nothing else is sent on it until `end`. Belongs to the pool's loop.
+/// One connection for one holder, for long work such as a cursor that is read page by page. The pool gives it when a
+/// connection is idle, and sends nothing else on it until `end`. Belongs to the pool's loop.
 package final class Lease {
-    /// What the taker is told. The closures must not keep the lease's owner alive.
+    /// What the holder is told. The closures must not keep the lease's owner alive.
     package struct Handlers {
         let given: (Connection) -> Void
         let lost: () -> Void
 
         /// - Parameters:
-        ///   - given: the connection, in no transaction. What is set on it has to be set for a transaction.
-        ///   - lost: there is none, or no longer. The last call.
+        ///   - given: the connection, outside a transaction. Settings must be made for one transaction only.
+        ///   - lost: there is no connection, or it was lost. The last call.
         package init(given: @escaping (Connection) -> Void, lost: @escaping () -> Void) {
             self.given = given
             self.lost = lost
@@ -17,7 +17,6 @@ package final class Lease {
 
     private let handlers: Handlers
     private weak var holder: PooledConnection?
-    /// Whether it has ended.
     private(set) var isOver = false
 
     init(_ handlers: Handlers) {
@@ -35,15 +34,14 @@ package final class Lease {
         handlers.lost()
     }
 
-    /// The taker has done, or does not want it any more: a transaction that is open ends, behind what is under way. Any number
-    /// of times.
+    /// Ends the lease, any number of times; an open transaction is rolled back after the statements in flight.
     package func end() {
         guard !isOver else { return }
         isOver = true
         holder?.takeBack()
     }
 
-    /// The connection is of no use any more: another is made. `lost` is called.
+    /// Drops a broken connection; the pool makes another. Calls `lost`.
     package func drop(_ error: PostgresError) {
         if !isOver { holder?.drop(error) }
     }

@@ -2,23 +2,23 @@ import Bytes
 import Clock
 
 extension Duration {
-    /// As PostgreSQL's settings have it.
+    /// The duration in the form of PostgreSQL's settings, such as `250ms`.
     package var setting: String { "\(max(1, wholeMilliseconds))ms" }
 }
 
-/// What a pool carries, and how.
+/// The settings of a `RequestPool`.
 package struct PoolSettings {
-    /// Requests of one kind: a queue of their own.
+    /// Requests of one kind, which have a queue of their own.
     package struct Kind {
         let weight: Int
         let bounds: FairQueue<TextKey, Request>.Bounds
         let isSerial: Bool
 
         /// - Parameters:
-        ///   - weight: how many go in a row where those of later kinds wait.
-        ///   - bounds: of what waits; the cost is the bytes of parameters.
-        ///   - isSerial: whether one of a user is under way at a time, so that they are carried out in their order, and a user
-        ///     whose requests are slow has one connection.
+        ///   - weight: how many are sent in a row while requests of later kinds wait.
+        ///   - bounds: of the queue; the cost of a request is the bytes of its parameters.
+        ///   - isSerial: whether one request of a user is in flight at a time. The user's requests are then carried out in
+        ///     order, and a user with slow requests occupies one connection.
         package init(weight: Int = 1, _ bounds: FairQueue<TextKey, Request>.Bounds, isSerial: Bool) {
             self.weight = weight
             self.bounds = bounds
@@ -26,43 +26,43 @@ package struct PoolSettings {
         }
     }
 
-    /// What waits while there is no connection.
+    /// What happens to requests while there is no connection.
     package enum Outages {
-        /// It waits, and so does what comes.
+        /// Queued and new requests wait.
         case waitedOut
-        /// What comes is ended at once, and what waits soon.
+        /// New requests end at once, queued ones after a second.
         case told
-        /// The same, but what may have been carried out on a lost connection waits for its deadline, to learn that.
+        /// As `told`, but a request that may have been carried out on a lost connection waits until its deadline.
         case toldUnlessSent
     }
 
-    /// The connections, as logs have them, and by what they are counted.
+    /// The connections: each with its name in logs and its meter.
     package var connections: [(name: String, meter: ConnectionMeter)]
-    /// Statements sent ahead on one connection before the first of them is answered.
+    /// Statements in flight on one connection.
     package var depth: Int
     /// How long connecting may take.
     package var connectTimeout: Duration
-    /// How long a statement may take, by the server's clock: the greeting tells it so. Ours is for a server that says nothing.
+    /// The server's limit for a statement, set by the greeting; the hub waits longer, for a server that does not answer.
     package var statementTimeout: Duration
     /// The first statement on a connection, with its parameters.
     package var greeting: (sql: String, parameters: [String])
-    /// What is wrong with the server, by the greeting's rows.
+    /// Judges the server by the greeting's rows; nil accepts it.
     package var complaint: (Rows) -> PostgresError? = { _ in nil }
-    /// What is prepared before a connection is of use.
+    /// Statements that are prepared before a connection is used.
     package var prepared: [PreparedStatement] = []
-    /// In their order: those of the first go before those of the next.
+    /// The kinds of requests, by priority: earlier kinds are sent first.
     package var kinds: [Kind]
     package var outages: Outages
     /// Whether all requests are reads, which may be executed twice for one answer.
     package var isOfReads = false
-    /// Connections that may be lost under a request; with one more it ends.
+    /// How many connections may be lost under one request; one more loss ends the request.
     package var lossesMax: Int
     /// How long a user is held the first time.
     package var holdPause = Duration.milliseconds(300)
-    /// Connections that may be leased at a time, the last ones first. One at least is left for requests.
+    /// Connections that may be leased at a time, the last ones first. At least one connection is left for requests.
     package var leasesMax = 0
     #if DEBUG
-    /// Asked at these moments of a request: true ends the connection concerned.
+    /// Asked at each failpoint of a request: true ends its connection.
     package var failpoint: ((Failpoint, Request) -> Bool)?
     #endif
 

@@ -3,7 +3,7 @@ import Clock
 import Logging
 import Reactor
 
-/// One connection of a pool: a pipeline of requests, and what is under way on it; or leased to one taker.
+/// One connection of a pool: a pipeline of requests, or leased to one holder.
 final class PooledConnection {
     private static let setTimeout = PreparedStatement("SELECT set_config('statement_timeout', $1, false)")
 
@@ -11,23 +11,21 @@ final class PooledConnection {
     private let loop: EventLoop
     private let settings: PoolSettings
     private var slot: ConnectionSlot?
-    /// Sent and not answered, the oldest first.
+    /// Requests in flight, the oldest first.
     private(set) var underWay = Fifo<Request>()
-    /// Since when the oldest of them has been executed, as far as can be told.
+    /// Since when the oldest has been executing, as far as the hub can tell.
     private var oldestSince = Instant(nanoseconds: 0)
-    /// Whether what is under way was lost before, and is alone.
+    /// Whether the request in flight was lost before, and must therefore be alone on the connection.
     private var isAlone = false
-    /// How long the server lets statements take, where that is not the pool's time.
+    /// The server's statement timeout where it differs from the pool's.
     private var timeout: Duration?
-    /// Why the connection is given up once nothing is under way on it.
+    /// Why the connection will be dropped once nothing is in flight.
     private var reasonToLeave: PostgresError?
-    /// Whether requests may be sent.
     private(set) var isUp = false
-    /// Whether nothing new is sent, because somebody wants it for themselves.
+    /// Whether nothing new is sent, because a lease or the suspects need the connection.
     var isReserved = false
-    /// Who has it for themselves.
     private(set) var lease: Lease?
-    /// One for all statements, since answers come in the order in which they were sent.
+    /// One closure for all statements, since answers come in the order of sending.
     private var completion: Connection.Completion = { _ in }
     private var isSending = false
 
@@ -48,15 +46,15 @@ final class PooledConnection {
 
     var load: Int { underWay.count }
 
-    /// Whether a request may be sent that is to be answered soon.
+    /// Whether a request sent now would be answered soon.
     func isFree(at now: Instant) -> Bool {
         isUp && !isReserved && load < settings.depth && (load == 0 || !isAlone && !isSlow(at: now))
     }
 
-    /// Whether the oldest statement takes its time.
+    /// Whether the oldest statement in flight is slow.
     func isSlow(at now: Instant) -> Bool { now.duration(since: oldestSince) >= PostgresLimits.patience }
 
-    /// What stands behind the oldest. Nobody takes the answers that come here.
+    /// Takes back the requests behind the oldest one. Placeholders discard the answers that still come here.
     func takeBackWaiting() -> [Request] {
         guard let oldest = underWay.popFirst() else { return [] }
         var taken: [Request] = []
@@ -74,7 +72,7 @@ final class PooledConnection {
             isAlone = request.mayBeDone
         }
         underWay.append(request)
-        // What is not sent is as good as lost, and never left without an answer.
+        // A request that could not be sent counts as lost, so that it is never left without an answer.
         guard let connection = slot?.connection else { return wasLost() }
         if request.timeout != timeout { set(request.timeout, connection) }
         isSending = true
@@ -83,7 +81,7 @@ final class PooledConnection {
         isSending = false
     }
 
-    /// Statements from here on may take so long, or as long as the pool says.
+    /// Sets the statement timeout for the statements that follow: `timeout`, or the pool's if nil or longer.
     private func set(_ timeout: Duration?, _ connection: Connection) {
         self.timeout = timeout
         let setting = min(timeout ?? settings.statementTimeout, settings.statementTimeout).setting
@@ -94,13 +92,13 @@ final class PooledConnection {
         }
     }
 
-    /// Ends the connection; another follows. The pool is told what was under way, `request` first where given.
+    /// Ends the connection; the slot makes another. The pool gets the requests in flight, with `request` first if given.
     func drop(_ error: PostgresError, with request: Request? = nil) {
         if let request { underWay.prepend(request) }
         slot?.drop(error)
     }
 
-    /// Ends the connection when what is under way has been answered; nothing more is sent on it.
+    /// Ends the connection when the requests in flight have been answered; nothing more is sent on it.
     func leave(_ reason: PostgresError) {
         isUp = false
         reasonToLeave = reason
@@ -114,14 +112,14 @@ final class PooledConnection {
 
     // MARK: Leases
 
-    /// Gives it to the taker; it is reserved, and nothing is under way.
+    /// Gives the connection to the lease. Precondition: it is reserved and nothing is in flight.
     func give(to lease: Lease) {
         guard let connection = slot?.connection else { return lease.wasLost() }
         self.lease = lease
         lease.isGiven(connection, by: self)
     }
 
-    /// The taker has done: whatever transaction is open ends.
+    /// Takes the connection back when the lease ends: an open transaction is rolled back.
     func takeBack() {
         slot?.need("ROLLBACK", timeout: settings.statementTimeout) { [weak self] _ in
             self?.lease = nil
@@ -157,7 +155,7 @@ final class PooledConnection {
     }
 
     private func answered(_ answer: Result<Rows, PostgresError>) {
-        // Of the statement that was not sent at all; its place is behind those that were.
+        // The answer of a statement that could not be sent at all; that request is behind those that were sent.
         if isSending, case .failure(let error) = answer { return drop(error) }
         guard let request = underWay.popFirst() else { return }
         oldestSince = loop.now

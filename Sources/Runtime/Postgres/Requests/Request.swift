@@ -1,32 +1,32 @@
 import Bytes
 import Clock
 
-/// A statement on its way through a pool, from `RequestPool.append` to its end: told of each answer, or once that there will be
-/// none. Belongs to the pool's loop. Subclasses know what it is about.
+/// A statement on its way through a pool, from `RequestPool.append` to its end. It is told each answer, or once that there
+/// will be none. Subclasses give it a purpose. Belongs to the pool's loop.
 open class Request {
-    /// Which of the pool's kinds, by its place among them.
+    /// The index of its kind in `PoolSettings.kinds`.
     package final let kind: Int
-    /// Whose it is: users are served in turn.
+    /// Its user; users are served in turn.
     package final let user: TextKey
-    /// What is executed next.
+    /// The statement that is executed next.
     package final var statement: PreparedStatement
-    /// Its parameters, needed from `willBeSent` on; what they take is its cost.
+    /// The statement's parameters, needed from `willBeSent` on. Their size in bytes is the request's cost.
     package final var parameters: CStringList
-    /// How long it may take in the database, where that is less than for all of its pool.
+    /// How long it may take in the database, where that is less than the pool's timeout.
     package final let timeout: Duration?
-    /// When it is told that it has expired.
+    /// When it ends as expired.
     package final let deadline: Instant
-    /// Connections that ended while it was under way on them alone.
+    /// Losses held against it: connections that were lost while it was alone on them.
     package internal(set) final var losses = 0
-    /// Whether it was sent on a connection that was lost: nobody knows whether it was carried out. It is sent alone then.
+    /// Whether it was in flight on a lost connection, so that it may have been carried out. It is then sent alone.
     package internal(set) final var mayBeDone = false
-    /// Whether it was told its end. It may be under way nevertheless, and its user's later ones wait for that.
+    /// Whether it was told its end. It may still be in flight, and its user's later requests wait for that.
     package internal(set) final var isOver = false
     final var line: FairQueue<TextKey, Request>.Line?
 
     /// - Parameters:
-    ///   - timeout: how long it may take in the database; that of its pool holds too.
-    ///   - deadline: the last moment for an answer, unless there is none.
+    ///   - timeout: how long it may take in the database; the pool's timeout holds too.
+    ///   - deadline: the last moment for an answer; none by default.
     package init(
         kind: Int, of user: TextKey, _ statement: PreparedStatement, _ parameters: CStringList = CStringList(),
         within timeout: Duration? = nil, deadline: Instant = Instant(nanoseconds: .max)
@@ -39,13 +39,13 @@ open class Request {
         self.deadline = deadline
     }
 
-    /// Its turn has come. False where nobody looks at the answer any more: it ends without a word then.
+    /// Its turn has come. Return false if the answer is no longer needed: the request is then dropped silently.
     open func willBeSent() -> Bool { true }
 
-    /// The database's answer, given after the end of its transaction. Returns what follows.
+    /// Receives the database's answer, after the end of its transaction. Returns what follows.
     open func answered(_ answer: Result<Rows, PostgresError>) -> NextStep { .done }
 
-    /// There is no answer, or not in time. Called once at most; `answered` may follow where it was under way.
+    /// There is no answer, or not in time. Called at most once. `answered` may follow if the request was in flight.
     open func ended(_ end: RequestEnd) {}
 
     final func end(_ end: RequestEnd) {
@@ -59,30 +59,29 @@ open class Request {
 public enum NextStep {
     /// Nothing more.
     case done
-    /// Nothing more, and the database has spoken: the user is no suspect any more.
+    /// Nothing more. The database has decided, so the user is no longer a suspect.
     case decided
-    /// It is executed again, before all others. The request bounds how often; once it is over, it is done.
+    /// It is executed again, before all other requests. The request itself bounds how often. If it is over, it is done.
     case again
-    /// It is executed again, behind the others of its user's.
+    /// It is executed again, behind its user's other requests.
     case later
-    /// It has cost a connection time, and came to nothing: it ends, and so does what waits of its user's; nothing of theirs is
-    /// taken for a while (`Suspects`).
+    /// It cost connection time without a result. It and its user's queued requests end, and the user is held (`Suspects`).
     case hold(HoldReason)
 }
 
 /// Why there is no answer.
 public enum RequestEnd {
-    /// Its deadline has come.
+    /// Its deadline has passed.
     case expired
     /// Too many connections were lost under it.
     case lost
     /// There is no connection.
     case away
-    /// Too much waits, of its user or of all.
+    /// The queue is full, for its user or for all.
     case full
-    /// Nothing of its user's is taken for so long.
+    /// Requests of its user are refused for this long.
     case held(Duration, HoldReason)
-    /// The pool stops.
+    /// The pool is stopping.
     case stopping
 }
 
@@ -94,11 +93,11 @@ public enum HoldReason: Equatable, Sendable {
     case failed
 }
 
-/// A request whose answer goes to a closure.
+/// A request whose answer is passed to a closure.
 package final class Errand: Request {
     private let told: (Result<Rows, PostgresError>?) -> Void
 
-    /// - Parameter told: takes the answer, or nil for none. Called once.
+    /// - Parameter told: takes the answer, or nil if there is none. Called once.
     package init(
         kind: Int, of user: TextKey, _ statement: PreparedStatement, _ parameters: CStringList = CStringList(),
         told: @escaping (Result<Rows, PostgresError>?) -> Void

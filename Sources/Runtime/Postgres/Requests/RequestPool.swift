@@ -3,25 +3,24 @@ import Clock
 import Logging
 import Reactor
 
-/// A fixed number of connections that carry requests: users in turn within their kind, each kind with its bounds, pipelined.
-/// Belongs to one loop. Whatever happens only changes state; `pump`, called when the tick ends, sends wherever there is room.
+/// A fixed number of pipelined connections that carry requests. Users are served in turn within a kind, and each kind has
+/// its own bounds. Belongs to one loop. Every input only changes state; `pump`, called at the end of the tick, sends.
 ///
 /// Invariants:
-/// - A request is told its answer, or its end, and what was taken is told one of them by its deadline.
-/// - Of a serial kind, one request of a user is under way at a time: they are carried out in their order whatever connection each
-///   is sent on, and a user who is locked costs one lock timeout at a time (`FairQueue`).
-/// - What was sent on a connection that was lost may or may not have been carried out: it is sent again before any later request of
-///   its user, unless its time is over. Who sends what changes something sees to it that twice does no harm.
-/// - What was lost with others in its pipeline is sent alone the next time, and only a loss by itself is held against a request: one
-///   that ends every connection ends by itself, and not the others beside it. The oldest that has no answer may be innocent: libpq
-///   forgets the answers that it has read when it finds the connection lost while it sends, and the network may lose them, too
-///   (`answersThatAreLostAreHeldAgainstNobody`).
-/// - A read that stands behind a slow statement is taken back, and sent again elsewhere, where a connection is idle: nobody waits
-///   for another's statement longer than for a free connection, and a moment. Worst interleaving: the second connection comes up,
-///   or is given back, just when the read was sent behind the slow one on the first (`whoStandsBehindASlowReadIsTakenBack`).
-/// - Of all suspects one request is under way at a time, on a connection that has nothing else, where there are several.
+/// - A request is told its answer or its end. An accepted request is told one of them by its deadline.
+/// - In a serial kind, one request of a user is in flight at a time. They are carried out in order on any connections, and
+///   a locked user costs one lock timeout at a time (`FairQueue`).
+/// - A request in flight on a lost connection may or may not have been carried out. It is sent again before any later
+///   request of its user, unless its time is over. A request that changes data must be safe to execute twice.
+/// - A request lost together with others is next sent alone, and only a loss alone is held against it. So a request that
+///   ends every connection ends by itself and not the others beside it. The oldest unanswered request may be innocent:
+///   libpq forgets answers it has read when it finds the connection lost while sending, and the network may lose answers
+///   too (`answersThatAreLostAreHeldAgainstNobody`).
+/// - A read behind a slow statement is taken back and sent on an idle connection. So a read waits for another user's
+///   statement no longer than for a free connection plus a moment. Worst interleaving: the second connection comes up, or
+///   is given back, just after the read was sent behind the slow one on the first (`whoStandsBehindASlowReadIsTakenBack`).
+/// - One request of all suspects is in flight at a time; if there are several connections, it has one to itself.
 package final class RequestPool {
-    /// How often it is looked for requests beyond their time.
     private static let sweepInterval = Duration.milliseconds(250)
 
     private let loop: EventLoop
@@ -29,22 +28,22 @@ package final class RequestPool {
     private let opened: () -> Void
     private let changed: () -> Void
     private var queues: [FairQueue<TextKey, Request>]
-    /// For each kind, how many may still go before one of a later kind has to.
+    /// For each kind, how many requests may be sent before a later kind must have its turn.
     private var credits: [Int]
     private var connections: [PooledConnection] = []
     private var suspects = Suspects()
     private var suspectUnderWay: Request?
-    /// Kept for suspects' requests while there are any.
+    /// The connection reserved for suspects while there are any.
     private var quarantine: PooledConnection?
     private var leases = Fifo<Lease>()
-    /// Gets nothing new, until it is idle and the next lease has it.
+    /// Gets no new requests, so that it becomes idle for the next lease.
     private var drained: PooledConnection?
     private var outage = Outage()
     private var sweep: Alarm?
     private var isSweepSet = false
     private var isStopping = false
 
-    /// Makes the connections, and keeps them up from `start` on. The closures must not keep the pool's owner alive.
+    /// Makes the connections, which stay up from `start` on. The closures must not keep the pool's owner alive.
     ///
     /// - Parameters:
     ///   - opened: a connection has come up.
@@ -71,32 +70,32 @@ package final class RequestPool {
 
     /// Whether requests can be sent at all.
     package var isUp: Bool { up > 0 }
-    /// Connections on which requests can be sent.
+    /// The number of connections on which requests can be sent.
     package var up: Int { connections.count { $0.isUp } }
-    /// Whether all connections are lost, or not to be had.
+    /// Whether every connection is lost or failed to connect.
     package var isAway: Bool { outage.isOn }
-    /// Requests waiting.
+    /// Requests in the queues.
     package var waiting: Int {
         var count = 0
-        // By their places: a copy of each would be retained.
+        // By index: iterating would retain a copy of each queue.
         for kind in queues.indices { count += queues[kind].count }
         return count
     }
-    /// Requests waiting and under way.
+    /// Requests in the queues and in flight.
     package var count: Int {
         var count = waiting
         for place in connections.indices { count += connections[place].load }
         return count
     }
-    /// Whether nothing waits and nothing is under way.
+    /// Whether nothing is queued or in flight.
     package var isIdle: Bool { queues.allSatisfy { $0.count == 0 && $0.underWay == 0 } }
-    /// Whether something waits that could be sent.
+    /// Whether a queued request could be sent now.
     package var wantsTurn: Bool { waiting > 0 && freest() != nil }
 
-    /// How long to stay away while there is no connection: the longer, the longer there has been none.
+    /// How long to stay away while there is no connection; it grows with the outage (`Outage`).
     package func pause(atLeast least: Duration) -> Duration { outage.pause(atLeast: least, at: loop.now) }
 
-    /// Takes a request, or tells it at once why not.
+    /// Accepts a request, or tells it at once why not.
     @discardableResult package func append(_ request: Request) -> Bool {
         if let end = refusal(request) {
             request.end(end)
@@ -117,31 +116,30 @@ package final class RequestPool {
         return request.line == nil ? .full : nil
     }
 
-    /// Ends the waiting requests of which that is true, and tells them what.
+    /// Ends the queued requests for which `isOver` is true.
     package func end(_ end: RequestEnd, where isOver: (Request) -> Bool) {
         for kind in queues.indices {
             for request in queues[kind].remove(where: isOver) { request.end(end) }
         }
     }
 
-    /// Ends what waits; what is under way gets its answer, unless its connection is lost.
+    /// Ends the queued requests. Requests in flight get their answers, unless their connection is lost.
     package func stop() {
         isStopping = true
         end(.stopping) { _ in true }
     }
 
-    /// Ends what is under way, too, though it may be carried out.
+    /// Ends the requests in flight too, although they may be carried out.
     package func abandon() {
         for connection in connections {
             for place in 0..<connection.underWay.count { connection.underWay[place].end(.stopping) }
         }
     }
 
-    /// Whether a connection can be leased, now or when the leases before have ended: one that is up is left for requests.
+    /// Whether a lease can be had, now or after earlier leases: one connection that is up stays for requests.
     package var canLease: Bool { settings.leasesMax > 0 && connections.count { $0.isUp } > 1 }
 
-    /// Asks for a connection for oneself. It is given as soon as one is idle, one after the other. Where none can be leased, or no
-    /// longer, that is told.
+    /// Asks for a connection, in order; given when one is idle. `lost` is called if none can be leased, or no longer.
     package func lease(_ handlers: Lease.Handlers) -> Lease {
         let lease = Lease(handlers)
         if canLease, leases.count < PostgresLimits.leasesWaitingMax { leases.append(lease) } else { lease.wasLost() }
@@ -151,7 +149,7 @@ package final class RequestPool {
 
     // MARK: Out
 
-    /// Sends what may be sent. Costs next to nothing where nothing waits.
+    /// Sends what can be sent. Costs almost nothing if nothing is queued.
     package func pump() {
         guard waiting > 0 || !leases.isEmpty || drained != nil || quarantine != nil else { return }
         if !suspects.isEmpty || quarantine != nil { pumpSuspects() }
@@ -159,8 +157,8 @@ package final class RequestPool {
         while let connection = freest(), let request = next(for: connection) { send(request, connection) }
     }
 
-    /// The next request: the first kind of which one waits, but for those whose credit is used up while others have some. Nil also
-    /// where it must be sent alone, and the connection, which is the least busy, has something under way: it gets nothing until then.
+    /// The next request: of the first kind that has one and some credit left. Nil also if the request must be sent alone
+    /// while the connection, the least busy one, has something in flight: it then gets nothing until it is idle.
     private func next(for connection: PooledConnection) -> Request? {
         for _ in 0..<2 {
             for kind in queues.indices where credits[kind] > 0 {
@@ -195,7 +193,7 @@ package final class RequestPool {
         #endif
     }
 
-    /// The connection with the least under way, which a locked user's or a slow one's is not for long; nil where none is free.
+    /// The free connection with the fewest requests in flight; nil if none is free.
     private func freest() -> PooledConnection? {
         let now = loop.now
         var best: PooledConnection?
@@ -205,8 +203,8 @@ package final class RequestPool {
         return best
     }
 
-    /// One suspect's request is sent where none is under way. Where there are several connections, one is kept for them while
-    /// there are any: nobody else waits behind them.
+    /// Sends a suspect's request if none is in flight. If there are several connections, one is reserved for suspects while
+    /// there are any, so that nobody else waits behind them.
     private func pumpSuspects() {
         let isAnyWaiting = queues.contains { $0.isAnyApart }
         let isSeveral = connections.count { $0.isUp && $0.lease == nil } > 1
@@ -232,7 +230,7 @@ package final class RequestPool {
         }
     }
 
-    /// The next lease gets the connection that is idle first.
+    /// The next lease gets the first connection that becomes idle.
     private func pumpLeases() {
         if drained?.isUp != true { drained = nil }
         while let lease = leases.first {
@@ -251,7 +249,6 @@ package final class RequestPool {
             leases.popFirst()
             connection.give(to: lease)
         }
-        // Nobody wants it any more.
         drained?.isReserved = false
         drained = nil
     }
@@ -269,7 +266,7 @@ package final class RequestPool {
     func answered(_ connection: PooledConnection, _ request: Request, _ answer: Result<Rows, PostgresError>) {
         var failure: PostgresError?
         if case .failure(let error) = answer {
-            // It is the server that goes away, and not the statement that fails.
+            // The connection is at fault, not the statement.
             if error.isOfConnection { return connection.drop(error, with: request) }
             failure = error
         }
@@ -285,7 +282,7 @@ package final class RequestPool {
         changed()
     }
 
-    /// A connection is gone, or was not to be had.
+    /// A connection was lost, or could not be made.
     func lost(_ requests: Fifo<Request>) {
         if !isUp { outage.begins(at: loop.now) }
         for place in (0..<requests.count).reversed() {
@@ -374,8 +371,7 @@ package final class RequestPool {
         changed()
     }
 
-    /// What stands behind a slow read goes before all others to a connection that is idle. It may be executed twice then, of which
-    /// the first answer is lost.
+    /// Moves reads behind a slow one to the front of an idle connection. If executed twice, their first answer is ignored.
     private func takeBackWhatStands() {
         for connection in connections where connection.load > 1 && connection.isSlow(at: loop.now) {
             guard let idle = freest(), idle.load == 0 else { return }

@@ -1,9 +1,9 @@
 import Bytes
 import Clock
 
-/// Users whose request cost a connection time and came to nothing: a lock timeout, a statement that ran out of time. Nothing of
-/// theirs is taken for a time that doubles with each; until the database has answered one of theirs they are suspects, of all of
-/// whom one request is under way at a time.
+/// Users whose request cost connection time without a result: a lock timeout, or a statement that ran out of time. Their
+/// requests are refused for a time that doubles with each such failure. They stay suspects until the database answers one
+/// of their requests. One request of all suspects is in flight at a time.
 struct Suspects {
     private struct Suspicion {
         var count = 0
@@ -22,15 +22,15 @@ struct Suspects {
 
     func contains(_ user: TextKey) -> Bool { !users.isEmpty && users[user] != nil }
 
-    /// For how long from now on nothing of the user's is taken, and why; nil where they are not held.
+    /// For how much longer the user's requests are refused, and why; nil if the user is not held.
     func hold(of user: TextKey, at now: Instant) -> (pause: Duration, reason: HoldReason)? {
         guard !users.isEmpty, let suspicion = users[user], now < suspicion.heldUntil else { return nil }
         return (suspicion.heldUntil.duration(since: now), suspicion.reason)
     }
 
-    /// Holds a user, and returns for how long; nil where no more are remembered.
+    /// Holds a user, and returns for how long; nil if no more users can be remembered.
     ///
-    /// - Parameter pause: how long, the first time; twice that the next time, and so on until the database answers.
+    /// - Parameter pause: the first hold; each further one is twice as long, until the database answers.
     mutating func hold(_ user: TextKey, at now: Instant, pause: Duration, _ reason: HoldReason) -> Duration? {
         guard users[user] != nil || users.count < usersMax else { return nil }
         let count = users[user]?.count ?? 0
@@ -39,10 +39,10 @@ struct Suspects {
         return pause
     }
 
-    /// The database has answered one of the user's. False where they were no suspect.
+    /// The database has answered one of the user's requests. Returns false if the user was no suspect.
     mutating func acquit(_ user: TextKey) -> Bool { !users.isEmpty && users.removeValue(forKey: user) != nil }
 
-    /// Forgets those of whom nothing has come for a while.
+    /// Forgets users whose suspicion is old and for whom `isIdle` is true.
     mutating func expire(at now: Instant, where isIdle: (TextKey) -> Bool) {
         guard !users.isEmpty else { return }
         users = users.filter { user, suspicion in

@@ -1,22 +1,21 @@
 import Glibc
 
-/// Strings laid out as C wants them: a list of pointers, with a NULL after the last.
+/// Strings as a C list: an array of pointers that ends with NULL.
 ///
-/// Invariant: no string holds a NUL byte, so that PostgreSQL sees each to its end. (`user\0x` cut short would be
-/// another user.)
+/// Invariant: no string holds a NUL byte, so PostgreSQL sees it whole. (`user\0x` cut short would be another user.)
 package struct CStringList: Sendable {
     private var bytes: ContiguousArray<CChar> = []
     private var offsets: ContiguousArray<Int?> = []
 
-    /// Strings in it, NULLs among them.
+    /// The number of strings and NULLs.
     package var count: Int { offsets.count }
-    /// Bytes of the strings, their ends included.
+    /// The bytes of the strings, terminators included.
     package var byteCount: Int { bytes.count }
 
     /// An empty list.
     package init() {}
 
-    /// `nil` where a string holds a NUL.
+    /// Nil if a string holds a NUL byte.
     package init?(_ strings: [String?]) {
         offsets.reserveCapacity(strings.count)
         bytes.reserveCapacity(strings.reduce(0) { $0 + ($1?.utf8.count ?? 0) + 1 })
@@ -34,7 +33,7 @@ package struct CStringList: Sendable {
         for string in strings { _ = append(string) }
     }
 
-    /// The pointers live as long as the call.
+    /// Calls `body` with the pointers, which are valid only during the call.
     func withPointers<Value>(_ body: (UnsafePointer<UnsafePointer<CChar>?>) -> Value) -> Value {
         bytes.withUnsafeBufferPointer { bytes in
             withUnsafeTemporaryAllocation(of: UnsafePointer<CChar>?.self, capacity: offsets.count + 1) { pointers in
@@ -56,13 +55,13 @@ package struct CStringList: Sendable {
         offsets.append(nil)
     }
 
-    /// Appends a string. False, and nothing appended, where it holds a NUL.
+    /// Appends a string. Returns false and appends nothing if the string holds a NUL byte.
     package mutating func append(_ string: String) -> Bool {
         var string = string
         return string.withUTF8 { append(UnsafeRawBufferPointer($0)) }
     }
 
-    /// Appends the bytes of a text. False, and nothing appended, where they hold a NUL.
+    /// Appends the bytes of a text. Returns false and appends nothing if they hold a NUL byte.
     package mutating func append(_ text: UnsafeRawBufferPointer) -> Bool {
         guard text.baseAddress.map({ memchr($0, 0, text.count) == nil }) ?? true else { return false }
         offsets.append(bytes.count)

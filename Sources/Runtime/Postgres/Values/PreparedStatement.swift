@@ -1,7 +1,6 @@
-/// A statement that connections prepare once and execute often. Known by its identity: make one for each text, and keep
-/// it.
+/// A statement that a connection prepares once. Compared by identity: create one per SQL text and keep it.
 package final class PreparedStatement: Sendable {
-    /// The statement; the types of its parameters are written into it.
+    /// The SQL; it casts its parameters to their types.
     package let sql: String
 
     package init(_ sql: String) {

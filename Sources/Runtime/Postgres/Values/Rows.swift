@@ -3,8 +3,7 @@ import Glibc
 
 /// The rows of one answered statement, in text format. Owns libpq's result and clears it.
 ///
-/// Every getter takes any row and column: what is not there, is NULL, or is of another form is `nil`, and nothing
-/// that a server sends can trap.
+/// Getters take any row and column, and return nil for missing, NULL or malformed values: no server's answer can trap.
 public final class Rows {
     private let result: OpaquePointer
     /// Rows in the answer; 0 for statements that return none.
@@ -12,7 +11,7 @@ public final class Rows {
     /// Columns in the answer.
     package let columns: Int
 
-    /// Takes over `result`, which is a success.
+    /// Takes ownership of `result`, which must be a success.
     init(_ result: OpaquePointer) {
         self.result = result
         count = Int(PQntuples(result))
@@ -23,7 +22,7 @@ public final class Rows {
         PQclear(result)
     }
 
-    /// Calls `body` with the value's bytes, which live as long as the call; `nil` for NULL.
+    /// Calls `body` with the value's bytes, which are valid only during the call. Returns nil for NULL.
     @inline(__always)
     package func withBytes<Value>(_ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value? {
         guard row >= 0, row < count, column >= 0, column < columns else { return nil }
@@ -33,17 +32,17 @@ public final class Rows {
         return body(UnsafeRawBufferPointer(start: start, count: Int(PQgetlength(result, row, column))))
     }
 
-    /// Whether there is no value, or no such place.
+    /// Whether the value is NULL, or the row or column does not exist.
     package func isNull(_ row: Int, _ column: Int) -> Bool {
         withBytes(row, column) { _ in false } ?? true
     }
 
-    /// The value as text. Bytes that are not UTF-8, which the server's encoding rules out, become U+FFFD.
+    /// The value as text. Bytes that are not UTF-8 become U+FFFD; the server's encoding rules them out.
     package func string(_ row: Int, _ column: Int) -> String? {
         withBytes(row, column) { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The value as text: `known` itself where the bytes are the same, for a column that hardly ever changes.
+    /// The value as text. Returns `known` if the bytes are equal, which saves a copy for a column that hardly ever changes.
     package func string(_ row: Int, _ column: Int, known: String) -> String? {
         withBytes(row, column) { bytes in
             var known = known
@@ -57,12 +56,12 @@ public final class Rows {
         }
     }
 
-    /// The value as a whole number.
+    /// The value as an integer.
     package func integer(_ row: Int, _ column: Int) -> Int64? {
         withBytes(row, column, Self.decimal) ?? nil
     }
 
-    /// The value as whole numbers: an array's text (manual, 8.15.6) of one dimension and without NULLs.
+    /// The value as integers: the text of a one-dimensional array (manual, 8.15.6) without NULLs.
     package func integers(_ row: Int, _ column: Int) -> [Int64]? {
         withBytes(row, column) { bytes -> [Int64]? in
             guard bytes.count >= 2, bytes[0] == UInt8(ascii: "{"), bytes[bytes.count - 1] == UInt8(ascii: "}") else {
@@ -70,7 +69,7 @@ public final class Rows {
             }
             var numbers: [Int64] = []
             guard bytes.count > 2 else { return numbers }
-            // A digit and what comes behind it.
+            // Each number takes at least one digit and one separator.
             numbers.reserveCapacity(bytes.count / 2)
             var start = 1
             for index in 1..<bytes.count where index == bytes.count - 1 || bytes[index] == UInt8(ascii: ",") {
@@ -84,7 +83,7 @@ public final class Rows {
         } ?? nil
     }
 
-    /// The value as `t` or `f`.
+    /// The value as a boolean: `t` or `f`.
     package func boolean(_ row: Int, _ column: Int) -> Bool? {
         withBytes(row, column) { bytes -> Bool? in
             guard bytes.count == 1 else { return nil }
@@ -92,7 +91,7 @@ public final class Rows {
         } ?? nil
     }
 
-    /// Whether the values of two rows in one column are the same bytes; NULL is the same as nothing.
+    /// Whether two rows have the same bytes in one column. NULL equals nothing.
     package func equal(_ row: Int, _ other: Int, column: Int) -> Bool {
         withBytes(row, column) { left in
             withBytes(other, column) { right in
@@ -116,7 +115,7 @@ public final class Rows {
             guard byte >= 0x30, byte <= 0x39 else { return nil }
             let (scaled, overflow) = value.multipliedReportingOverflow(by: 10)
             guard !overflow else { return nil }
-            // Built downwards: the smallest number has no positive twin.
+            // Counts downwards, since the smallest number has no positive counterpart.
             let (next, overflowNext) = scaled.subtractingReportingOverflow(Int64(byte - 0x30))
             guard !overflowNext else { return nil }
             value = next

@@ -1,7 +1,7 @@
 import Bytes
 import Glibc
 
-/// A `text[]` parameter in PostgreSQL's array syntax (manual, 8.15.2), every element quoted.
+/// A `text[]` parameter in PostgreSQL's array syntax (manual, 8.15.2). Every element is quoted.
 package struct TextArray: ~Copyable {
     private var literal = ByteWriter(capacity: 256)
 
@@ -9,7 +9,7 @@ package struct TextArray: ~Copyable {
         literal.append(UInt8(ascii: "{"))
     }
 
-    /// Adds an element. The caller ends with `closed()`.
+    /// Adds an element. The caller must finish with `closed()`.
     package mutating func append(_ element: String) {
         var element = element
         element.withUTF8 { append(UnsafeRawBufferPointer($0)) }
