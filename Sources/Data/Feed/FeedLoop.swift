@@ -8,10 +8,10 @@ import Synchronization
 
 /// The feed on its loop: joins the connections, the tail machine and the sink.
 ///
-/// Whatever happens in a tick only changes state and collects outputs; when the tick ends, the outputs leave in one
-/// call, in their order, and the next query is sent. So all notifications of a tick cost one read.
+/// Inputs only change state and collect outputs. At the end of the tick the outputs leave in one call, in order, and the
+/// next query is sent; so all notifications of a tick cost one read.
 final class FeedLoop: EventSource {
-    /// How long reading pauses before it looks again whether the receivers have caught up.
+    /// How long reading pauses before it checks again whether the receivers have caught up.
     private static let backlogPause = Duration.milliseconds(2)
 
     private let loop: EventLoop
@@ -23,7 +23,7 @@ final class FeedLoop: EventSource {
     private var revoked: RevocationTail
     private var topics = TopicWatch()
     private var writer = OldestWriter()
-    /// When the published tables were looked at last, except on connecting.
+    /// When the published tables were last checked, except on connecting.
     private var lastPublished = Instant(nanoseconds: 0)
     private var outputs: [FeedOutput] = []
     private var status = FeedStatus.away
@@ -144,7 +144,7 @@ final class FeedLoop: EventSource {
 
     private func checkDue() {
         tail.checkDue()
-        // Once in each round over all streams, not with each lot of them.
+        // Once per round over all streams, not with each lot.
         if loop.now.duration(since: lastPublished) >= configuration.positionCheckInterval, reader?.isUp == true {
             lastPublished = loop.now
             reader?.checkPublished()
@@ -155,7 +155,7 @@ final class FeedLoop: EventSource {
 
     private func put(_ output: FeedOutput) {
         if case .unreadable(let read, .otherEpoch) = output {
-            // Seen there first: the reset need not wait for the check.
+            // The log showed the new epoch first: the reset need not wait for the position check.
             tail.suspected(read.stream, otherThan: read.epoch)
         }
         outputs.append(output)
@@ -256,7 +256,7 @@ final class FeedLoop: EventSource {
         var permit: Tail.Permit = [.tail, .replay]
         let backlog = sink.backlog()
         if backlog > FeedLimits.bulkBacklogMax {
-            // A long replay waits as pages of a bulk do: live events of others come behind it.
+            // A long replay waits as pages of a bulk do, since live events of others queue behind it.
             permit = backlog > configuration.backlogMax ? [] : .tail
             resume?.set(within: Self.backlogPause)
         } else if backlog > configuration.backlogMax {
@@ -272,14 +272,14 @@ final class FeedLoop: EventSource {
         reader.send(query) { [weak self] in self?.answered($0) }
     }
 
-    /// A page of a bulk goes when hardly anything is before the loops: live events of others come behind it there.
+    /// Reads a page of a bulk only when the loops' queues are almost empty, since live events of others queue behind it.
     private func pumpBulk() {
         guard let bulkReader, bulkReader.number != nil || Self.hasBulk(&tail) else { return }
         if bulkReader.number != tail.bulk?.number { bulkReader.cancel() }
         if bulkReader.isUp, let server = reader?.server {
             if let bulk = tail.nextBulk() { bulkReader.begin(bulk, on: server, epoch: tail.epoch) }
         } else if tail.waitingTickets == 0, let bulk = tail.nextBulk() {
-            // Not while streams are still being compared on account of the one before: they would begin anew each time.
+            // Not while streams are still compared because of the last bulk: that would start anew each time.
             tail.bulkFailed(bulk.number)
             mark()
         }
@@ -291,7 +291,7 @@ final class FeedLoop: EventSource {
         }
     }
 
-    /// As a parameter, for a property would be copied before it is asked.
+    /// A parameter, since a property would be copied first.
     private static func hasBulk(_ tail: inout Tail) -> Bool { tail.hasBulk }
 
     private func refreshStatus() {

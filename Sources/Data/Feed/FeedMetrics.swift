@@ -3,28 +3,28 @@ import Metrics
 import Reactor
 import Synchronization
 
-/// How the events come in.
+/// Metrics of the feed.
 package final class FeedMetrics: MetricSource {
-    /// 1 while notifications come.
+    /// 1 while the listening connection listens.
     let listening = Gauge()
-    /// Millionths of the server's queue of notifications that are full.
+    /// The full part of the server's notification queue, in millionths.
     let queueUsage = Gauge()
     let streams = Gauge()
     let status: Locked<FeedStatus> = Locked(.away)
     let reads = CounterTable("kind", ["positions", "tail", "replay", "check", "log", "bulk"])
     let readSeconds = Histogram.times()
     let events = Counter()
-    /// Streams found behind their position.
+    /// Streams found behind their position by the check.
     let gaps = Counter()
-    /// What keeps published tables from telling all their changes, as of the last check.
+    /// Problems of published tables found by the last check.
     let publishedProblems = Gauge()
-    /// Reads of the log that wait for their turn.
+    /// Reads of the log, waiting or in flight.
     let pagesWaiting = Gauge()
     let revocations = Counter()
-    /// When the listening connection last showed that it listens, in nanoseconds; 0: never.
+    /// When the listening connection last proved that it listens, in nanoseconds; 0: never.
     private let heard = Atomic<UInt64>(0)
 
-    /// When the oldest transaction that writes was seen first, in nanoseconds; 0: nobody writes.
+    /// When the oldest writing transaction was first seen, in nanoseconds; 0: none.
     private let writing = Atomic<UInt64>(0)
 
     /// Metrics of a feed that has not started.

@@ -1,66 +1,57 @@
 import Sync
 
-/// What an owning loop asks of the feed. Of one stream, all requests come from one loop, in order.
+/// A request of an owning loop to the feed. All requests about one stream come from one loop, in order.
 package enum FeedRequest: Sendable {
-    /// Answer with the stream's position, read after this request, and hand over all events above it.
+    /// Answer with the stream's position, read after this request, and deliver all events above it.
     ///
-    /// A second watch of a stream begins anew: only the answer that carries the newest `serial` is given.
+    /// A second watch of a stream starts anew: only the newest `serial` is answered.
     case watch(StreamID, serial: UInt32)
-    /// Hand over no more of the stream.
+    /// Deliver no more events of the stream.
     case unwatch(StreamID)
-    /// Answer with a page of the log of a watched stream, by `page` or `unreadable`. Answers may come in another order
-    /// than requests; a read that meets a lost connection waits for the next one, but not for ever.
+    /// Answer with a page of a watched stream's log, by `page` or `unreadable`. Answers may come in another order than
+    /// requests. A read on a lost connection waits for the next one, but not for ever.
     case read(StreamRead)
-    /// This process has committed events, and told no listening connection of them: look now.
+    /// This process has committed events without a NOTIFY: read the tail now.
     case wake
 }
 
-/// What the feed hands over. Of one stream: `positioned`, then its events in order, each offset one above the one
-/// before, unless a `reset` comes between.
+/// For one stream: `positioned`, then its events in order. Offsets rise by one, unless a `reset` comes between.
 package enum FeedOutput: Sendable, Equatable {
-    /// The answer to the watch of that serial.
+    /// The answer to the watch with that serial.
     case positioned(StreamID, serial: UInt32, StreamPosition)
-    /// A watch that is not taken.
+    /// A refused watch.
     case refused(StreamID, serial: UInt32, StreamRefusal)
-    /// The next event of a watched stream.
     case event(StreamEvent)
-    /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
-    /// kept. What comes next counts from there; clients must fetch anew.
+    /// The events up to `position` are unavailable: the database was restored or replaced, or they are older than the
+    /// retained log. Offsets continue from `position`; clients must fetch anew.
     case reset(StreamID, StreamPosition)
-    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`. None
-    /// where `upTo` is `after`, and only there.
+    /// Events of a read, without a gap from `after` + 1, perhaps not up to `upTo`. Empty exactly when `upTo` is `after`.
     case page(StreamRead, [StreamEvent])
-    /// A read that has no answer.
     case unreadable(StreamRead, StreamReadFailure)
-    /// These users' access has been revoked. All that stands comes on every connect, and then what is new. Of no
-    /// stream: for every loop.
+    /// These users' access was revoked. All current revocations come on every connect, and then new ones. For every loop.
     case revoked([Revocation])
-    /// Whether all revocations that stood when the feed last connected have been handed over, and new ones follow; told
-    /// where that changes, and false before. While it is false, who is revoked is not known. Of no stream: for every
-    /// loop.
+    /// Whether all revocations that stood at the last connect were delivered, and new ones follow; sent on change, false at
+    /// first. While it is false, nobody knows who is revoked. For every loop.
     case revocationsCurrent(Bool)
-    /// The topics that are published, and with them those that were at any time since the feed began; told once they
-    /// are known, and where they change. Of no stream: for every loop.
+    /// All topics published at any time since the feed started; sent when first known and on change. For every loop.
     case topics(PublishedTopics)
-    /// Whether the database has been out of reach for a while, or what was missed meanwhile is still being read; told
-    /// where that changes, and false before. Of no stream: for every loop.
+    /// Whether an outage has lasted `degradedAfter`, and missed events are not read yet; sent on change, false at first.
+    /// For every loop.
     case degraded(Bool)
-    /// The feed's own state has changed. Told to the sink, and to no loop.
+    /// The feed's own state has changed. For the sink only.
     case status(FeedStatus)
 }
 
 extension FeedOutput {
-    /// Whom an output is for.
+    /// The receiver of an output.
     package enum Receiver: Sendable, Equatable {
-        /// The stream's shard.
         case shard(StreamID)
-        /// Every loop.
         case everyLoop
-        /// Nobody beyond the sink.
+        /// Only the sink.
         case nobody
     }
 
-    /// Whom it is for.
+    /// The receiver of this output.
     package var receiver: Receiver {
         switch self {
         case .event(let event): .shard(event.stream)
@@ -72,27 +63,27 @@ extension FeedOutput {
     }
 }
 
-/// How the feed is doing.
+/// The state of the feed.
 package enum FeedStatus: Sendable, Equatable {
-    /// No database: watches wait for their answer, and nothing comes.
+    /// No database: watches wait, and no events come.
     case away
-    /// The database is there and what was missed is being read.
+    /// The database is up, and missed events are being read.
     case catchingUp
     /// Events come as they are committed.
     case live
-    /// Events come, but late, by polling: the listening connection is down, or a pooler eats its notifications.
+    /// Events come late, by polling: the listening connection is down, or a pooler swallows its notifications.
     case polling
 }
 
 /// Where the feed's outputs go. Called on the feed's thread.
 package struct FeedSink: Sendable {
-    /// Takes outputs in their order; does not wait.
+    /// Takes outputs in order; must not block.
     package let deliver: @Sendable ([FeedOutput]) -> Void
     let backlog: @Sendable () -> Int
 
     /// - Parameters:
-    ///   - deliver: takes outputs in their order; must not wait.
-    ///   - backlog: how much of it the receivers have not dealt with; above the limit the feed reads no events.
+    ///   - deliver: takes outputs in order; must not block.
+    ///   - backlog: how many messages the receivers have not handled; above the limit the feed reads no events.
     package init(
         deliver: @escaping @Sendable ([FeedOutput]) -> Void, backlog: @escaping @Sendable () -> Int
     ) {

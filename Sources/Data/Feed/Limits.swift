@@ -1,7 +1,6 @@
-/// The bounds of this target, in one place.
+/// The bounds of this target.
 package enum FeedLimits {
-    /// Rows of one page of the tail, of a bulk or of a replay, and so events of one call of the sink. Events are at most about
-    /// 10 KB each (`sql/`), so a page is at most about 10 MB.
+    /// Rows of one page of the tail, a bulk or a replay. An event has at most about 10 KB (`sql/`), a page about 10 MB.
     package static let pageRows = 1_000
     /// Streams whose positions one statement reads.
     package static let positionsPerQuery = 1_000
@@ -9,38 +8,37 @@ package enum FeedLimits {
     package static let streamsMax = 1_000_000
     /// Streams of one user watched at a time unless configured otherwise; one more is refused.
     package static let streamsPerUserMax = 1_000
-    /// A user's streams up to this one have their positions read before those of users who have more.
+    /// Positions of a user's first 16 streams are read before those of users with more streams.
     package static let streamsInFront = 16
-    /// Published topics that are told apart; with one more, all topics count as published.
+    /// Published topics known by name; with one more, every topic counts as published.
     package static let topicsMax = 1_000
-    /// Messages that the loops may have before them; above it the feed stops reading until they have caught up.
+    /// Messages queued for the loops above which the feed stops reading until they catch up.
     package static let backlogMax = 10_000
-    /// Messages that the loops may have before them; above it the feed stops reading pages of a bulk until they have caught
-    /// up. It is less than `backlogMax`, because live events of others come behind those pages.
+    /// Messages queued for the loops above which the feed stops reading pages of a bulk. Less than `backlogMax`, because
+    /// live events of others queue behind those pages.
     package static let bulkBacklogMax = 1_000
-    /// A read of the tail that takes longer is followed by a rest, which is no longer than this.
+    /// A read of the tail that takes longer is followed by a rest of at most `tailRestMax`.
     static let tailQuick = Duration.microseconds(500)
     static let tailRestMax = Duration.milliseconds(5)
     /// Reads of the log of each kind, pages and confirmations, that may wait; one more is answered `busy`.
     package static let readsMax = 20_000
-    /// The same of one user's streams. Each stream has one at a time.
+    /// Reads of each kind that may wait for one user's streams. Each stream has one at a time.
     package static let readsPerUserMax = 200
-    /// Reads of the log sent before the first of them is answered.
+    /// Reads of the log in flight on one connection.
     package static let readDepth = 16
-    /// Pages in a row after which a confirmation that waits has its turn.
+    /// Pages in a row before a waiting confirmation has its turn.
     static let pagesInARow = 7
     /// Failures of one read on a living server after which it is answered `busy`.
     static let readFailuresMax = 3
-    /// Connections that may be lost under a read; with one more it is answered `busy`.
+    /// Connections that may be lost under a read; one more loss is answered `busy`.
     static let readLossesMax = 10
-    /// Events of one page of the log, and the bytes of data after which it takes no further one.
+    /// Events of one page of the log, and the bytes of data after which the page takes no more.
     package static let readRows = 256
     package static let readBytes = 262_144
     /// Revocations that one statement reads.
     package static let revocationRows = 1_000
-    /// Problems of published tables that a check takes; there are a few for each table, and further ones wait for these.
+    /// Problems of published tables that one check takes, a few per table; the rest wait until these are solved.
     package static let publishedProblems = 100
-    /// Alerts of the listening connection are small, but a server may send any number in one read: of their payloads,
-    /// this many bytes are compared.
+    /// The length of the probe's token. At most one byte more of a payload is compared, since a server may send large ones.
     package static let probeBytes = 16
 }

@@ -3,15 +3,14 @@ import Metrics
 import Postgres
 import Reactor
 
-/// Reads bulks, each by a cursor in a transaction of its own, a page at a time (`Bulks`), on a connection that it leases
-/// meanwhile.
+/// Reads bulks (`Bulks`) page by page, each with a cursor in its own transaction, on a leased connection.
 ///
-/// Any failure ends the connection, and with it the bulk, which `Tail` makes good otherwise: nothing is read twice here.
-/// A transaction that stands still for want of room is ended by the server, for it holds back vacuum.
+/// Any failure ends the connection and the bulk. `Tail` makes the bulk good by other means, so nothing is read twice here.
+/// The server ends a transaction that stands idle because receivers have no room, since it holds back vacuum.
 final class BulkReader {
     /// Sorting many millions of events takes a while.
     private static let statementTimeout = Duration.seconds(60)
-    /// How long receivers may take for a page.
+    /// How long receivers may take for one page.
     private static let idleTimeout = Duration.seconds(60)
 
     private let metrics: FeedMetrics
@@ -21,16 +20,15 @@ final class BulkReader {
     private let changed: () -> Void
     private var lease: Lease?
     private var connection: Connection?
-    /// The bulk that is being read.
     private(set) var number: UInt64?
-    /// Whether the cursor is open and no page is under way.
+    /// Whether the cursor is open and no page is in flight.
     private var isReady = false
 
     /// - Parameters:
-    ///   - catchUp: has the connections.
-    ///   - received: takes a page of the bulk of that number.
+    ///   - logReader: lends the connection.
+    ///   - received: takes a page of the bulk with that number.
     ///   - ended: the bulk was read, to its end or not. Not called after `cancel`.
-    ///   - changed: the next page may be asked for.
+    ///   - changed: the next page may be requested.
     init(
         _ logReader: LogReader, _ metrics: FeedMetrics,
         received: @escaping (_ page: BulkRows, _ number: UInt64) throws(MalformedAnswer) -> Void,
@@ -43,13 +41,11 @@ final class BulkReader {
         self.changed = changed
     }
 
-    /// Whether bulks may be read.
     var isUp: Bool { logReader.canLease }
 
-    /// Whether the next page may be asked for.
     var wantsPage: Bool { isReady }
 
-    /// Begins to read the bulk, on the server that gave its snapshots, in this epoch of the database.
+    /// Starts reading the bulk, if the server and the database's epoch are still those of its snapshots.
     func begin(_ bulk: Bulk, on server: ServerLife, epoch: String) {
         number = bulk.number
         isReady = false
@@ -82,7 +78,7 @@ final class BulkReader {
         }
     }
 
-    /// Asks for the next page; `wantsPage` holds.
+    /// Requests the next page. Precondition: `wantsPage`.
     func read() {
         guard let number else { return }
         isReady = false
@@ -90,7 +86,7 @@ final class BulkReader {
         ask(number, "FETCH FORWARD \(FeedLimits.pageRows) FROM bulk") { [weak self] rows throws(MalformedAnswer) in
             let page = try BulkRows(rows, readAt: Instant.read())
             try self?.received(page, number)
-            // What was received may have ended it.
+            // Receiving the page may have ended the bulk.
             guard let self, self.number == number else { return }
             if page.count < FeedLimits.pageRows {
                 finish(isWhole: true)
@@ -101,7 +97,7 @@ final class BulkReader {
         }
     }
 
-    /// The bulk is of no use any more.
+    /// Stops reading a bulk that is no longer needed.
     func cancel() {
         guard number != nil else { return }
         number = nil
@@ -114,7 +110,7 @@ final class BulkReader {
         ended(number, isWhole)
     }
 
-    /// Whatever comes of what is under way is not looked at.
+    /// Ends the lease; answers still in flight are ignored.
     private func endLease() {
         isReady = false
         connection = nil
@@ -131,7 +127,7 @@ final class BulkReader {
         _ number: UInt64, _ sql: String, _ parameters: [String?] = [],
         _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
     ) {
-        // The server's own timeout comes first and says so.
+        // The server's own timeout must fire first, since its error says so.
         connection?.query(sql, parameters, timeout: Self.statementTimeout + .seconds(1)) { [weak self] answer in
             guard let self, self.number == number else { return }
             switch answer {

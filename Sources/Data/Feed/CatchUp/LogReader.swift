@@ -6,15 +6,15 @@ import Postgres
 import Reactor
 import Sync
 
-/// The catch-up connections: pages of the log for those who are behind, in a pipeline, so that no replay delays the live
-/// tail. One of them is lent to the bulk reader.
+/// The catch-up connections: they read pages of the log for subscribers that fell behind, in a pipeline, so that no replay
+/// delays the live tail. One of them is lent to the bulk reader.
 ///
-/// Users are served in turns, and each has a share of what waits. Pages go before confirmations (reads that want no page, see
-/// `StreamRead.upTo`): a device that fell behind did not ask, and a client can make up any number of places to confirm.
+/// Users are served in turn, and each has a share of the queue. Pages go before confirmations (reads without a page, see
+/// `StreamRead.upTo`): a device that fell behind had no choice, but a client can invent any number of offsets to confirm.
 ///
-/// Any statement stands for itself: what is under way when the connection is lost is sent again on the next one. A read
-/// ends where none is answered for `readTimeout`, though the reading connection is current and the receivers have room:
-/// those who ask are told, instead of waiting for a connection that may not come back.
+/// Each statement stands alone, so reads in flight on a lost connection are sent again on the next one. A read ends if no
+/// read is answered for `readTimeout` while the feed is current and the receivers have room: its client is told, instead of
+/// waiting for a connection that may not come back.
 final class LogReader {
     private let loop: EventLoop
     private let configuration: FeedConfiguration
@@ -23,18 +23,18 @@ final class LogReader {
     private let isWatched: (StreamRead) -> Bool
     private let put: (FeedOutput) -> Void
     private var pool: RequestPool?
-    /// When the feed became current, nil where it is not; and for how long it had been, all told, before.
+    /// When the feed became current; nil if it is not. `currentBefore` is the total of the earlier times.
     private var currentSince: Instant?
     private var currentBefore = Duration.zero
-    /// When a read was last answered, or could not be sent because receivers were slow, by `clock`.
+    /// When a read was last answered, or receivers had no room, by `clock`.
     private var lastProgress = Duration.zero
     private var overdue: Alarm?
-    /// Whether reads have ended for want of answers, and nothing came back since: others need not wait as long again.
+    /// Whether reads have expired and no answer has come since: further reads are then refused at once.
     private var isStalled = false
 
     /// - Parameters:
-    ///   - changed: it is up, or no longer, or more can be sent.
-    ///   - isWatched: whether anybody looks at the answer.
+    ///   - changed: a connection came up or was lost, or more can be sent.
+    ///   - isWatched: whether anyone still needs the answer.
     ///   - put: takes an answer.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
@@ -61,7 +61,7 @@ final class LogReader {
                 """, [String(max(serverTimeout, 1000))]
             ),
             kinds: [
-                // Pages, and confirmations, of which one passes each so many pages.
+                // Pages, then confirmations; one confirmation has its turn after `pagesInARow` pages.
                 PoolSettings.Kind(weight: FeedLimits.pagesInARow, bounds, isSerial: false),
                 PoolSettings.Kind(bounds, isSerial: false),
             ], outages: .waitedOut, lossesMax: FeedLimits.readLossesMax)
@@ -77,26 +77,23 @@ final class LogReader {
         }
     }
 
-    /// Whether a page could be asked for.
     var wantsPage: Bool { currentSince != nil && pool?.wantsTurn == true }
 
     func start() {
         pool?.start()
     }
 
-    /// Whether a connection can be leased.
     var canLease: Bool { pool?.canLease == true }
 
-    /// Asks for a connection for oneself.
     func lease(_ handlers: Lease.Handlers) -> Lease? { pool?.lease(handlers) }
 
-    /// A shard asks for a page.
+    /// Queues a shard's request for a page.
     func read(_ read: StreamRead) {
         guard !isStalled else { return put(.unreadable(read, .busy)) }
         pool?.append(LogRead(read, since: clock, self))
     }
 
-    /// Whether the feed knows all revocations: only then the log is read, and the time of reads runs.
+    /// Whether the feed knows all revocations. Only then the log is read, and the timeouts of reads run.
     func current(_ isCurrent: Bool) {
         guard isCurrent != (currentSince != nil) else { return }
         isStalled = false
@@ -104,7 +101,7 @@ final class LogReader {
         currentSince = isCurrent ? loop.now : nil
     }
 
-    /// Sends what may be sent.
+    /// Sends what can be sent.
     ///
     /// - Parameter hasRoom: whether the receivers have room for pages.
     func pump(hasRoom: Bool) {
@@ -115,9 +112,9 @@ final class LogReader {
         if pool.waiting > 0 { overdue?.set(within: configuration.readTimeout / 4) }
     }
 
-    // MARK: The time of reads
+    // MARK: Timeouts
 
-    /// The time for which the feed has been current.
+    /// The total time for which the feed has been current.
     private var clock: Duration {
         currentBefore + (currentSince.map { loop.now.duration(since: $0) } ?? .zero)
     }
@@ -140,7 +137,7 @@ final class LogReader {
 
     func ended(_ read: StreamRead) { put(.unreadable(read, .busy)) }
 
-    /// An answer, or a failure on a living server, of which a read may have a few.
+    /// Takes an answer, or a failure on a living server; a read may have `readFailuresMax` of those.
     func answered(_ read: LogRead, _ answer: Result<Rows, PostgresError>, after time: Duration) -> NextStep {
         metrics.readSeconds.record(time)
         isStalled = false
@@ -173,7 +170,7 @@ final class LogRead: Request {
 
     private unowned let logReader: LogReader
     let read: StreamRead
-    /// When it was asked for, by the catch-up's clock.
+    /// When it was requested, by `LogReader.clock`.
     let since: Duration
     var failures = 0
     private var sentAt = Instant(nanoseconds: 0)
@@ -185,7 +182,7 @@ final class LogRead: Request {
         super.init(kind: read.after < read.upTo ? 0 : 1, of: TextKey(read.stream.user), Self.readLog)
     }
 
-    /// Its parameters are made here: of most reads of a flood they are not needed.
+    /// Makes the parameters only now: in a flood, most reads are dropped before.
     override func willBeSent() -> Bool {
         guard logReader.isWanted(read),
             let list = CStringList([

@@ -6,13 +6,12 @@ import Postgres
 import Reactor
 import Sync
 
-/// What of `sync.hub_hello` tells one server from another, and from itself after a promotion: snapshots of one say nothing to
-/// another.
+/// Identifies a server, and tells it from itself after a promotion: a snapshot means nothing to another server.
 struct ServerLife: Equatable {
     private let system: String
     private let timeline: Int64
 
-    /// Of two columns next to each other: system_identifier, timeline.
+    /// From two adjacent columns: system_identifier, timeline.
     init?(_ rows: Rows, _ column: Int) {
         guard let system = rows.string(0, column), let timeline = rows.integer(0, column + 1) else { return nil }
         self.system = system
@@ -20,30 +19,28 @@ struct ServerLife: Equatable {
     }
 }
 
-/// The connection on which the outbox is read: hello, then all revocations, then what `Tail` asks and new revocations,
-/// one query at a time.
+/// The connection for the outbox: hello, all revocations, then new ones and the queries of `Tail`, one at a time.
 ///
-/// Any failure ends the connection: another begins with a fresh snapshot and all positions, which is right whatever
-/// had happened.
+/// Any failure ends the connection; the next starts with a fresh snapshot and all positions, which is always right.
 final class Reader {
-    /// What a query brought.
+    /// The answer to a query.
     enum Answer {
         case positions([StreamPosition])
         case tail(TailRows)
         case replay(ReplayRows)
     }
 
-    // Prepared, for they are asked all the time: planning `news` takes half as long as executing it.
+    // Prepared, since they run all the time: planning `news` takes half as long as executing it.
     private static let news = PreparedStatement(
         "SELECT snapshot, epoch, user_id, topic, o, name, data, age FROM sync.news($1::pg_snapshot, $2::int)")
-    // All in one row: libpq takes a thousand instructions for each.
+    // All in one row, since each row costs libpq a thousand instructions.
     private static let positions = PreparedStatement(
         """
         SELECT epoch, array_agg(place), array_agg(top) \
         FROM sync.positions($1::text[], $2::text[]) WITH ORDINALITY AS p(user_id, topic, epoch, top, place) \
         GROUP BY epoch
         """)
-    /// A database just restored may hold many millions of events to look at.
+    /// A restored database may hold many millions of events to look at.
     private static let repairTimeout = Duration.seconds(120)
 
     private let configuration: FeedConfiguration
@@ -52,19 +49,19 @@ final class Reader {
     private let connected: (_ snapshot: String, _ epoch: String) -> Void
     private let lost: () -> Void
     private var slot: ConnectionSlot?
-    /// What the last check of the published tables found: table and problem.
+    /// The last check's problems: table and problem.
     private var published: [[String]] = []
     private var isCheckingPublished = false
-    /// The epoch read last: nearly all streams have the same one, and share its text.
+    /// The epoch read last. Nearly all streams have it, and share its text.
     private var life = Epoch("")
-    /// Whether hello was said and queries may be sent.
+    /// Whether hello was answered and queries may be sent.
     private(set) var isUp = false
-    /// Where it leads; nil before the first hello.
+    /// The server; nil before the first hello.
     private(set) var server: ServerLife?
 
     /// - Parameters:
-    ///   - connected: hello was answered, with this snapshot and the epoch seen in it: the first read on the connection.
-    ///   - lost: the connection is gone, and the answer to the query under way with it.
+    ///   - connected: hello was answered with this snapshot and epoch, the first read on the connection.
+    ///   - lost: the connection was lost; the query in flight gets no answer.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
         _ metrics: FeedMetrics, _ meter: ConnectionMeter,
@@ -88,12 +85,12 @@ final class Reader {
         slot?.connect()
     }
 
-    /// Drops the connection, whose answers make no sense.
+    /// Drops the connection after an answer that makes no sense.
     func drop(_ error: PostgresError) {
         slot?.drop(error)
     }
 
-    /// Sends what the tail asks. `answered` is called at most once, and not after `lost`.
+    /// Sends a query of the tail. `answered` is called at most once, and not after `lost`.
     func send(_ query: Tail.Query, answered: @escaping (Answer) -> Void) {
         let (start, metrics) = (Instant.read(), metrics)
         metrics.reads[query.label].add()
@@ -136,8 +133,8 @@ final class Reader {
         }
     }
 
-    /// Asks which published tables do not tell all their changes: they lose events, so the operator must know; the others go
-    /// on, also where this cannot be asked. What was told in the log is told again only when it has changed.
+    /// Asks which published tables do not report all their changes. They lose events, so the operator must know; the other
+    /// tables work on, even if this check fails. The log repeats a problem only after it went away.
     func checkPublished() {
         guard !isCheckingPublished, let connection = slot?.connection else { return }
         isCheckingPublished = true
@@ -178,7 +175,7 @@ final class Reader {
         }
     }
 
-    /// Sends `token` by NOTIFY, from this connection to the listening one: a pooler of transactions would keep it.
+    /// Sends `token` by NOTIFY to the listening connection; a transaction pooler would keep it.
     func sendProbe(_ token: String) {
         slot?.need("SELECT pg_notify($1, $2)", [Listener.probeChannel, token], timeout: .seconds(10))
     }
@@ -186,7 +183,7 @@ final class Reader {
     // MARK: Hello
 
     private func opened(_ connection: Connection) {
-        // Nearly always nothing to do; after a restore, one pass over the restored events, before any timeout is set.
+        // Nearly always nothing to do. After a restore it visits all restored events, so no timeout is set yet.
         ask("SELECT sync.repair_after_restore()", timeout: Self.repairTimeout) { [weak self] rows in
             if let repaired = rows.integer(0, 0), repaired > 0 {
                 self?.logger.notice(
@@ -224,7 +221,7 @@ final class Reader {
         connected(snapshot, epoch)
     }
 
-    /// What works, and should not be left so.
+    /// Warns of what works but should be changed.
     private func warn(_ version: Int64, isSuperuser: Bool) {
         let known = configuration.schemaVersionKnown
         if version > known {
@@ -256,7 +253,7 @@ final class Reader {
         _ sql: String, _ parameters: [String?] = [], timeout: Duration? = nil,
         _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
     ) {
-        // The server's own timeout comes first and says so.
+        // The server's own timeout must fire first, since its error says so.
         let timeout = timeout ?? configuration.statementTimeout + .seconds(1)
         slot?.connection?.query(sql, parameters, timeout: timeout, completion(answered))
     }
@@ -265,7 +262,7 @@ final class Reader {
         _ statement: PreparedStatement, _ parameters: [String?],
         _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
     ) {
-        // What is no text of PostgreSQL's is refused by it, for want of parameters.
+        // Text that PostgreSQL cannot hold becomes no parameters, which the server refuses.
         slot?.connection?.execute(
             statement, CStringList(parameters) ?? CStringList(),
             timeout: configuration.statementTimeout + .seconds(1), completion(answered))
@@ -288,8 +285,7 @@ final class Reader {
         }
     }
 
-    /// A row for each epoch, nearly always one: which of the `count` streams asked about are in it, counted from 1, and
-    /// where each of them stands.
+    /// One row per epoch, nearly always one: numbers of its streams among the `count` requested, from 1, and their offsets.
     private func positions(_ rows: Rows, of count: Int) throws(MalformedAnswer) -> [StreamPosition] {
         let unknown = StreamPosition(epoch: "", offset: -1)
         var positions = [StreamPosition](repeating: unknown, count: count)
@@ -327,7 +323,7 @@ extension Tail.Query {
 
 extension PostgresError {
     static let standby = PostgresError(.statement, "the server is a standby", sqlstate: "25006")
-    /// The functions of `sql/` in the database are not those of this program.
+    /// The database's functions from `sql/` are not those of this program.
     static let malformedAnswer = PostgresError(
         .unexpectedResult, "the functions in the database are not those of this version: run carillon migrate")
 }

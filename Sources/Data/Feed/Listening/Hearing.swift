@@ -2,10 +2,10 @@ import Logging
 import Postgres
 import Reactor
 
-/// Whether notifications reach the hub, and how often it looks without them.
+/// Decides whether notifications reach the hub, and how often to poll.
 ///
-/// LISTEN through a pooler of transactions succeeds and hears nothing. So once both connections are up, the reading one tells
-/// the listening one something: the probe.
+/// LISTEN through a transaction pooler succeeds and hears nothing. So once both connections are up, the reading connection
+/// sends the listening one a notification: the probe.
 final class Hearing {
     private let configuration: FeedConfiguration
     private let logger: Logger
@@ -14,14 +14,14 @@ final class Hearing {
     private var listener: Listener?
     private var poll: Alarm?
     private var probe: Alarm?
-    /// Whether a probe was heard, nil while that is not known.
+    /// Whether the probe was heard; nil while that is unknown.
     private var isProbeHeard: Bool?
 
     /// - Parameters:
     ///   - reader: sends the probe.
-    ///   - woken: something was committed, or may have been.
-    ///   - published: a table was published, or may have been.
-    ///   - changed: `isLive` has changed, perhaps.
+    ///   - woken: something was or may have been committed.
+    ///   - published: a table was or may have been published.
+    ///   - changed: `isLive` may have changed.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
         _ metrics: FeedMetrics, _ meter: ConnectionMeter, _ reader: Reader, woken: @escaping () -> Void,

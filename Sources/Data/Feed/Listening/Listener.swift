@@ -3,14 +3,13 @@ import Metrics
 import Postgres
 import Reactor
 
-/// The LISTEN connection. It does nothing else: no transaction, or notifications would wait for its end and the
-/// server's queue for us; no back-pressure, or a full socket would hold back vacuum for the whole database.
+/// The LISTEN connection. It runs no transaction: notifications would wait for its end, and the server's queue for us. It
+/// has no backpressure: a full socket would hold back vacuum for the whole database.
 ///
-/// A heartbeat asks it whether it still listens: a failover or a firewall can leave it open and deaf. Losing it
-/// costs latency, until the next poll, and no event.
+/// A heartbeat finds a connection that a failover or firewall left open and deaf. Its loss costs latency, and no event.
 final class Listener {
     private static let channel = "sync"
-    /// Where the probe is sent, see `expect`; apart from `sync`, to wake no other hub.
+    /// The probe's channel, see `expect`; not `sync`, so that no other hub is woken.
     static let probeChannel = "sync_probe"
     /// What `sync.enroll` sends on `sync`.
     private static let topicsPayload = "topics"
@@ -24,13 +23,13 @@ final class Listener {
     private var slot: ConnectionSlot?
     private var heartbeat: Alarm?
     private var probe: (token: String, heard: () -> Void)?
-    /// Whether notifications come.
+    /// Whether LISTEN is in effect.
     private(set) var isListening = false {
         didSet { metrics.listening.set(isListening ? 1 : 0) }
     }
 
     /// - Parameters:
-    ///   - woken: something was committed, or may have been while nobody listened.
+    ///   - woken: something was committed, or may have been while nothing listened.
     ///   - published: a table was published.
     ///   - changed: `isListening` has changed.
     init(
@@ -58,7 +57,7 @@ final class Listener {
         slot?.connect()
     }
 
-    /// Calls `heard` once when `token` comes as a notification of `probeChannel`.
+    /// Calls `heard` once when `token` arrives on `probeChannel`.
     func expect(_ token: String, heard: @escaping () -> Void) {
         probe = (token, heard)
     }
@@ -75,8 +74,7 @@ final class Listener {
         metrics.heartbeat(at: loop.now)
         slot?.established()
         heartbeat?.set(after: configuration.heartbeatInterval)
-        // What was committed before LISTEN took effect was told to nobody: look now. Were the tail read before LISTEN
-        // and not after it, a commit between the two would wait for the poll.
+        // Commits before LISTEN took effect notified nobody, so read now; otherwise they would wait for the poll.
         woken()
         changed()
     }

@@ -1,20 +1,19 @@
 import Clock
 import Reactor
 
-/// How long the oldest transaction that writes has been under way, as the feed's snapshots show it: other roles' sessions are not
-/// the hub's to see. Less than the truth, for it is known from the first snapshot that shows it: when a later transaction has ended.
+/// How long the oldest writing transaction has run, by the feed's snapshots, since the hub may not see other roles'
+/// sessions. Less than the truth: it counts from the first snapshot that shows it, when a later transaction has ended.
 ///
-/// The first number of a snapshot (`xmin:xmax:…`) is the oldest transaction that has written and not ended, of all databases, or
-/// that of the next one to come, where there is none.
+/// A snapshot (`xmin:xmax:…`) starts with the oldest transaction of any database that has written and not ended; if there
+/// is none, with the number of the next transaction.
 struct OldestWriter {
-    /// The transaction that was the oldest.
     private var number: UInt64 = 0
-    /// When it was seen first; nil where nobody writes.
+    /// When `number` was first seen; nil if no transaction writes.
     private(set) var since: Instant?
 
-    /// A snapshot was read: text of type `pg_snapshot`.
+    /// A snapshot was read, as the text of a `pg_snapshot`.
     mutating func saw(_ snapshot: String, at now: Instant) {
-        // By bytes, not by characters: it is done with each read of the tail.
+        // By bytes for speed: it runs with each read of the tail.
         let text = snapshot.utf8
         let colon = UInt8(ascii: ":")
         guard let end = text.firstIndex(of: colon), let oldest = UInt64(snapshot[..<end]) else { return gone() }
@@ -25,7 +24,7 @@ struct OldestWriter {
         number = oldest
     }
 
-    /// The database is away: nothing is known of its writers.
+    /// The database is unreachable: its writers are unknown.
     mutating func gone() {
         since = nil
     }

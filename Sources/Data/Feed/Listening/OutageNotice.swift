@@ -1,6 +1,6 @@
 import Reactor
 
-/// Tells of outages that last: short ones, of a server that restarts in no time, are nobody's business.
+/// Reports outages that last; a quick restart of the server is not reported.
 final class OutageNotice {
     private let patience: Duration
     private let tell: (Bool) -> Void
@@ -9,15 +9,15 @@ final class OutageNotice {
     private var isTold = false
 
     /// - Parameters:
-    ///   - patience: how long an outage lasts before it is told.
-    ///   - tell: whether there is one; called where that changes.
+    ///   - patience: how long an outage lasts before it is reported.
+    ///   - tell: called with true when an outage is reported, and with false when it ends.
     init(_ loop: EventLoop, after patience: Duration, _ tell: @escaping (Bool) -> Void) throws(ReactorError) {
         self.patience = patience
         self.tell = tell
         alarm = try Alarm(loop) { [weak self] in self?.lasts() }
     }
 
-    /// What is away and comes back, to catch up, is away until it has.
+    /// The database is away or back. It counts as away until missed events have been read.
     func changed(isAway: Bool) {
         guard isAway != self.isAway else { return }
         self.isAway = isAway

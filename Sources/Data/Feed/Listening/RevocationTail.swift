@@ -4,45 +4,45 @@ import Sync
 /// Decides when to read `sync.revocation` and from where: all of it on every connect, then exactly what became visible
 /// since, as `Tail` does for events. Performs no I/O.
 ///
-/// On a connection nothing else is read before the first read is complete: a hub that does not know who is revoked
-/// hands out no event and no position. A page more than once does no harm, for the latest moment of each user stands.
+/// On a connection, nothing else is read before the first read is complete: a hub that does not know who is revoked
+/// delivers no event and no position. Reading a page twice does no harm, since each user's latest time holds.
 package struct RevocationTail {
     /// What to send: `sync.revocations`.
     package struct Query: Sendable, Equatable {
-        /// The snapshot read up to; nil for all.
+        /// The snapshot of the previous read; nil for all.
         package let previous: String?
-        /// The last user of the page before.
+        /// The last user of the previous page.
         package let after: String?
     }
 
     private let pageRows: Int
     private let interval: Duration
-    /// When the last page was asked for.
+    /// When the last page was requested.
     private var lastRead = Instant(nanoseconds: 0)
     private var isConnected = false
     private var previous: String?
-    /// A read in pages: the snapshot of its first page, and the last user so far.
+    /// A read in several pages: the snapshot of its first page, and the last user so far.
     private var run: (first: String, after: String)?
     private var isWoken = false
-    /// Whether an answer is awaited.
+    /// Whether a query is in flight.
     package private(set) var isBusy = false
-    /// Whether all that stood when the connection came has been read.
+    /// Whether all revocations that stood at the connect have been read.
     package private(set) var isComplete = false
 
-    /// - Parameter interval: from one look for new ones to the next, at least.
+    /// - Parameter interval: the shortest time between two reads of new revocations.
     package init(pageRows: Int = FeedLimits.revocationRows, interval: Duration = .zero) {
         self.pageRows = pageRows
         self.interval = interval
     }
 
-    /// A connection is there.
+    /// A connection is up.
     package mutating func connected() {
         disconnected()
         isConnected = true
         isWoken = true
     }
 
-    /// The connection is gone, and with it the answer under way.
+    /// The connection was lost, and with it the answer in flight.
     package mutating func disconnected() {
         isConnected = false
         isComplete = false
@@ -51,27 +51,27 @@ package struct RevocationTail {
         isBusy = false
     }
 
-    /// Something was committed, or it is time to look.
+    /// Something was committed, or the poll is due.
     package mutating func wake() {
         isWoken = true
     }
 
-    /// Whether something is to be read now.
+    /// Whether a page should be read.
     package var wantsRead: Bool { isConnected && !isBusy && (isWoken || run != nil) }
 
-    /// Whether the next page is one of a read that has begun.
+    /// Whether a read has more pages to come.
     package var isAmidRead: Bool { run != nil }
 
-    /// How long the next page has to wait: every commit of anything wakes.
+    /// How long the next page must wait, since every commit wakes.
     package func pause(at now: Instant) -> Duration {
         isComplete && !isAmidRead ? interval - now.duration(since: lastRead) : .zero
     }
 
-    /// What to send next; nil while an answer is awaited, or where nothing is to be read now.
+    /// The next query; nil while one is in flight, or if nothing should be read now.
     package mutating func nextQuery(at now: Instant) -> Query? {
         guard wantsRead, pause(at: now) <= .zero else { return nil }
         lastRead = now
-        // What commits while the answer is on its way wakes again.
+        // A commit while the query is in flight wakes again.
         if run == nil { isWoken = false }
         isBusy = true
         return Query(previous: previous, after: run?.after)

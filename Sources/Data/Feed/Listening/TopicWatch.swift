@@ -1,33 +1,33 @@
 import Sync
 
-/// Decides when to read which topics are published: on every connect before any position, with every poll, and when
-/// `sync.enroll` tells of one. Performs no I/O.
+/// Decides when to read the published topics: on connect before any position, with each poll, and when `sync.enroll`
+/// notifies. Performs no I/O.
 ///
-/// Topics are only added while the hub runs: streams of one that is no longer published stay watched, and nothing comes.
+/// Topics are only added while the hub runs: streams of an unpublished topic stay watched, and no event comes.
 ///
-/// Worst interleaving: a table is published and written while a subscribe to its topic is let in without being watched. The
-/// subscribe was told offset 0 of `PublishedTopics.epoch`; the events have numbers above that. When the topic is known the
-/// stream is watched, its position is read later than that commit, and what lies between is read from the log
+/// Worst interleaving: a table is published and written while a subscribe to its topic is accepted without a watch. The
+/// subscriber was told offset 0 of `PublishedTopics.epoch`; the events have higher offsets. Once the topic is known, the
+/// stream is watched, its position is read after that commit, and the events between are read from the log
 /// (`FeedTests.aTopicIsToldWhenItIsPublished`, `UnpublishedTests.nothingIsMissedFromPublishingOn`).
 package struct TopicWatch {
     private var isConnected = false
     private var isWoken = false
-    /// Whether an answer is awaited.
+    /// Whether a query is in flight.
     package private(set) var isBusy = false
     private var known: PublishedTopics?
-    /// Whether they were ever read.
+    /// Whether the topics were ever read.
     package var areKnown: Bool { known != nil }
 
     package init() {}
 
-    /// A connection is there.
+    /// A connection is up.
     package mutating func connected() {
         disconnected()
         isConnected = true
         isWoken = true
     }
 
-    /// The connection is gone, and with it the answer under way.
+    /// The connection was lost, and with it the answer in flight.
     package mutating func disconnected() {
         isConnected = false
         isBusy = false
@@ -38,16 +38,16 @@ package struct TopicWatch {
         isWoken = true
     }
 
-    /// Whether they are to be read now; the answer is awaited then.
+    /// Whether to read the topics now; if true, the query counts as in flight.
     package mutating func begins() -> Bool {
         guard isConnected, !isBusy, isWoken else { return false }
-        // Before the read, whose snapshot may be older than what wakes next.
+        // Before the read, since its snapshot may be older than the next wake-up.
         isWoken = false
         isBusy = true
         return true
     }
 
-    /// They were read. What is to be told; nil where nothing has changed.
+    /// The topics were read. Returns what to deliver; nil if nothing changed.
     package mutating func received(_ topics: PublishedTopics) -> PublishedTopics? {
         isBusy = false
         let all = known?.union(topics) ?? topics

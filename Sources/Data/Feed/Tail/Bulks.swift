@@ -1,39 +1,36 @@
-/// Bulks: what became visible between two snapshots and is more than a page, such as one commit of 200,000 events. Read by
-/// a cursor on a connection of its own, so that reading it is linear and the tail goes on with the events of others.
+/// Bulks: what became visible between two snapshots and is more than a page, such as one commit of 200,000 events. A cursor
+/// on another connection reads it, so that the cost is linear and the tail goes on with the events of others.
 ///
-/// The tail goes on behind the bulk at once: its `previous` is the snapshot in which it met the bulk, the bulk's `upTo`.
-/// So an event is in a bulk or comes by a tail, and never in neither. Of one stream, what is in the bulk lies below what
-/// the tail brings: a tail's event that would leave a gap puts its stream to healing, which reads what lies between by
-/// offset, and an event that comes twice is dropped by its offset.
+/// The tail continues behind the bulk at once: its `previous` is the bulk's `upTo`. So every event is in a bulk or in a
+/// tail. Within one stream, the bulk's events lie below the tail's. A tail's event that would leave a gap starts healing,
+/// which reads the missing events by offset; an event that comes twice is dropped by its offset.
 ///
 /// The worst interleavings, each with its test in `TailBulkTests`, besides the random ones (`TailHistories`):
-/// - a live event of a stream whose bulk is still to come: healed, in order, and nothing twice
-///   (`aLiveEventBeforeItsBulkIsHealed`);
-/// - the bulk's connection is lost in the middle, or cannot begin: what it would have brought belongs to streams of which
-///   nothing tells which, so all are compared with the database (`aLostBulkIsMadeGoodByPositions`);
-/// - the tail's connection is lost in the middle: all are compared anyway, and pages of the old bulk are not looked at
-///   (`pagesOfAnOldBulkAreIgnored`);
-/// - a replay whose answer is under way is older than the bulk's rows of its stream, which must not be taken for rows that
-///   the replay lacks (`aReplayOlderThanTheBulkIsNoLoss`);
-/// - another bulk comes while one is being read: it begins where that one ends (`aBulkBehindABulk`);
-/// - the position check meets a stream whose bulk is still to come: no alarm (`whatIsInABulkIsNoAlarm`).
+/// - A live event comes before its stream's bulk: it is healed, in order and once (`aLiveEventBeforeItsBulkIsHealed`).
+/// - The bulk's connection is lost midway, or the bulk cannot begin: nobody knows which streams its events belong to, so
+///   all streams are compared with the database (`aLostBulkIsMadeGoodByPositions`).
+/// - The tail's connection is lost midway: all streams are compared, the old bulk is dropped
+///   (`pagesOfAnOldBulkAreIgnored`).
+/// - A replay in flight is older than the bulk's rows, and so does not lack them (`aReplayOlderThanTheBulkIsNoLoss`).
+/// - Another bulk comes while one is being read: it begins where that one ends (`aBulkBehindABulk`).
+/// - The position check meets a stream whose bulk is still to come: no alarm (`whatIsInABulkIsNoAlarm`).
 struct Bulks {
-    /// The one that is being read.
+    /// The bulk that is being read.
     private(set) var current: Bulk?
-    /// What lies behind it and is more than a page again.
+    /// The bulk behind `current`.
     private var next: Bulk?
     private var lastNumber: UInt64 = 0
 
-    /// Whether none is being read, nor waits.
+    /// Whether no bulk is being read or waits.
     var isEmpty: Bool { current == nil && next == nil }
 
-    /// A tail since `previous` met more than a page, all that `upTo` shows.
+    /// A tail since `previous` was more than a page; the bulk is what `upTo` shows since then.
     mutating func add(previous: String, upTo: String) {
         lastNumber += 1
         next = Bulk(number: lastNumber, previous: next?.previous ?? previous, upTo: upTo)
     }
 
-    /// The one to read next, from now on under way; nil for none, or while another one is.
+    /// Starts the next bulk; nil if there is none or one is being read.
     mutating func begin() -> Bulk? {
         guard current == nil, let next else { return nil }
         current = next
@@ -41,21 +38,21 @@ struct Bulks {
         return next
     }
 
-    /// It was read to its end.
+    /// The current bulk was read to its end.
     mutating func end() { current = nil }
 
-    /// What is in them is covered by positions that are asked from now on.
+    /// Drops all bulks: positions requested from now on cover their events.
     mutating func forget() {
         current = nil
         next = nil
     }
 }
 
-/// What to read: `sync.open_bulk`.
+/// A bulk to read with `sync.open_bulk`.
 package struct Bulk: Sendable, Equatable {
-    /// Which of them it is.
+    /// Identifies the bulk.
     package let number: UInt64
-    /// Everything visible in `upTo` and not in `previous`.
+    /// The bulk is everything visible in `upTo` and not in `previous`.
     package let previous: String
     package let upTo: String
 }

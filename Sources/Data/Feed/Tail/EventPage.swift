@@ -4,22 +4,21 @@ import Postgres
 import Reactor
 import Sync
 
-/// Rows of events, in the order of their streams and offsets, looked at where they lie: a hub sees the events of all
-/// users and copies only those of its own.
+/// Rows of events, ordered by stream and offset, read in place: a hub sees the events of all users and copies only its own.
 package protocol EventPage {
-    /// How many rows.
+    /// The number of rows.
     var count: Int { get }
-    /// Whether the row is of the same stream as the row before it.
+    /// Whether the row belongs to the same stream as the row before it.
     func isSameStream(_ row: Int) -> Bool
-    /// The row's stream; `nil` where the row has none, which our functions never return.
+    /// The row's stream; nil if it has none, which our functions never return.
     func stream(_ row: Int) -> StreamID?
-    /// The row's offset, likewise.
+    /// The row's offset; nil if it has none, which our functions never return.
     func offset(_ row: Int) -> Int64?
-    /// The event, copied out, likewise.
+    /// A copy of the event; nil if the row is malformed, which our functions never return.
     func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent?
 }
 
-/// An answer that is not of the shape which the functions in `sql/` return.
+/// An answer without the shape that the functions in `sql/` return.
 package struct MalformedAnswer: Error {
     package init() {}
 }
@@ -27,16 +26,16 @@ package struct MalformedAnswer: Error {
 /// The answer of `sync.news`: snapshot, epoch, user_id, topic, o, name, data, age.
 struct TailRows {
     let events: BulkRows
-    /// More is new than a page holds, and none of it is here.
+    /// There is more than a page of news; none of it is here.
     let isOverflow: Bool
-    /// The snapshot of the statement: text of type `pg_snapshot`.
+    /// The statement's snapshot, the text of a `pg_snapshot`.
     let snapshot: String
-    /// The database's epoch: another one than before means that all streams began anew.
+    /// The database's epoch: a new one means that all streams began anew.
     let epoch: String
 
-    /// Where there are no events, or too many, there is one row, of a snapshot and NULLs.
+    /// Without events, or with too many, there is one row with a snapshot and NULLs.
     ///
-    /// - Parameter readAt: when the answer came, from which the ages of its events count back.
+    /// - Parameter readAt: when the answer came; the ages of its events count back from it.
     init(_ rows: Rows, readAt: Instant) throws(MalformedAnswer) {
         guard rows.columns == 8, let snapshot = rows.string(0, 0), let epoch = rows.string(0, 1) else {
             throw MalformedAnswer()
@@ -49,7 +48,7 @@ struct TailRows {
     }
 }
 
-/// Events of many streams: user_id, topic, o, name, data, age. Alone they are a page of the cursor of `sync.open_bulk`.
+/// Events of many streams: user_id, topic, o, name, data, age; also a page of the cursor of `sync.open_bulk`.
 struct BulkRows: EventPage {
     private let rows: Rows
     /// The first of the six columns.
@@ -57,7 +56,7 @@ struct BulkRows: EventPage {
     let count: Int
     private let readAt: Instant
 
-    /// - Parameter readAt: when the answer came, from which the ages of its events count back.
+    /// - Parameter readAt: when the answer came; the ages of its events count back from it.
     init(_ rows: Rows, readAt: Instant) throws(MalformedAnswer) {
         guard rows.columns == 6 else { throw MalformedAnswer() }
         self.init(rows, from: 0, count: rows.count, readAt: readAt)
@@ -75,7 +74,7 @@ struct BulkRows: EventPage {
     }
 
     func stream(_ row: Int) -> StreamID? {
-        // Well-formed UTF-8, as the server's encoding is.
+        // The server's encoding guarantees well-formed UTF-8.
         rows.withBytes(row, first) { user in
             rows.withBytes(row, first + 1) { StreamID(user: user, topic: $0) }
         } ?? nil
@@ -89,7 +88,7 @@ struct BulkRows: EventPage {
         return event
     }
 
-    /// By the hub's clock; 0 where the server's was set meanwhile and says that it has still to come.
+    /// By the hub's clock; 0 if the age makes no sense, as after the server's clock was set back.
     private func writtenAt(_ row: Int) -> UInt64 {
         guard let age = rows.integer(row, first + 5), age >= 0 else { return 0 }
         let (nanoseconds, isTooLong) = UInt64(age).multipliedReportingOverflow(by: 1000)
@@ -118,13 +117,13 @@ struct ReplayRows: EventPage {
     }
 }
 
-/// The answer to a read of the log, by `sync.read_log`: epoch, top, o, name, data.
+/// The answer of `sync.read_log`: epoch, top, o, name, data.
 enum LogPage {
-    /// Without a gap, from the one behind the read's `after` on; at least one where any were asked for.
+    /// Without a gap, from the read's `after` + 1; at least one if any were requested.
     case events([StreamEvent])
     case none(StreamReadFailure)
 
-    /// Where there are no events there is one row, of an epoch and NULLs.
+    /// Without events there is one row with an epoch and NULLs.
     init(_ rows: Rows, _ read: StreamRead) throws(MalformedAnswer) {
         guard rows.columns == 5, rows.count > 0, let epoch = rows.string(0, 0, known: read.epoch.string),
             let top = rows.integer(0, 1)
@@ -141,7 +140,7 @@ enum LogPage {
         events.reserveCapacity(rows.count)
         var last = read.after
         for row in 0..<rows.count {
-            // What is there in part only ends where it breaks off.
+            // A partial page ends where the sequence breaks off.
             guard let offset = rows.integer(row, 2), offset.follows(last) else { break }
             guard let event = rows.event(row, read.stream, offset, nameColumn: 3) else { throw MalformedAnswer() }
             events.append(event)
@@ -156,7 +155,7 @@ struct RevocationRows {
     let snapshot: String
     let revocations: [Revocation]
 
-    /// Where there are none there is one row, of a snapshot and NULLs.
+    /// Without revocations there is one row with a snapshot and NULLs.
     init(_ rows: Rows) throws(MalformedAnswer) {
         guard rows.columns == 3, let snapshot = rows.string(0, 0) else { throw MalformedAnswer() }
         self.snapshot = snapshot
@@ -170,7 +169,7 @@ struct RevocationRows {
 }
 
 extension Int64 {
-    /// Whether this offset is the next one behind `last`. Any two, for both come from outside.
+    /// Whether this offset is `last` + 1. Both may be any number, since they come from outside.
     func follows(_ last: Int64) -> Bool {
         let (next, overflow) = last.addingReportingOverflow(1)
         return !overflow && self == next

@@ -1,43 +1,43 @@
 import Bytes
 import Sync
 
-/// The position check: every live stream is compared with the database now and then, in lots. Nothing known makes a
-/// difference; whatever does is healed by a replay, and counted.
+/// The position check: compares every live stream with the database regularly, in lots. No known cause makes a difference;
+/// any difference is healed by a replay and counted.
 ///
-/// A position may be ahead of what was delivered only because the tail has not been read since. So a lot is compared
-/// when a tail that began after its positions were read has ended, and no bulk is left: commits under way are no alarm.
+/// A position may be ahead of the delivered offset only because the tail has not been read since. So a lot is judged after
+/// a tail that began later than its positions were read, when no bulk is left. Commits in flight then raise no alarm.
 struct PositionCheck {
-    /// A stream that was behind its position.
+    /// A stream behind its position.
     typealias Lag = (ticket: Ticket, position: Int64)
 
-    /// Valid transitions: idle → due → reading → idle or behind; behind → reading the tail → idle; any → idle where the
-    /// connection is lost.
+    /// Valid transitions: idle → due → reading → idle or behind; behind → readingTail → idle; on a lost connection all →
+    /// idle.
     private enum State {
         case idle
-        /// A lot is to be read.
+        /// A lot should be read.
         case due
         /// Its positions are being read.
         case reading
-        /// These were behind their positions; a tail must begin.
+        /// These streams were behind their positions; a tail must begin.
         case behind([Lag])
-        /// These were behind their positions; a tail has begun.
+        /// These streams were behind their positions; a tail has begun.
         case readingTail([Lag])
     }
 
     private var state = State.idle
-    /// Watches at places below this one have still to be looked at in this round. From the end on: whichever watch takes the
-    /// place of one that ends has had its turn, or has it still.
+    /// Watches at indexes below this one have not been checked in this round. It counts down: a watch that is moved to a
+    /// freed index has been checked already or will be.
     private var checkedFrom = 0
 
-    /// The time has come for the next lot. Passed over while one is being checked.
+    /// The next lot is due. Ignored while a lot is being checked.
     mutating func isDue() {
         if case .idle = state { state = .due }
     }
 
-    /// The connection is lost.
+    /// The connection was lost.
     mutating func stop() { state = .idle }
 
-    /// The next lot, where it is due; none where none of it is live.
+    /// The next lot if it is due; empty if none of its streams is live.
     mutating func next(_ watches: Watches) -> [Ticket] {
         guard case .due = state else { return [] }
         var lot: [Ticket] = []
@@ -47,15 +47,14 @@ struct PositionCheck {
             if checkedFrom == 0 { checkedFrom = watches.count }
             checkedFrom = min(checkedFrom, watches.count) - 1
             let watch = watches[checkedFrom]
-            // The others are being read anyway.
+            // The other streams are being read anyway.
             if watch.phase == .live { lot.append(Ticket(watch.stream, watch.serial)) }
         }
         state = lot.isEmpty ? .idle : .reading
         return lot
     }
 
-    /// The lot's positions were read. True where a tail is to be read on account of them: nobody may have told of what was
-    /// committed.
+    /// The lot's positions were read. Returns whether a tail must be read, since nobody may have notified of these commits.
     mutating func received(
         _ tickets: [Ticket], _ positions: [StreamPosition], _ watches: inout Watches, _ outputs: inout [FeedOutput]
     ) -> Bool {
@@ -64,7 +63,7 @@ struct PositionCheck {
             guard let place = watches.place(of: ticket), watches[place].phase == .live else { continue }
             let watch = watches[place]
             if position.epoch != watch.epoch || position.offset < watch.delivered {
-                // Read later than all that was delivered: it holds at once, and rows up to it are dropped.
+                // Read later than all that was delivered: the reset holds at once, and rows up to it are dropped.
                 watches[place].restart(at: position)
                 outputs.append(.reset(ticket.stream, position))
             } else if position.offset > watch.delivered {
@@ -79,7 +78,7 @@ struct PositionCheck {
         if case .behind(let behind) = state { state = .readingTail(behind) }
     }
 
-    /// A tail has ended, and no bulk is left. What the lot was behind then.
+    /// A tail has ended, and no bulk is left. Returns the positions that the lot was behind.
     mutating func tailEnded() -> [Lag] {
         guard case .readingTail(let behind) = state else { return [] }
         state = .idle

@@ -1,49 +1,46 @@
 import Bytes
 import Sync
 
-/// Decides what to read from the outbox and what to hand over. Performs no I/O: `nextQuery` says what to send, one
-/// query at a time, and its answer comes back by `positionsReceived`, `tailReceived` or `replayReceived`.
+/// Decides what to read from the outbox and what to deliver. Performs no I/O: `nextQuery` says what to send, one query at a
+/// time, and its answer comes back by `positionsReceived`, `tailReceived` or `replayReceived`.
 ///
-/// Four reads, all on one connection, so that the snapshot of each contains that of every one before it:
-/// - the **tail**: exactly what became visible since the snapshot `previous`, for all streams, or the word that it is more
-///   than a page: that is left to another connection (`Bulks`), and the tail goes on behind it;
+/// Four reads, all on one connection, so that the snapshot of each contains that of every earlier one:
+/// - the **tail**: exactly what became visible since the snapshot `previous`, for all streams. If that is more than a page,
+///   another connection reads it (`Bulks`), and the tail continues behind it;
 /// - the **positions** of streams that are newly watched, or watched again after a reconnect;
-/// - a **replay**: a stream's events above what has been delivered of it;
-/// - a **check**: the positions of live streams, now and then, against errors in all this (`PositionCheck`).
+/// - a **replay**: a stream's events above its delivered offset;
+/// - a **check**: the positions of live streams, regularly, against errors in all this (`PositionCheck`).
 ///
-/// Invariant: everything at or below a watch's `delivered` has been handed over or lies before the position it was
-/// answered with, and what lies above is visible to a read to come: the next tail, or the bulk that waits or is being read,
-/// where the stream is live; else the position or replay for which a ticket is drawn.
+/// Invariant: everything at or below a watch's `delivered` was delivered, or lies below the position of its answer.
+/// Everything above will be seen by a later read: for a live stream by the next tail, or by a bulk that waits or is being
+/// read; for another stream by the position or replay for which it has a ticket.
 ///
-/// A stream's numbers become visible in their order, for its row in `sync.stream` stays locked from numbering to
-/// commit, so of each stream any snapshot shows a whole beginning of the log.
+/// A stream's offsets become visible in order, since its row in `sync.stream` stays locked from numbering to commit. So
+/// every snapshot shows an unbroken beginning of each stream's log.
 ///
 /// The worst interleavings, each with its test (`TailTranscripts`), besides the random ones (`TailHistories`):
-/// - a writer that began long ago commits after others: its events have an old `xid`, and `previous` lists it as
-///   running (histories);
-/// - a commit between the fresh `previous` and the positions read after a connect: seen by both, delivered once
-///   (`commitBetweenSnapshotAndPositionsIsDroppedOnce`); were `previous` read after the positions, it would be lost;
-/// - a notification while a tail is being read, whose snapshot may be older: read again (`wakeDuringTailReadsAgain`);
-/// - unwatched and watched again while the position read or the replay is under way: the answer is of an older serial
-///   (`staleAnswersAreIgnored`);
-/// - a new epoch of the whole database between positions and events that are read after it: the tail tells the epoch
-///   with every page, and all streams are asked about before its rows are looked at (`newEpochIsSeenWithTheTail`);
-/// - rows of a stream that is being replayed: the replay's last page is read later than they were, and covers them
-///   (`rowsDuringHealingAreCoveredByTheReplay`).
+/// - An old writer commits after others: its events have an old `xid`, and `previous` lists it as running (histories).
+/// - A commit falls between the fresh `previous` and the positions after a connect: both see it, and it is delivered once
+///   (`commitBetweenSnapshotAndPositionsIsDroppedOnce`). If `previous` were read last, it would be lost.
+/// - A notification comes while a tail is in flight, whose snapshot may be older: read again (`wakeDuringTailReadsAgain`).
+/// - A stream is rewatched while its position or replay is in flight: its serial is outdated (`staleAnswersAreIgnored`).
+/// - The database's epoch changes between positions and later events: the tail reports the epoch with every page, and all
+///   positions are requested before its rows are handled (`newEpochIsSeenWithTheTail`).
+/// - Rows come of a stream in replay: its last page is read later (`rowsDuringHealingAreCoveredByTheReplay`).
 package struct Tail {
-    /// What to send to the database.
+    /// A query to the database.
     package enum Query: Sendable, Equatable {
-        /// `sync.positions`, at most `FeedLimits.positionsPerQuery` of them.
+        /// `sync.positions` of at most `FeedLimits.positionsPerQuery` streams.
         case positions([Ticket])
-        /// `sync.positions` of live streams, as many at most.
+        /// `sync.positions` of at most as many live streams.
         case check([Ticket])
-        /// `sync.replay`, one page of it.
+        /// One page of `sync.replay`.
         case replay(Ticket, after: Int64)
         /// `sync.news`.
         case tail(previous: String)
     }
 
-    /// Which reads may be sent now. Positions always may: they answer requests one by one and bring no events.
+    /// Which reads may be sent now. Positions always may: they answer single requests and bring no events.
     package struct Permit: OptionSet, Sendable {
         package let rawValue: UInt8
 
@@ -59,12 +56,12 @@ package struct Tail {
     private var watches: Watches
     private var positions = PositionTurns()
     private var healing = Healing()
-    /// The snapshot up to which the tail has been read, but for bulks; nil while there is no connection.
+    /// The snapshot up to which the tail has been read, except for bulks; nil while there is no connection.
     private var previous: String?
-    /// The database's epoch as of the read before; another one means that every stream may have begun anew.
+    /// The database's epoch at the last read. A new one means that every stream may have begun anew.
     package private(set) var epoch = ""
     private var bulks = Bulks()
-    /// Something may have been committed since the snapshot of the tail read last, or under way.
+    /// Something may have been committed since the snapshot of the last tail, read or in flight.
     private var isWoken = false
     private var underWay: Query?
     private var check = PositionCheck()
@@ -74,8 +71,8 @@ package struct Tail {
 
     /// - Parameters:
     ///   - streamsMax: watches at a time; one more is refused.
-    ///   - streamsPerUserMax: the same of one user.
-    ///   - pageRows: rows that a full page of a replay has; fewer mean that it has come to its end.
+    ///   - streamsPerUserMax: watches of one user at a time; one more is refused.
+    ///   - pageRows: rows of a full page of a replay; fewer rows mean that the replay is complete.
     package init(
         streamsMax: Int = FeedLimits.streamsMax, streamsPerUserMax: Int = FeedLimits.streamsPerUserMax,
         pageRows: Int = FeedLimits.pageRows
@@ -86,23 +83,23 @@ package struct Tail {
 
     /// Streams watched.
     package var streamCount: Int { watches.count }
-    /// Tickets waiting for their turn, those of ended watches among them.
+    /// Tickets that wait, including those of ended watches.
     package var waitingTickets: Int { positions.count + healing.waiting }
-    /// Whether this watch of the stream has not ended.
+    /// Whether this watch of the stream is still active.
     package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }
-    /// Whether a bulk is being read, or waits.
+    /// Whether a bulk is being read or waits.
     package var hasBulk: Bool { !bulks.isEmpty }
     /// The bulk that is being read.
     package var bulk: Bulk? { bulks.current }
-    /// Lots that one round of checks takes: their number tells how often one is due.
+    /// The number of lots in one round of checks.
     package var checkLots: Int {
         max(1, (watches.count + FeedLimits.positionsPerQuery - 1) / FeedLimits.positionsPerQuery)
     }
-    /// Whether a query's answer is awaited.
+    /// Whether a query is in flight.
     package var isBusy: Bool { underWay != nil }
-    /// Whether a tail would be read now, if that were permitted.
+    /// Whether a tail should be read, if permitted.
     package var wantsTail: Bool { previous != nil && isWoken }
-    /// Whether all that was watched has been compared with the database and healed since the connect.
+    /// Whether all watched streams have been compared with the database and healed since the connect.
     package var isCaughtUp: Bool {
         guard previous != nil, waitingTickets == 0 else { return false }
         switch underWay {
@@ -113,17 +110,17 @@ package struct Tail {
 
     // MARK: Requests
 
-    /// An owning loop wants the stream, from the position that the answer will carry.
+    /// An owning loop wants the stream, from the position in the answer.
     package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
         if let refusal = watches.begin(stream, serial: serial) {
             return outputs.append(.refused(stream, serial: serial, refusal))
         }
         healing.end(stream)
-        // Without a connection there is no queue to wait in: `connected` asks for all.
+        // Without a connection there is no queue: `connected` requests all positions.
         if previous != nil, let watch = watches[stream] { positions.draw(for: watch, watches) }
     }
 
-    /// The owning loop has nobody left who wants it.
+    /// The owning loop no longer needs the stream.
     package mutating func unwatch(_ stream: StreamID) {
         healing.end(stream)
         watches.end(stream)
@@ -131,7 +128,7 @@ package struct Tail {
 
     // MARK: The connection
 
-    /// A connection is there and has told its present snapshot and the epoch seen in it, before anything else was read.
+    /// A connection is up. `snapshot` and `epoch` were read on it before anything else.
     package mutating func connected(snapshot: String, epoch: String) {
         disconnected()
         previous = snapshot
@@ -140,10 +137,10 @@ package struct Tail {
         askAllPositions()
     }
 
-    /// Whatever is known of any stream is compared with the database: rows are covered by its answers.
+    /// Compares all streams with the database; the answers cover rows that come meanwhile.
     ///
-    /// The tickets drawn before are of no use then, and they go: a bulk that fails again and again would else add all
-    /// watches to the queues each time, and put them off for ever (`bulksThatFailDrawNoTicketTwice`).
+    /// Earlier tickets are dropped: a bulk that fails again and again would otherwise queue all watches each time, and
+    /// delay them for ever (`bulksThatFailDrawNoTicketTwice`).
     private mutating func askAllPositions() {
         positions.removeAll()
         healing.removeAll()
@@ -154,7 +151,7 @@ package struct Tail {
         }
     }
 
-    /// The connection is gone, and with it the answer to the query under way.
+    /// The connection was lost, and with it the answer in flight.
     package mutating func disconnected() {
         previous = nil
         bulks.forget()
@@ -166,16 +163,16 @@ package struct Tail {
         healing.removeAll()
     }
 
-    /// A notification has come, or the time to look without one.
+    /// A notification has come, or the poll is due.
     package mutating func wake() {
-        // Also while a tail is under way: its snapshot may be older than the commit that woke us.
+        // Also while a tail is in flight: its snapshot may be older than the commit that woke us.
         isWoken = true
     }
 
-    /// What to send next; `nil` while an answer is awaited, or where nothing is to be read.
+    /// The next query; nil while one is in flight, or if nothing should be read.
     ///
-    /// Positions before replays before checks before the tail, except that a tail that is wanted gets every other turn:
-    /// neither a rush of new watches nor a long healing delays the live streams by more than one query.
+    /// Positions go before replays, replays before checks, checks before the tail. But a tail that is wanted gets every
+    /// other turn, so neither a rush of new watches nor a long healing delays the live streams by more than one query.
     package mutating func nextQuery(_ permit: Permit) -> Query? {
         guard underWay == nil, let previous else { return nil }
         let tailIsDue = wantsTail && permit.contains(.tail)
@@ -210,10 +207,10 @@ package struct Tail {
 
     // MARK: Answers
 
-    // Each of these throws `MalformedAnswer` where the answer is not one to the query under way. What was put out before
-    // stands, and is not put out again after the reconnect that the caller owes.
+    // Each of these throws `MalformedAnswer` if the answer does not fit the query in flight. Outputs made before stand, and
+    // are not repeated after the reconnect that the caller must make.
 
-    /// The positions asked for, in the order of the tickets.
+    /// The requested positions, in the order of the tickets.
     package mutating func positionsReceived(
         _ positions: [StreamPosition], _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
@@ -228,8 +225,7 @@ package struct Tail {
         underWay = nil
         outputs.reserveCapacity(outputs.count + tickets.count)
         for (ticket, position) in zip(tickets, positions) {
-            // A later watch of this stream draws its own ticket: its subscriber may know of a commit that this
-            // position does not contain.
+            // A later watch has its own ticket: its subscriber may know of a commit that this position lacks.
             guard let place = watches.place(of: ticket.stream) else { continue }
             if watches[place].settle(ticket, position, &outputs) == .healing {
                 healing.begin(ticket, upTo: position.offset, watches)
@@ -237,7 +233,7 @@ package struct Tail {
         }
     }
 
-    /// All that is new, read in `snapshot`, where the database's epoch was `epoch`.
+    /// All news since `previous`, read in `snapshot`, with the database's epoch.
     package mutating func tailReceived(
         _ page: some EventPage, snapshot: String, epoch: String, _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
@@ -249,8 +245,7 @@ package struct Tail {
         tailEnded()
     }
 
-    /// The epoch of the whole database as a tail shows it. With another one whatever is known is compared, so a bulk under way
-    /// is of no use.
+    /// The database's epoch by a tail. If it is new, all streams are compared, and bulks are no longer needed.
     private mutating func saw(_ epoch: String) {
         guard epoch != self.epoch else { return }
         self.epoch = epoch
@@ -258,9 +253,9 @@ package struct Tail {
         askAllPositions()
     }
 
-    /// The rows of a page, stream by stream.
+    /// Handles a page's rows, stream by stream.
     ///
-    /// - Parameter isBulk: read on another connection than replays are.
+    /// - Parameter isBulk: whether the page was read on another connection than replays are.
     private mutating func takeAll(
         _ page: some EventPage, isBulk: Bool, _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
@@ -279,7 +274,7 @@ package struct Tail {
         }
     }
 
-    /// A page of a replay.
+    /// A page of the replay in flight.
     package mutating func replayReceived(
         _ page: some EventPage, _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
@@ -311,7 +306,7 @@ package struct Tail {
         guard isSound else { throw MalformedAnswer() }
     }
 
-    /// The rows of one stream in a page of the tail or of a bulk. False where one is malformed.
+    /// Handles the rows of one stream in a page of the tail or of a bulk. Returns false if one is malformed.
     private mutating func take(
         _ page: some EventPage, _ rows: Range<Int>, _ watch: inout Watch, _ isBulk: Bool, _ outputs: inout [FeedOutput]
     ) -> Bool {
@@ -320,7 +315,7 @@ package struct Tail {
             case .positioning, .checking, .lapsed:
                 return true
             case .healing where isBulk:
-                // Covered by the replay's next page. Not its target: an answer under way may be older than the row.
+                // The replay's next page covers it. The target stays, since an answer in flight may be older than the row.
                 return true
             case .healing:
                 guard let offset = page.offset(row) else { return false }
@@ -330,8 +325,7 @@ package struct Tail {
                 case .done: break
                 case .malformed: return false
                 case .gap:
-                    // The events between are in a bulk that is still being read; nothing else known makes a gap, for the
-                    // snapshots rule it out. The log is the judge.
+                    // A bulk in progress has the missing events; snapshots rule out other known gaps. The log decides.
                     watch.phase = .healing
                     let ticket = Ticket(watch.stream, watch.serial)
                     healing.begin(ticket, upTo: page.offset(row) ?? watch.delivered, watches)
@@ -341,11 +335,10 @@ package struct Tail {
         return true
     }
 
-    /// A tail has ended, or a bulk: what the position check found behind before, and still is, is healed. What lies in bulks is
-    /// late, and no alarm.
+    /// After a tail or bulk: heals streams that the check found behind and that still are. Events in bulks raise no alarm.
     private mutating func tailEnded() {
         guard bulks.isEmpty else { return }
-        // A bulk ends while the tail is still under way, which may be the first since the positions.
+        // A bulk may end while the first tail since the positions is still in flight.
         if case .tail? = underWay { return }
         for (ticket, position) in check.tailEnded() {
             guard let place = watches.place(of: ticket), watches[place].phase == .live,
@@ -359,33 +352,33 @@ package struct Tail {
 
     // MARK: Bulks
 
-    /// More is new than a page has: all that `snapshot` shows since `previous`, where the database's epoch was `epoch`.
+    /// The news since `previous` are more than a page: all that `snapshot` shows, with the database's epoch.
     package mutating func tailOverflowed(snapshot: String, epoch: String) throws(MalformedAnswer) {
         guard case .tail? = underWay, let previous else { throw MalformedAnswer() }
         underWay = nil
         self.previous = snapshot
-        // With another epoch, the positions that are asked now are read later than this.
+        // If the epoch is new, the positions requested now are read later than this snapshot.
         if epoch == self.epoch { bulks.add(previous: previous, upTo: snapshot) } else { saw(epoch) }
     }
 
-    /// The bulk to read next, from now on under way; nil for none, or while another one is.
+    /// Starts the next bulk; nil if there is none or one is being read.
     package mutating func nextBulk() -> Bulk? { bulks.begin() }
 
-    /// A page of the bulk of that number, in the order of its streams and offsets. Nothing for one that is not under way.
+    /// A page of the bulk with that number, ordered by stream and offset. Ignored if that bulk is not being read.
     package mutating func bulkReceived(
         _ page: some EventPage, of number: UInt64, _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
         if bulk?.number == number { try takeAll(page, isBulk: true, &outputs) }
     }
 
-    /// All of it was received.
+    /// The bulk was read to its end.
     package mutating func bulkEnded(_ number: UInt64) {
         guard bulk?.number == number else { return }
         bulks.end()
         tailEnded()
     }
 
-    /// It was not read, or not to its end, or shows another epoch than the tail has.
+    /// The bulk could not be read to its end, or has another epoch than the tail.
     package mutating func bulkFailed(_ number: UInt64) {
         guard bulk?.number == number else { return }
         bulks.forget()
@@ -395,12 +388,12 @@ package struct Tail {
 
     // MARK: Checks
 
-    /// The time has come to check the next lot of streams.
+    /// The next lot of streams should be checked.
     package mutating func checkDue() {
         if previous != nil, watches.count > 0 { check.isDue() }
     }
 
-    /// Something else has seen the stream in another epoch: it is asked about at once.
+    /// Another reader saw the stream in a new epoch: its position is requested at once.
     package mutating func suspected(_ stream: StreamID, otherThan epoch: Epoch) {
         guard previous != nil, let place = watches.place(of: stream), watches[place].phase == .live,
             watches[place].epoch == epoch
@@ -413,7 +406,7 @@ package struct Tail {
 private enum Step { case done, gap, malformed }
 
 extension Watch {
-    /// Hands the row over where it is the next of the stream.
+    /// Delivers the row if it is the stream's next event.
     fileprivate mutating func take(_ page: some EventPage, _ row: Int, _ outputs: inout [FeedOutput]) -> Step {
         guard let offset = page.offset(row) else { return .malformed }
         guard offset > delivered else { return .done }

@@ -1,7 +1,7 @@
 import Bytes
 import Sync
 
-/// A stream's turn at being asked about, good for one watch of it: a later watch has another serial.
+/// A stream's place in a queue of reads, valid for one watch: a later watch has another serial.
 package struct Ticket: Hashable, Sendable {
     package let stream: StreamID
     package let serial: UInt32
@@ -12,8 +12,7 @@ package struct Ticket: Hashable, Sendable {
     }
 }
 
-/// Tickets in the order in which they were drawn. Those of watches that have ended stay until their turn, or until most are
-/// such.
+/// A queue of tickets. Those of ended watches stay until their turn, or until they are the majority.
 struct TicketLine {
     private var tickets = Fifo<Ticket>()
 
@@ -27,7 +26,7 @@ struct TicketLine {
         tickets.append(ticket)
     }
 
-    /// Takes out the next one of a watch that has not ended.
+    /// Removes and returns the next ticket of an active watch.
     mutating func next(_ watches: Watches) -> Ticket? {
         while let ticket = tickets.popFirst() {
             if watches.place(of: ticket) != nil { return ticket }
@@ -38,14 +37,14 @@ struct TicketLine {
     mutating func removeAll() { tickets.removeAll() }
 }
 
-/// Whose positions are asked for next.
+/// Decides whose positions are read next.
 struct PositionTurns {
     private var front = TicketLine()
-    /// Of users who have many streams, all but the first of each user. One user's thousands delay another user's one by no more
-    /// than `behindMax` of a query (`oneUsersStreamsDoNotDelayAnothers`).
+    /// The streams of each user beyond the first `streamsInFront`. One user's thousands delay another user's single stream
+    /// by at most `behindMax` of a query (`oneUsersStreamsDoNotDelayAnothers`).
     private var behind = TicketLine()
 
-    /// What a query has of users with many streams where others wait, too.
+    /// How much of a query such streams get while others wait too.
     private static let behindMax = FeedLimits.positionsPerQuery / 8
 
     var count: Int { front.count + behind.count }
@@ -55,7 +54,7 @@ struct PositionTurns {
         if watch.isBehind { behind.draw(ticket, watches) } else { front.draw(ticket, watches) }
     }
 
-    /// The tickets of the next query, none where none wait.
+    /// The tickets of the next query; empty if none wait.
     mutating func next(_ watches: Watches) -> [Ticket] {
         var tickets: [Ticket] = []
         tickets.reserveCapacity(min(count, FeedLimits.positionsPerQuery))
@@ -69,24 +68,24 @@ struct PositionTurns {
     mutating func removeAll() { self = PositionTurns() }
 }
 
-/// Streams that are being replayed, in turns of a page, and how far.
+/// The streams being replayed, one page per turn, and how far.
 struct Healing {
     private var turns = TicketLine()
-    /// Of streams that are healing, and no others: the highest offset known of. A replay that ends below it found the log cut.
+    /// For each healing stream, the highest known offset. A replay that ends below it found the log cut.
     private var targets: [StreamID: Int64] = [:]
 
     var waiting: Int { turns.count }
 
-    /// The stream is to be replayed up to that offset at least.
+    /// Starts a replay of the stream up to at least that offset.
     mutating func begin(_ ticket: Ticket, upTo target: Int64, _ watches: Watches) {
         targets[ticket.stream] = target
         turns.draw(ticket, watches)
     }
 
-    /// A page was read, and another has to be.
+    /// A page was read, and more remains.
     mutating func goOn(_ ticket: Ticket, _ watches: Watches) { turns.draw(ticket, watches) }
 
-    /// More of it is known.
+    /// A higher offset is known.
     mutating func extend(_ stream: StreamID, upTo offset: Int64) {
         targets[stream] = max(target(of: stream), offset)
     }

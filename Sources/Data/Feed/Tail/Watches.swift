@@ -1,44 +1,43 @@
 import Bytes
 import Sync
 
-/// A stream that an owning loop wants, and how far it has been handed over.
+/// A stream that an owning loop wants, and how far it was delivered.
 struct Watch: TableEntry {
-    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live; live → live at another epoch;
-    /// at a reconnect live, healing → checking, and from there live or healing.
+    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live; live → live at another epoch; at a
+    /// reconnect live, healing → checking, then live or healing.
     enum Phase {
-        /// Newly watched; rows are covered by the position to come.
+        /// Newly watched; the position to come covers its rows.
         case positioning
-        /// After a reconnect; rows are covered by the position to come and the replay up to it.
+        /// After a reconnect; the position to come, and the replay up to it, cover its rows.
         case checking
-        /// Rows of the tail are delivered.
+        /// Its rows of the tail are delivered.
         case live
-        /// Being replayed; rows are covered by the replay.
+        /// Being replayed; the replay covers its rows.
         case healing
-        /// What should come next is not in the log any more: starts anew at its position, with a reset.
+        /// Its next event is no longer in the log: restarts at its position, with a reset.
         case lapsed
     }
 
-    // Small, for a hub has one for each stream of each user.
+    // Kept small, since a hub has one for each stream of each user.
     let stream: StreamID
     let serial: UInt32
     var phase = Phase.positioning
-    /// Whether its user had `FeedLimits.streamsInFront` others when it was watched.
+    /// Whether its user already had `FeedLimits.streamsInFront` streams when it was watched.
     var isBehind = false
     var delivered: Int64 = 0
-    /// Of what; nil before the position is known.
+    /// The epoch of `delivered`; nil before the position is known.
     var epoch: Epoch?
 
     var key: StreamID { stream }
 
-    /// What comes next counts from there.
+    /// Continues from `position`.
     mutating func restart(at position: StreamPosition) {
         epoch = position.epoch
         delivered = position.offset
         phase = .live
     }
 
-    /// The position asked for by the ticket has been read. The new phase, where the ticket is this watch's and its
-    /// position was awaited.
+    /// The ticket's position was read. Returns the new phase if the ticket is this watch's and its position was awaited.
     mutating func settle(_ ticket: Ticket, _ position: StreamPosition, _ outputs: inout [FeedOutput]) -> Phase? {
         guard serial == ticket.serial else { return nil }
         switch phase {
@@ -57,12 +56,12 @@ struct Watch: TableEntry {
     }
 }
 
-/// All watches, one for each stream, within the bounds of the hub and of each user.
+/// All watches, one per stream, within the bounds of the hub and of each user.
 struct Watches {
     private let streamsMax: Int
     private let streamsPerUserMax: Int
     private var table = KeyedTable<Watch>()
-    /// How many each user has, by a keyed hash of the id: two users that share one, of 2^64, share the bound.
+    /// Streams of each user, by a keyed 64-bit hash of the id: two users with the same hash share the bound.
     private var ofUsers: [UInt64: Int32] = [:]
 
     init(streamsMax: Int, streamsPerUserMax: Int) {
@@ -74,20 +73,20 @@ struct Watches {
     func place(of stream: StreamID) -> Int? { table.index(of: stream) }
     subscript(stream: StreamID) -> Watch? { table[stream] }
 
-    /// At a place below `count`, which is good until a watch ends.
+    /// The watch at an index below `count`, valid until a watch ends.
     subscript(place: Int) -> Watch {
         get { table[place] }
         _modify { yield &table[place] }
     }
 
-    /// The place of the watch for which the ticket was drawn; nil where that has ended.
+    /// The index of the ticket's watch; nil if that has ended.
     func place(of ticket: Ticket) -> Int? {
         place(of: ticket.stream).flatMap { self[$0].serial == ticket.serial ? $0 : nil }
     }
 
-    /// Begins a watch, or one anew. Why not, where it is refused.
+    /// Starts a watch, or restarts it. Returns why it is refused, or nil.
     mutating func begin(_ stream: StreamID, serial: UInt32) -> StreamRefusal? {
-        // PostgreSQL's text holds no NUL, so such a stream can have no events, nor be asked about.
+        // PostgreSQL's text cannot hold a NUL byte, so such a stream has no events, and cannot be queried.
         let isNameable =
             stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
             && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
