@@ -2,24 +2,23 @@ import Clock
 import Metrics
 import Reactor
 
-/// Decides when the other hubs are woken: soon after a commit, and not more often than the interval allows, for each
-/// NOTIFY takes a lock that all of a server's notifying commits share (PostgreSQL's async.c, PreCommit_Notify).
+/// Decides when to wake the other hubs: soon after a commit, but not more often than the interval allows. Each NOTIFY takes
+/// a lock that all notifying commits of a server share (PostgreSQL's async.c, PreCommit_Notify).
 ///
-/// One is under way at a time; what is committed meanwhile is told by the next.
+/// One announcement is in flight at a time; the next one covers what is committed meanwhile.
 final class Announcer {
     private let interval: Duration
     private let batches: Histogram
     private let send: () -> Bool
     private var due: Alarm?
     private var isWanted = false
-    /// Commits since the last one was sent.
     private var commits = 0
     private var isUnderWay = false
     private var last = Instant(nanoseconds: 0)
 
     /// - Parameters:
-    ///   - batches: counts the commits of each that is sent.
-    ///   - send: sends one, or says that this cannot be now.
+    ///   - batches: records the commits of each announcement.
+    ///   - send: sends an announcement; returns false if it cannot now.
     init(
         _ loop: EventLoop, _ interval: Duration, _ batches: Histogram, _ send: @escaping () -> Bool
     ) throws(ReactorError) {
@@ -29,16 +28,16 @@ final class Announcer {
         due = try Alarm(loop) { [weak self] in self?.tell(now: .read(), atOnce: true) }
     }
 
-    /// Whether there is nothing to tell and nothing under way.
+    /// Whether nothing is to be announced or in flight.
     var isQuiet: Bool { !isWanted && !isUnderWay }
 
-    /// So many transactions were committed.
+    /// `count` transactions were committed.
     func want(_ count: Int) {
         isWanted = true
         commits += count
     }
 
-    /// Sends one where that is wanted and due, or sees to it that it will be.
+    /// Sends an announcement if it is wanted and due, or schedules it.
     func tell(now: Instant, atOnce: Bool) {
         guard isWanted, !isUnderWay else { return }
         let elapsed = now.duration(since: last)
@@ -55,7 +54,7 @@ final class Announcer {
         commits = 0
     }
 
-    /// The one under way came to its end; lost, it is wanted again.
+    /// The announcement in flight has ended. If it was lost, it is wanted again.
     func done(_ isSent: Bool) {
         isUnderWay = false
         if !isSent { isWanted = true }

@@ -3,7 +3,7 @@ import Logging
 import Postgres
 import Reactor
 
-/// Tells what the operator should know, each thing once a minute: never more than codes and our own words. Of the store's loop.
+/// Logs what the operator should know, each fault once a minute: only codes and our own words. Belongs to the store's loop.
 final class FaultLog {
     private static let pause = Duration.seconds(60)
 
@@ -16,7 +16,7 @@ final class FaultLog {
         self.logger = logger
     }
 
-    /// What an action met, unless that is nobody's fault.
+    /// Logs an action's error, except for locks and lost races, which are no faults.
     func tell(ofAction error: PostgresError) {
         switch error.advice {
         case .again, .outdated, .locked: break

@@ -1,10 +1,8 @@
 import Postgres
 import Reactor
 
-/// Has the database delete old events and actions, batch by batch, when no action waits.
-///
-/// Every hub of a database does it: `sync.retain` deletes what is there, and one that meets another's locks comes back
-/// the next time.
+/// Has the database delete old events and actions in batches when no action waits. Every hub does so: `sync.retain` deletes
+/// what it finds, and a hub that meets another's locks tries again next time.
 final class Retention {
     static let statement = PreparedStatement("SELECT sync.retain($1::int, $2::int)")
 
@@ -15,7 +13,7 @@ final class Retention {
     private var due: Alarm?
     private var isUnderWay = false
 
-    /// - Parameter send: has one sent; `done` or `failed` follows.
+    /// - Parameter send: sends the statement; `done` or `failed` follows.
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ send: @escaping (CStringList) -> Void
     ) throws(ReactorError) {
@@ -28,20 +26,20 @@ final class Retention {
         due?.set(after: Self.spread(configuration.retainDelay))
     }
 
-    /// No statement is sent any more.
+    /// Sends no more statements.
     func stop() {
         due?.unset()
         due = nil
     }
 
-    /// The one under way came to its end: as many rows went, or it failed.
+    /// The statement in flight has deleted `count` rows; nil if it failed.
     func done(_ count: Int?) {
         isUnderWay = false
-        // Actions that have come meanwhile go first.
+        // Actions that came meanwhile go first.
         due?.set(after: count ?? 0 >= batch ? StoreLimits.retainPause : Self.spread(interval))
     }
 
-    /// There is no connection.
+    /// There was no connection.
     func failed() {
         isUnderWay = false
         due?.set(after: StoreLimits.retainRetry)
@@ -53,7 +51,7 @@ final class Retention {
         send(parameters)
     }
 
-    /// From three quarters of `duration` to five: hubs that started together come apart.
+    /// A random duration of 75 to 125 percent, so that hubs that started together drift apart.
     private static func spread(_ duration: Duration) -> Duration {
         duration * Double.random(in: 0.75...1.25)
     }

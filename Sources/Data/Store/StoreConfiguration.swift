@@ -1,11 +1,11 @@
 import Clock
 import Postgres
 
-/// Connections beside those that every hub has.
+/// Connections for routes that not every hub has.
 package struct RouteConnections: Sendable, Equatable {
-    /// More that read, of which so many may be leased for exports. 0...4.
+    /// Additional reading connections; as many may be leased for exports. 0...4.
     package var exports = 0
-    /// On which is written what clients append. 0 or 1.
+    /// Connections that write what clients append. 0 or 1.
     package var appends = 0
 
     package init(exports: Int = 0, appends: Int = 0) {
@@ -15,39 +15,39 @@ package struct RouteConnections: Sendable, Equatable {
 
 /// The settings of a store.
 package struct StoreConfiguration: Sendable {
-    /// The hub's connection string; of a role that may execute the hub functions.
+    /// The hub's connection string; its role must be allowed to execute the hub functions.
     package var connectionString: String
-    /// Connections that write: as many transactions run at a time. 1...64.
+    /// Writing connections, and so the transactions that run at a time. 1...64.
     package var connections = 4
     /// Connections that read snapshots. 1...16.
     package var queryConnections = 2
-    /// Connections that only some routes want.
+    /// Connections that only some routes need.
     package var routes = RouteConnections()
-    /// Actions sent ahead on one connection before the first of them is answered. 1...64.
+    /// Actions in flight on one connection. 1...64.
     package var depth = 8
-    /// How long an action may wait for a lock of another writer's.
+    /// How long an action may wait for another writer's lock.
     package var lockTimeout = Duration.milliseconds(300)
     /// How long one action or snapshot may take in the database.
     package var statementTimeout = Duration.seconds(5)
     /// How long connecting may take.
     package var connectTimeout = Duration.seconds(10)
-    /// From `submit` or `ask` to an answer: what is not decided by then is answered `retry` or `unavailable`.
+    /// The time from `submit` or `ask` to an answer; an undecided request is then answered `retry` or `unavailable`.
     package var actionTimeout = Duration.seconds(10)
-    /// The shortest time from one wake-up of the other hubs to the next.
+    /// The shortest time between two wake-ups of the other hubs.
     package var announceInterval = Duration.milliseconds(5)
-    /// Actions that may wait, of all users together.
+    /// Actions that may wait, of all users.
     package var waitingMax = StoreLimits.waitingMax
     /// Actions that may wait, of one user.
     package var waitingPerUserMax = StoreLimits.waitingPerUserMax
-    /// Bytes of actions that may wait, of all users together.
+    /// Bytes of actions that may wait, of all users.
     package var waitingBytesMax = StoreLimits.waitingBytesMax
-    /// Days after which events are deleted; 0 leaves that to somebody else.
+    /// Days after which events are deleted; 0 turns that off in this hub.
     package var retainDays = 7
     /// Events deleted in one transaction.
     package var retainBatch = 1_000
-    /// From the start to the first deletion, roughly.
+    /// The approximate time from the start to the first deletion.
     package var retainDelay = Duration.seconds(60)
-    /// From one deletion to the next, roughly.
+    /// The approximate time between two deletions.
     package var retainInterval = Duration.seconds(3_600)
     /// How fast one user may send.
     package var userRate = Rate(perSecond: 100, burst: 1_000)

@@ -6,7 +6,7 @@ import Postgres
 import Reactor
 import Sync
 
-/// What other threads ask of the store.
+/// A message of another thread to the store.
 enum StoreMessage: Sendable {
     case submit(ActionRequest)
     case ask(SnapshotRequest)
@@ -17,16 +17,15 @@ enum StoreMessage: Sendable {
     case stop
 }
 
-/// The store on its loop: joins rates, the pool and what follows from its answers.
+/// The store on its loop: joins the rate limits, the pools and the handling of their answers.
 ///
-/// Whatever happens in a tick only changes state; when the tick ends, actions are sent wherever there is room, and the
-/// feed and the other hubs are told of what was committed.
+/// Inputs only change state. The end of the tick sends actions, and tells the feed and the other hubs of commits.
 final class StoreLoop: EventSource {
-    /// The kinds of what is sent on the connections that write.
+    /// The kinds of requests on the writing connections.
     private enum Kind: Int { case announcement, action, upkeep }
 
     private static let announcement = PreparedStatement("SELECT sync.announce()")
-    /// Whose announcements and deletions are.
+    /// The user of announcements and deletions.
     private static let hub = TextKey("")
 
     private let loop: EventLoop
@@ -95,7 +94,7 @@ final class StoreLoop: EventSource {
                     set_config('sync.system', '', false)
                 """, [configuration.lockTimeout.setting, configuration.statementTimeout.setting]
             ),
-            // In the order of `Kind`. Old events are deleted beside a hub that is never idle, too.
+            // In the order of `Kind`. The weight lets a hub that is never idle delete old events too.
             kinds: [
                 PoolSettings.Kind(few, isSerial: true),
                 PoolSettings.Kind(
@@ -176,7 +175,7 @@ final class StoreLoop: EventSource {
     }
 
     private func announced(_ answer: Result<Rows, PostgresError>?) {
-        // The poll of other hubs makes up for one that the server refuses.
+        // If the server refuses an announcement, the poll of the other hubs makes up for it.
         announcer?.done(answer != nil)
         if case .failure(let error)? = answer { faults.tell(error) }
         loop.markDirty(self)
@@ -206,7 +205,7 @@ final class StoreLoop: EventSource {
 
     // MARK: Answers
 
-    /// What the database says of an action, and what follows.
+    /// The database's answer to an action. Returns what follows.
     func answered(_ action: Action, _ answer: Result<Rows, PostgresError>) -> NextStep {
         let error: PostgresError
         switch answer {
@@ -246,10 +245,10 @@ final class StoreLoop: EventSource {
         }
     }
 
-    /// What an action without the database's word is answered.
+    /// The answer to an action that the database did not answer.
     func answer(to action: Action, after end: RequestEnd) -> ActionAnswer {
         switch end {
-        // What was never sent to a database that is there has waited for others.
+        // An action never sent to a reachable database has waited for others.
         case .expired where !action.mayBeDone && pool?.isAway == false, .full:
             .busy(action.key, after: .seconds(1), "too many actions wait")
         case .expired, .lost, .away: unavailable(action.key)
@@ -258,9 +257,9 @@ final class StoreLoop: EventSource {
         }
     }
 
-    /// Whether an error that speaks of the server is this action's own: a trigger raises it, or a foreign server that it asks.
-    /// The server is well then, for it applies others all the while. Asked once for each submission, when no more is tried. A
-    /// row that another writer holds is never blamed on an action.
+    /// Whether an error that blames the server is this action's own, raised by a trigger or by a foreign server that it
+    /// asks. The server must be well, which it shows by applying other actions meanwhile. Asked once per submission, when
+    /// no further attempt is made. Another writer's row lock is never blamed on an action.
     private func isBlamed(_ action: Action, for error: PostgresError) -> Bool {
         guard error.isInFunction, !action.isRefused, !isStopping,
             failing.failed(action.name, mayBeServer: true, now: loop.now)
@@ -269,8 +268,8 @@ final class StoreLoop: EventSource {
         return true
     }
 
-    /// Something of the application's fails at this action. Should it do so again and again, though the server is well,
-    /// no device can be held up by it for ever: a refusal is stored, which is a statement of its own and does not reach it.
+    /// Something of the application fails for this action. If it keeps failing on a well server, a refusal is stored by a
+    /// separate statement, which does not reach the failing code. So it does not block its device for ever.
     private func failed(_ action: Action) -> NextStep {
         let isHopeless = failing.failed(action.name, now: loop.now)
         guard isHopeless, !action.isRefused, !isStopping else { return .hold(.failed) }
@@ -292,7 +291,7 @@ final class StoreLoop: EventSource {
             failing.applied(now: loop.now)
         }
         if answer.retry == .outOfOrder {
-            // What comes before its turn comes again, and nothing was asked of the database.
+            // The client sends it again in its turn, and it cost the database nothing.
             rates.giveBack(action, now: loop.now)
         }
         action.finish(answer)

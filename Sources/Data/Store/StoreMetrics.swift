@@ -5,21 +5,21 @@ import Metrics
 import Reactor
 import Sync
 
-// Not all of it: it has actions of its own.
+// Only these two types: the module has actions of its own.
 import enum Care.TimeText
 import struct Care.Timestamp
 
-/// What became of actions, and how long that took.
+/// Metrics of actions and snapshots.
 package final class StoreMetrics: MetricSource {
     private static let types = [
         "markTaken", "makeUp", "markMissed", "skip", "addNote", "undo", "bulkMarkAll", "resolve",
     ]
 
-    /// Taken and not answered.
+    /// Accepted and not answered.
     let waiting = Gauge()
     private let actions = CounterTable("type", types, by: "result", ActionStatus.allCases.map(\.rawValue))
     private let seconds = Histogram.times()
-    /// From a second to a month, in microseconds: an action may have waited for its phone to come home.
+    /// From a second to a month, in microseconds: an action may have waited on an offline phone.
     private let deviceLag = Histogram(
         .microseconds, bounds: [1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000].map { $0 * 1_000_000 })
     private let replays = Counter()
@@ -28,19 +28,19 @@ package final class StoreMetrics: MetricSource {
     private let resolutions = CounterTable("choice", ["keep_local", "accept_server", "merge"])
     private let snapshots: CounterTable
     private let snapshotSeconds = Histogram.times()
-    /// Commits that one wake-up of the other hubs told of.
+    /// Commits covered by one wake-up of the other hubs.
     let announced = Histogram(.count, bounds: [1, 2, 5, 10, 20, 50, 100, 500])
     let deletedRows = Counter()
 
     /// Metrics of a store that has not started.
     ///
-    /// - Parameter snapshots: the names of the functions that it will be asked for.
+    /// - Parameter snapshots: the names of the snapshot functions that it will serve.
     package init(snapshots: [String] = []) {
         self.snapshots = CounterTable(
             "type", snapshots, by: "result", ["found", "missing", "refused", "too_large", "unavailable"])
     }
 
-    /// The request with its answer counted, wherever it is given.
+    /// A request whose answer is counted, on every path.
     func counted(_ request: ActionRequest) -> ActionRequest {
         let start = Instant.read()
         waiting.add(1)
@@ -57,7 +57,7 @@ package final class StoreMetrics: MetricSource {
         if let reason = answer.retry { retries[reason.label].add() }
         guard answer.status != .retry else { return }
         let (code, isReplayed) = answer.json.withUnsafeBytes(Self.read)
-        // A repeat is no second conflict.
+        // A repeat is not a second conflict.
         guard !isReplayed else { return replays.add() }
         if let made = envelope.clientTime.flatMap(Self.time) {
             deviceLag.record(.microseconds(UnixTime.read().microseconds - made.microseconds))
@@ -68,7 +68,7 @@ package final class StoreMetrics: MetricSource {
         }
     }
 
-    /// The question with its answer counted.
+    /// A request whose answer is counted.
     func counted(_ request: SnapshotRequest) -> SnapshotRequest {
         let start = Instant.read()
         return SnapshotRequest(user: request.user, request.function, request.arguments) { [self] answer in
@@ -78,7 +78,7 @@ package final class StoreMetrics: MetricSource {
         }
     }
 
-    /// As PostgreSQL's side reads it: ISO 8601 with an offset, or epoch milliseconds; nil for all else.
+    /// Parses a time as the SQL side does: ISO 8601 with an offset, or epoch milliseconds; nil for anything else.
     static func time(_ json: [UInt8]) -> Timestamp? {
         let text = String(decoding: json, as: UTF8.self)
         let time: Timestamp?

@@ -4,28 +4,26 @@ import Postgres
 import Reactor
 import Sync
 
-/// An action on its way, from `submit` to its answer.
-///
-/// The payload is held once: as the parameters, in which the envelope's texts were copied.
+/// An action, from `submit` to its answer. Holds its payload once, as parameters into which the texts were copied.
 final class Action: Request {
-    /// Carries the action out; its parameters in the order in which `parameters(of:)` puts them.
+    /// Executes the action; `parameters(of:)` has the order of its parameters.
     static let apply = PreparedStatement(call("sync.apply"))
-    /// Stores, under the same key and number, that the database refuses the action.
+    /// Stores, under the action's key and number, that the database refuses it.
     private static let refuse = PreparedStatement(call("sync.refuse"))
 
     private unowned let store: StoreLoop
     let key: String
-    /// The user and the key: what is remembered of the action from one submission to the next.
+    /// The user and the key: identifies the action across submissions.
     let name: TextKey
-    /// The user's device, where it names one.
+    /// The user's device, if the action names one.
     let device: TextKey?
-    /// Executions that lost a race, or met an outdated plan.
+    /// Executions that lost a race, or met an outdated plan or a read-only server.
     var races = 0
     /// Executions that violated a constraint.
     var violations = 0
     private let answer: @Sendable (ActionAnswer) -> Void
 
-    /// `nil` where a text holds a NUL, which PostgreSQL's cannot.
+    /// Nil if a text holds a NUL byte, which PostgreSQL's text cannot hold.
     init?(_ request: ActionRequest, kind: Int, deadline: Instant, _ store: StoreLoop) {
         let envelope = request.envelope
         guard let parameters = Self.parameters(of: request.user, envelope) else { return nil }
@@ -37,19 +35,19 @@ final class Action: Request {
         super.init(kind: kind, of: TextKey(request.user), Self.apply, parameters, deadline: deadline)
     }
 
-    /// Whether a refusal is to be stored of it.
+    /// Whether a refusal is stored instead of the action.
     var isRefused: Bool { statement === Self.refuse }
 
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep { store.answered(self, answer) }
 
     override func ended(_ end: RequestEnd) { finish(store.answer(to: self, after: end)) }
 
-    /// Answers, unless it is answered.
+    /// Answers, unless it was answered before.
     func finish(_ answer: ActionAnswer) {
         if !isOver { self.answer(answer) }
     }
 
-    /// The database will not have it: what is executed next stores that, so that the device's numbers go on.
+    /// The database refuses the action: the next execution stores that, so that the device's numbers go on.
     func beRefused() {
         statement = Self.refuse
         races = 0

@@ -3,9 +3,9 @@ import Clock
 import Postgres
 import Sync
 
-/// Answers to actions of which nothing is decided. Those who are sent away together come back spread over as long again.
+/// Answers to undecided actions. Clients told to wait at the same time come back spread over that time again.
 extension ActionAnswer {
-    /// The hub ends; a client comes back to another, or to the next.
+    /// The hub is stopping; the client connects to another hub, or to the next.
     static func stopping(key: String) -> ActionAnswer {
         .retry(key: key, .unavailable, after: .seconds(1), message: "the hub is stopping")
     }
@@ -31,7 +31,7 @@ extension ActionAnswer {
 }
 
 extension ActionAnswer {
-    /// What `sync.apply` and `sync.refuse` return: the status, and the answer's JSON. Nil where it is of another shape.
+    /// From the row of `sync.apply` or `sync.refuse`: the status and the answer's JSON. Nil if its shape is wrong.
     init?(_ rows: Rows) {
         guard rows.count == 1, let status = rows.string(0, 0).flatMap({ ActionStatus(rawValue: $0) }),
             let json = rows.withBytes(0, 1, { SharedBytes.copy($0) })
@@ -41,7 +41,7 @@ extension ActionAnswer {
 }
 
 extension Duration {
-    /// From this to twice that, by chance.
+    /// A random duration between this and twice this.
     fileprivate var spread: Duration {
         let milliseconds = wholeMilliseconds + 1
         return .milliseconds(Int.random(in: milliseconds...2 * milliseconds))

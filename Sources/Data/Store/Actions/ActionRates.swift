@@ -3,7 +3,7 @@ import Clock
 import Postgres
 import Sync
 
-/// How fast users may send, and their devices.
+/// The rate limits of users and of their devices.
 struct ActionRates {
     private var users: TokenBuckets
     private var devices: TokenBuckets
@@ -13,7 +13,7 @@ struct ActionRates {
         devices = TokenBuckets(configuration.deviceRate)
     }
 
-    /// How long the request has to wait, where its user or device sends faster than it may.
+    /// How long the request must wait because its user or device sends too fast; nil if it need not.
     func wait(_ request: ActionRequest, now: Instant) -> Duration? {
         let wait = users.wait(TextKey(request.user), now: now)
         let deviceWait = request.envelope.deviceID.flatMap { devices.wait(TextKey(request.user, $0), now: now) }

@@ -2,10 +2,10 @@ import Bytes
 import Clock
 import Reactor
 
-/// How often actions have failed for reasons of their own, from one submission to the next.
+/// Counts failures of actions that are the action's own fault, across submissions.
 ///
-/// Not part of `Suspicion`, which ends when the database decides anything of the user's: another device of theirs would
-/// wipe out the count of one whose first action fails for ever, and holds up all others of that device.
+/// Not part of `Suspects`, which forgets a user when the database decides any of their actions: the user's second device
+/// would reset the count of an action that always fails and blocks the first device.
 struct FailingActions {
     private struct Failures {
         let count: Int
@@ -15,21 +15,19 @@ struct FailingActions {
 
     private let actionsMax: Int
     private var failures: [TextKey: Failures] = [:]
-    /// When an action was applied last, of any user.
+    /// When an action of any user was last applied.
     private var lastApplied: Instant?
 
-    /// - Parameter actionsMax: actions that are remembered; beyond them failures are not counted.
+    /// - Parameter actionsMax: actions remembered; beyond them failures are not counted.
     init(actionsMax: Int = StoreLimits.failingMax) {
         self.actionsMax = actionsMax
     }
 
-    /// Actions that are remembered.
     var count: Int { failures.count }
 
-    /// Counts a failure of an action, and tells whether it has failed often enough, and for long enough, to be hopeless.
+    /// Counts a failure of an action. Returns whether it has failed often enough, and for long enough, to be hopeless.
     ///
-    /// - Parameter mayBeServer: whether the failure speaks of the server. It is the action's own only where others are applied all
-    ///   the while.
+    /// - Parameter mayBeServer: the error blames the server. It counts only if other actions are applied meanwhile.
     mutating func failed(_ action: TextKey, mayBeServer: Bool = false, now: Instant) -> Bool {
         if failures[action] == nil, failures.count >= actionsMax { forget(before: now) }
         guard failures[action] != nil || failures.count < actionsMax else { return false }
@@ -37,7 +35,7 @@ struct FailingActions {
         let failed = Failures(count: (known?.count ?? 0) + 1, first: known?.first ?? now, last: now)
         failures[action] = failed
         guard failed.count >= StoreLimits.failuresMax else { return false }
-        // Where nothing else succeeds either, it may be everybody's trouble, and somebody may be mending it.
+        // If nothing else succeeds either, all may have the same trouble, and somebody may be repairing it.
         let othersSucceed = lastApplied.map { $0 > failed.first } ?? false
         guard othersSucceed || !mayBeServer else { return false }
         let least =
@@ -45,7 +43,7 @@ struct FailingActions {
         return now.duration(since: failed.first) >= least
     }
 
-    /// An action was applied: what fails beside it fails for reasons of its own.
+    /// An action was applied, so failures of others at this time are their own.
     mutating func applied(now: Instant) { lastApplied = now }
 
     /// The action was decided.

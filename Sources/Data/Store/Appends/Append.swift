@@ -1,25 +1,25 @@
 import Postgres
 import Sync
 
-/// A function of the database that takes what clients append, many at a time: `(who text[], docs jsonb[])`, as long as each
-/// other. What it cannot take it passes over; an error has it called again with each one alone.
+/// A function of the database that takes clients' documents, many at a time: `(who text[], docs jsonb[])`, of equal length.
+/// It must skip documents that it cannot take. After an error it is called again with each document alone.
 package final class AppendFunction: Sendable {
     let statement: PreparedStatement
 
-    /// - Parameter function: its name with the schema, as SQL has it.
+    /// - Parameter function: its name with the schema, as written in SQL.
     package init(_ function: String) {
         statement = PreparedStatement("SELECT \(function)($1::text[], $2::text[]::jsonb[])")
     }
 }
 
-/// Something to be appended.
+/// Documents that a client appends.
 package struct AppendRequest: Sendable {
-    /// Who appends it, as the hub has verified.
+    /// The user, verified by the hub.
     let user: String
     let function: AppendFunction
     /// JSON texts.
     let documents: [[UInt8]]
-    /// Whether it was taken. Called exactly once, before the database has it; must not wait.
+    /// Whether the documents were accepted. Called exactly once, before the database has them; must not block.
     let answer: @Sendable (Bool) -> Void
 
     package init(

@@ -4,15 +4,15 @@ import Logging
 import Postgres
 import Reactor
 
-/// What clients append, on its way to the database: taken at once, written in batches on a connection of its own, so that
-/// neither they nor anybody's actions wait for it. Belongs to the store's loop.
+/// Documents that clients append, on their way to the database: accepted at once and written in batches on a connection of
+/// their own, so that neither clients nor actions wait for them. Belongs to the store's loop.
 ///
-/// What waits is bounded, of all and of each user (`StoreLimits.appends…`); one more is refused. It is lost with the hub, and
-/// may be written twice where a connection ends: it must be of a kind for which that does no harm.
+/// The queue is bounded, for all users and for each (`StoreLimits.appends…`); one more document is refused. It is lost with
+/// the hub, and documents may be written twice if a connection ends: that must do no harm.
 ///
 /// Worst interleavings, each with its test in `OwnAppendTests`:
-/// - the connection ends with a batch under way: the same batch is written again, before what came meanwhile;
-/// - one document fails the whole batch: each of it is written alone, and that one is passed over.
+/// - The connection ends with a batch in flight: the same batch is written again, before what came meanwhile.
+/// - One document fails the whole batch: each document is written alone, and that one is skipped.
 final class AppendDesk {
     private static let pause = Duration.milliseconds(100)
 
@@ -32,10 +32,10 @@ final class AppendDesk {
     private var waiting = Fifo<Entry>()
     private var bytes = 0
     private var ofUsers: [TextKey: Int] = [:]
-    /// Under way, or to be written again.
+    /// In flight, or to be written again.
     private var batch: [Entry] = []
     private var isUnderWay = false
-    /// So many more are written alone.
+    /// How many more documents are written alone.
     private var singles = 0
 
     init(
@@ -52,7 +52,7 @@ final class AppendDesk {
         slot?.connect()
     }
 
-    /// Takes all of it or nothing.
+    /// Accepts all documents or none.
     func append(_ request: AppendRequest) {
         let user = TextKey(request.user)
         let size = request.documents.reduce(0) { $0 + $1.count }
@@ -87,7 +87,7 @@ final class AppendDesk {
         ) { [weak self] in self?.written(sent, $0) }
     }
 
-    /// Those at the front that are of one function.
+    /// Takes the first documents that have the same function.
     private func takeBatch() {
         while batch.count < StoreLimits.appendBatchMax, let next = waiting.first,
             batch.first.map({ $0.function === next.function }) ?? true
@@ -107,8 +107,7 @@ final class AppendDesk {
                 slot?.drop(error)
                 return
             }
-            // What a document cannot be to its function, by the class of the SQLSTATE. All else is the server's trouble, or the
-            // function's, and not for a document to be lost by.
+            // Classes of errors that a document can cause. Errors of the server or the function must not lose a document.
             let isOfDocument = ["22", "23", "P0"].contains(error.sqlstate?.code.prefix(2) ?? "")
             if isOfDocument, sent > 1 {
                 singles = sent

@@ -1,15 +1,15 @@
 import Postgres
 import Reactor
 
-/// A function of the database that opens an export of a user's: `(who text, …)` returns the content type of what is exported, and
-/// opens the cursor `export`, each row of which has a text, the next part of the body. NULL: there is no such thing.
+/// A function of the database that opens a user's export: `(who text, …)` returns the content type and opens the cursor
+/// `export`, whose rows each have one text, the next part of the body. NULL means that the export does not exist.
 package final class ExportFunction: Sendable {
     let argumentCount: Int
     let sql: String
-    /// The SQLSTATEs with which it tells the client something.
+    /// The SQLSTATEs by which it refuses a client.
     let refusals: Set<String>
 
-    /// As those of `SnapshotFunction`.
+    /// The parameters mean what those of `SnapshotFunction` mean.
     package init(_ function: String, _ types: [String], refusals: Set<String>) {
         argumentCount = types.count
         sql = "SELECT \(SnapshotFunction.call(function, types))"
@@ -17,15 +17,15 @@ package final class ExportFunction: Sendable {
     }
 }
 
-/// A question for an export.
+/// A request for an export.
 package struct ExportRequest: Sendable {
-    /// Who asks, as the hub has verified, and about whom.
+    /// The user who asks, verified by the hub, and whose data it is.
     package let user: String
     package let function: ExportFunction
     package let arguments: [String?]
-    /// Called exactly once, on the store's thread or on the caller's; must not wait.
+    /// Called exactly once, on the store's thread or the caller's; must not block.
     package let answer: @Sendable (ExportAnswer) -> Void
-    /// Called once for each `pull`, and with `broken` at any time; on the store's thread. Must not wait.
+    /// Called once for each `pull`, and with `broken` at any time, on the store's thread; must not block.
     package let piece: @Sendable (ExportPiece) -> Void
 
     package init(
@@ -37,26 +37,26 @@ package struct ExportRequest: Sendable {
     }
 }
 
-/// What comes of a question for an export.
+/// The answer to a request for an export.
 package enum ExportAnswer: Sendable {
-    /// It has begun: pieces come as they are asked for.
+    /// The export has begun: each `pull` brings a piece.
     case begun(contentType: String, Export)
     case missing
-    /// The function has raised one of its `refusals`: the SQLSTATE.
+    /// The function raised one of its `refusals`: the SQLSTATE.
     case refused(String)
-    /// As many as may are under way, one of the user's among them perhaps, or the database cannot be asked at the moment.
+    /// Too many exports are running, or one of this user, or the database is unavailable.
     case unavailable(after: Duration)
 }
 
-/// A part of an export.
+/// A piece of an export.
 package enum ExportPiece: Sendable {
     case bytes([UInt8])
     case end
-    /// It has failed: what was handed out is not the whole.
+    /// The export failed: the pieces so far are not the whole.
     case broken
 }
 
-/// An export under way. It ends with its last piece, or when nobody holds this any more. A pull behind its end brings `broken`.
+/// A running export. Ends with its last piece, or its last reference. A pull after its end brings `broken`.
 package final class Export: Sendable {
     private let messages: Mailbox<StoreMessage>
     private let number: Int
@@ -68,6 +68,6 @@ package final class Export: Sendable {
 
     deinit { messages.post(.endExport(number)) }
 
-    /// Asks for the next piece. Any thread; not before the one before has come.
+    /// Requests the next piece. Any thread; only after the previous piece has come.
     package func pull() { messages.post(.pullExport(number, piece)) }
 }

@@ -3,33 +3,32 @@ import Clock
 import Postgres
 import Reactor
 
-/// Exports, each from one snapshot on a connection leased from those that read, a page at a time as its reader takes it. Belongs to
-/// the store's loop.
+/// Runs exports: each is one snapshot on a leased connection, read at its reader's pace. Belongs to the store's loop.
 ///
-/// Where as many are under way as may be, or one of the same user's, the answer is to come again. A page holds as many rows as make
-/// some `StoreLimits.exportPieceBytes`, going by the page before. Each `pull` is answered: by a piece, or by `broken` where the
-/// export is none any more.
+/// If too many exports are running, or one of the same user, the answer is to try again later. The rows of a page are
+/// chosen by the size of the previous page, to make about `StoreLimits.exportPieceBytes`. Each `pull` is answered by a
+/// piece, or by `broken` if the export has ended.
 ///
 /// Worst interleavings, each with its test in `OwnExportTests` and `ExportTests`:
-/// - a statement fails behind the first piece: the reader is told `broken`, and the connection goes back;
-/// - the reader goes while a page is under way: that goes nowhere, and the connection goes back behind it;
-/// - the reader takes nothing for a minute: the server ends the transaction, which holds back vacuum.
+/// - A statement fails after the first piece: the reader is told `broken`, and the connection is given back.
+/// - The reader leaves while a page is in flight: the page is dropped, and the connection is given back after it.
+/// - The reader takes nothing for a minute: the server ends the transaction, since it holds back vacuum.
 final class ExportDesk {
-    /// Of one statement: the first may have to sort all. And of the reader, from one to the next.
+    /// The timeout of one statement, since the first may have to sort everything; also of the reader between two pages.
     private static let timeout = Duration.seconds(60)
 
-    /// An export, from its question to its end. Looked up by its number, so that what comes behind the end goes nowhere.
+    /// An export, from its request to its end. Looked up by number, so that what comes after its end is ignored.
     private final class Reading {
         let number: Int
         let request: ExportRequest
         let begunAt: Instant
         var lease: Lease?
         var connection: Connection?
-        /// The question has been answered.
+        /// Whether the request has been answered.
         var hasBegun = false
         /// Rows of the next page.
         var rows = 16
-        /// Pieces asked for that have not come.
+        /// Pieces requested and not delivered.
         var pulls = 0
 
         init(_ number: Int, _ request: ExportRequest, begunAt: Instant) {
@@ -46,7 +45,7 @@ final class ExportDesk {
     private var lastNumber = 0
 
     /// - Parameters:
-    ///   - pool: lends connections that only read, and see one snapshot in a transaction.
+    ///   - pool: lends read-only connections whose transactions see one snapshot.
     ///   - readingsMax: how many it lends.
     init(
         _ loop: EventLoop, _ messages: Mailbox<StoreMessage>, _ pool: RequestPool, _ faults: FaultLog, readingsMax: Int
@@ -55,7 +54,6 @@ final class ExportDesk {
         self.readingsMax = readingsMax
     }
 
-    /// Takes a question.
     func ask(_ request: ExportRequest) {
         guard request.arguments.count == request.function.argumentCount,
             CStringList([request.user] + request.arguments) != nil
@@ -73,19 +71,19 @@ final class ExportDesk {
                 lost: { [weak self, weak reading] in if let reading { self?.fail(reading) } }))
     }
 
-    /// The reader has room. `piece` is called once for each call, and once more where it fails.
+    /// The reader has room. `piece` is called once per call, and once more if the export fails.
     func pull(_ number: Int, _ piece: (ExportPiece) -> Void) {
         guard let reading = readings[number] else { return piece(.broken) }
         reading.pulls += 1
         if reading.pulls == 1 { fetch(reading) }
     }
 
-    /// Nobody reads it any more.
+    /// The reader has left.
     func end(_ number: Int) {
         if let reading = readings[number] { leave(reading) }
     }
 
-    /// The store ends: what is under way is not whole.
+    /// The store is stopping: running exports are incomplete.
     func stop() {
         for reading in readings.values { fail(reading) }
     }
@@ -133,7 +131,7 @@ final class ExportDesk {
         if reading.pulls > 0 { fetch(reading) }
     }
 
-    /// What is under way goes nowhere, and the connection back behind it.
+    /// Ignores answers in flight; the connection is given back after them.
     private func leave(_ reading: Reading) {
         readings[reading.number] = nil
         reading.connection = nil
@@ -168,6 +166,6 @@ final class ExportDesk {
         fail(reading)
     }
 
-    /// Those who are sent away together come back one by one.
+    /// Random, so that clients refused together come back one by one.
     private static var unavailable: ExportAnswer { .unavailable(after: .seconds(1) * Double.random(in: 2...5)) }
 }

@@ -1,22 +1,21 @@
 import Postgres
 
-/// A function of the database that reads a snapshot of a user's: `(who text, …)` gives one row `(epoch text, top bigint,
-/// body text)`, whose body is NULL where the user has no such thing. Make one for each, and keep it: connections prepare it
-/// when it is first asked.
+/// A function of the database that reads a user's snapshot: `(who text, …)` returns one row `(epoch text, top bigint, body
+/// text)`. The body is NULL if the user has no such thing. Create one and keep it: connections prepare it at its first use.
 package final class SnapshotFunction: Sendable {
-    /// What metrics call it.
+    /// Its name in metrics.
     package let name: String
-    /// How many arguments it takes beside the user.
+    /// The number of its arguments after the user.
     let argumentCount: Int
     let statement: PreparedStatement
-    /// From the question to an answer, and for the database alone; that of all questions holds too.
+    /// The timeout from the request to the answer, and in the database; the general timeouts hold too.
     let timeout: Duration?
-    /// The SQLSTATEs with which it tells the client something.
+    /// The SQLSTATEs by which it refuses a client.
     let refusals: Set<String>
 
     /// - Parameters:
-    ///   - function: its name with the schema, as SQL has it.
-    ///   - types: the types of its arguments beside the user, as SQL has them.
+    ///   - function: its name with the schema, as written in SQL.
+    ///   - types: the SQL types of its arguments after the user.
     package init(
         _ name: String, _ function: String, _ types: [String] = [], within timeout: Duration? = nil,
         refusals: Set<String> = []
@@ -28,15 +27,14 @@ package final class SnapshotFunction: Sendable {
         self.refusals = refusals
     }
 
-    /// A call with the user and what else it takes, each of its type.
+    /// A call with the user and the other arguments, each cast to its type.
     static func call(_ function: String, _ types: [String]) -> String {
         let arguments = (["text"] + types).enumerated().map { "$\($0 + 1)::\($1)" }
         return "\(function)(\(arguments.joined(separator: ", ")))"
     }
 }
 
-/// A body and where the user's stream stood when it was read, both of one database snapshot: all events above the offset
-/// follow it.
+/// A body, and the position of the user's stream in the same database snapshot: it contains every event up to the offset.
 package struct Snapshot: Sendable, Equatable {
     /// The stream's epoch: letters, digits and dots.
     package let epoch: String
@@ -51,27 +49,26 @@ package struct Snapshot: Sendable, Equatable {
     }
 }
 
-/// What comes of a question for a snapshot.
+/// The answer to a snapshot request.
 package enum SnapshotAnswer: Sendable, Equatable {
     case found(Snapshot)
-    /// The user has no such thing.
     case missing
-    /// The function has raised one of its `refusals`: the SQLSTATE.
+    /// The function raised one of its `refusals`: the SQLSTATE.
     case refused(String)
-    /// It has more than `StoreLimits.snapshotBytesMax`.
+    /// The body has more than `StoreLimits.snapshotBytesMax`.
     case tooLarge
-    /// Too many wait, or the database cannot be asked at the moment: again after that time.
+    /// Too many requests wait, or the database is unavailable: try again after that time.
     case unavailable(after: Duration)
 }
 
-/// A question on its way to the database.
+/// A snapshot request on its way to the database.
 package struct SnapshotRequest: Sendable {
-    /// Who asks, as the hub has verified, and about whom.
+    /// The user who asks, verified by the hub, and whose data it is.
     package let user: String
     package let function: SnapshotFunction
-    /// As many as the function takes, as PostgreSQL reads texts of the function's types; nil is NULL.
+    /// As many as the function takes, in PostgreSQL's text format; nil is NULL.
     package let arguments: [String?]
-    /// Called exactly once, on the store's thread or on the caller's; must not wait.
+    /// Called exactly once, on the store's thread or the caller's; must not block.
     package let answer: @Sendable (SnapshotAnswer) -> Void
 
     package init(
@@ -86,7 +83,7 @@ package struct SnapshotRequest: Sendable {
 }
 
 extension SnapshotAnswer {
-    /// What the database's row says: the epoch, the offset, and the body or NULL.
+    /// From the row: the epoch, the offset, and the body or NULL.
     init(_ rows: Rows) {
         guard rows.count == 1, let epoch = rows.string(0, 0), let offset = rows.integer(0, 1) else {
             self = .unavailable(after: .seconds(5))

@@ -4,19 +4,18 @@ import Logging
 import Postgres
 import Reactor
 
-/// The questions for snapshots: users in turn, on connections of their own, so that no reader holds up an action, and
-/// nobody whose questions are slow those of others. Belongs to the store's loop.
+/// Answers snapshot requests, users in turn, on connections of its own: no reader delays an action, and slow requests of
+/// one user do not delay others. Belongs to the store's loop.
 ///
-/// Each question is answered once, at its deadline at the latest. One that was lost with its connection is asked once more,
-/// before the others: it changes nothing. Where it is known that the database is away, nothing waits for long.
+/// Each request is answered once, at its deadline at the latest. A request lost with its connection is sent once more,
+/// before the others, since it changes nothing. While the database is known to be away, nothing waits for long.
 ///
-/// Exports lease connections from here: as many as there are more on their account, so that questions have theirs.
+/// Exports lease connections from here. As many connections are added for them, so that requests keep theirs.
 final class SnapshotPool {
     private let loop: EventLoop
     private let timeout: Duration
     private let faults: FaultLog
     let pool: RequestPool
-    /// Connections that may be leased at a time.
     let leasesMax: Int
 
     /// - Parameter changed: `pump` may have something to do.
@@ -32,7 +31,7 @@ final class SnapshotPool {
         var settings = PoolSettings(
             connections: (1...count).map { ("reading connection \($0)", meter) }, depth: StoreLimits.snapshotDepth,
             connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
-            // REPEATABLE READ, so that whatever a statement calls sees one snapshot.
+            // REPEATABLE READ, so that everything a statement calls sees one snapshot.
             greeting: (
                 """
                 SELECT set_config('default_transaction_isolation', 'repeatable read', false),
@@ -51,17 +50,16 @@ final class SnapshotPool {
         pool.start()
     }
 
-    /// Takes a question.
     func ask(_ request: SnapshotRequest) {
         let deadline = loop.now.advanced(by: min(timeout, request.function.timeout ?? timeout))
         guard let read = SnapshotRead(request, deadline: deadline, self) else { return request.answer(.missing) }
-        // At once: what is under way is no part of its user's share.
+        // At once, since requests in flight do not count in their user's share.
         if pool.append(read) { pool.pump() }
     }
 
     func pump() { pool.pump() }
 
-    /// Answers all that is left, and what comes.
+    /// Answers all requests that are left, and all that follow.
     func stop() {
         pool.stop()
         pool.abandon()
@@ -72,7 +70,7 @@ final class SnapshotPool {
         return unavailable
     }
 
-    /// Those who wait come back spread over as long again.
+    /// Random, so that clients that wait come back spread over that time again.
     var unavailable: SnapshotAnswer {
         .unavailable(after: pool.pause(atLeast: .seconds(1)) * Double.random(in: 1...2))
     }

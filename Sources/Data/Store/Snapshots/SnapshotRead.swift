@@ -3,7 +3,7 @@ import Clock
 import Postgres
 import Reactor
 
-/// A question for a snapshot, from `ask` to its answer.
+/// A snapshot request, from `ask` to its answer.
 final class SnapshotRead: Request {
     private unowned let desk: SnapshotPool
     private let function: SnapshotFunction
@@ -11,7 +11,7 @@ final class SnapshotRead: Request {
     private var races = 0
     private let answer: @Sendable (SnapshotAnswer) -> Void
 
-    /// `nil` where a text holds a NUL, which PostgreSQL's cannot: there is no such user and no such thing.
+    /// Nil if a text holds a NUL byte, or the arguments do not match the function: no such user or thing exists.
     init?(_ request: SnapshotRequest, deadline: Instant, _ desk: SnapshotPool) {
         guard request.arguments.count == request.function.argumentCount,
             let parameters = CStringList([request.user] + request.arguments)
