@@ -8,7 +8,7 @@ package enum FeedLimits {
     package static let streamsMax = 1_000_000
     /// Streams of one user watched at a time unless configured otherwise; one more is refused.
     package static let streamsPerUserMax = 1_000
-    /// Positions of a user's first 16 streams are read before those of users with more streams.
+    /// A user's first streams, up to this many, have their positions read before the further streams of any user.
     package static let streamsInFront = 16
     /// Published topics known by name; with one more, every topic counts as published.
     package static let topicsMax = 1_000
@@ -39,6 +39,6 @@ package enum FeedLimits {
     package static let revocationRows = 1_000
     /// Problems of published tables that one check takes, a few per table; the rest wait until these are solved.
     package static let publishedProblems = 100
-    /// The length of the probe's token. At most one byte more of a payload is compared, since a server may send large ones.
+    /// The greatest length of the probe's token. Only one byte more of a payload is compared: a server may send any payload.
     package static let probeBytes = 16
 }

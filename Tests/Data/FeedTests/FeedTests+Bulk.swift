@@ -8,14 +8,14 @@ import Testing
 
 /// Large commits against a real server: read once, beside the live events of others.
 extension FeedTests {
-    /// So many events of `user` in one commit.
+    /// Inserts `count` events of `user` in one commit.
     private func insertBulk(_ count: Int, _ user: String, by writer: BlockingConnection? = nil) throws {
         _ = try (writer ?? self.writer).query(
             "INSERT INTO app.item SELECT $1 || ' bulk ' || g, $1, 'x' FROM generate_series(1, $2::int) AS g",
             [user, String(count)])
     }
 
-    /// The state of the connection that reads bulks has become that one.
+    /// Waits until the bulk connection has reached that state.
     private func waitForBulk(_ state: String) throws {
         let admin = try database.admin()
         let isThere = try eventually {
@@ -29,7 +29,7 @@ extension FeedTests {
         #expect(isThere)
     }
 
-    /// Pages are as many as the rows make, and none is read by the tail: the time is linear in the rows.
+    /// The bulk takes as many pages as its rows make, and the tail reads none of them: the time is linear in the rows.
     @Test func aBulkIsReadOnce() throws {
         let recorder = try record()
         let ann = recorder.watch("ann")
@@ -43,7 +43,7 @@ extension FeedTests {
         #expect(recorder.metrics.reads["tail"].count - tails <= 3)
         #expect(recorder.stream(ann)?.events.count == 20_500)
         #expect(recorder.stream(ann)?.events.allSatisfy { $0.committedAt > 0 } == true)
-        // The next one, as large as a page and one larger: with a cursor, and without.
+        // Next, a commit of exactly one page, and of one row more: without a cursor, and with one.
         try insertBulk(FeedLimits.pageRows, "bob")
         try recorder.waitForLog(bob)
         #expect(recorder.metrics.reads["bulk"].count == 21)
@@ -54,8 +54,8 @@ extension FeedTests {
         #expect(!recorder.seenStatuses.contains(.away))
     }
 
-    /// Receivers leave no room for the bulk, and enough for live events: those of others come. What is to be healed, for a live
-    /// event came before its bulk, waits as the bulk does: the replay is as long.
+    /// Receivers have no room for the bulk but enough for live events, so those of other streams arrive. A stream whose
+    /// live event came before its bulk waits for healing as the bulk does, since the replay is as long.
     @Test func othersDoNotWaitForABulk() throws {
         let recorder = try record()
         let ann = recorder.watch("ann")
@@ -100,7 +100,7 @@ extension FeedTests {
         #expect(!recorder.seenStatuses.contains(.away))
     }
 
-    /// The tail's connection is lost while a cursor is open: what it still gives is not looked at.
+    /// The tail's connection is lost while a cursor is open: the cursor's later pages are ignored.
     @Test func losingTheTailAmidABulkLosesNothing() throws {
         let recorder = try record()
         let ann = recorder.watch("ann")
@@ -116,7 +116,7 @@ extension FeedTests {
         #expect(recorder.stream(ann)?.resets == 0)
     }
 
-    /// As where the server's connections are all taken.
+    /// As when all of the server's connections are taken.
     @Test func withoutABulkConnectionAllIsRead() throws {
         try writer.execute("ALTER FUNCTION sync.open_bulk RENAME TO open_bulk_later")
         let recorder = try record()
@@ -135,7 +135,7 @@ extension FeedTests {
         #expect(recorder.stream(ann)?.resets == 0)
     }
 
-    /// Bulks, one behind the other, beside small commits to the same streams, rollbacks, and backends that end.
+    /// Bulks in sequence, beside small commits to the same streams, rollbacks, and terminated backends.
     @Test func bulksBesideWritersWithFaults() async throws {
         let recorder = try record { $0.pollInterval = .milliseconds(300) }
         let streams = ["ann", "bob"].map { recorder.watch($0) }

@@ -7,9 +7,9 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// What goes by the catch-up connection, and what is found without losing one.
+/// Reads on the catch-up connection, and what the checks find while no connection is lost.
 extension FeedTests {
-    /// Items of `user` in one commit.
+    /// Inserts `count` items of `user` in one commit.
     private func insert(_ count: Int, _ user: String) throws {
         _ = try writer.query(
             "INSERT INTO app.item SELECT $1 || g, $1, 'x' FROM generate_series(1, $2::int) AS g", [user, String(count)])
@@ -35,7 +35,7 @@ extension FeedTests {
         #expect(try rows(recorder.events(recorder.read(ann, after: 10, upTo: 600))) == log("ann", 11...266))
         #expect(try rows(recorder.events(recorder.read(ann, after: 590, upTo: 595))) == log("ann", 591...595))
         #expect(try recorder.events(recorder.read(ann, after: 599, upTo: 600))?.count == 1)
-        // A page ends by its bytes too.
+        // A page also ends by its bytes.
         try writer.execute("UPDATE app.item SET label = repeat(md5(random()::text), 200) WHERE user_id = 'ann'")
         try recorder.waitForLog(ann)
         let heavy = try #require(try recorder.events(recorder.read(ann, after: 600, upTo: 1_200)))
@@ -55,7 +55,7 @@ extension FeedTests {
         #expect(try recorder.failure(recorder.read(ann, after: 5, upTo: 10)) == .expired)
     }
 
-    /// The check is far away: what the read has seen brings the reset.
+    /// The next position check is far away: the read itself finds the new epoch and causes the reset.
     @Test func aLogOfAnotherEpochIsNotRead() throws {
         let recorder = try record()
         try insert(10, "ann")
@@ -80,7 +80,7 @@ extension FeedTests {
         #expect(recorder.gapCount == 0)
     }
 
-    /// A row that looks old to the tail: it is never read there.
+    /// The tail never reads a row that looks old to it.
     @Test func aRowThatTheTailMissesIsHealedAndCounted() throws {
         let recorder = try record { $0.positionCheckInterval = .milliseconds(50) }
         let ann = recorder.watch("ann")
@@ -105,7 +105,7 @@ extension FeedTests {
         #expect(recorder.gapCount == 0)
     }
 
-    /// No page is wanted, only whether the database is there: a shard that lags asks so before it says `ahead`.
+    /// The read wants no page, only whether the database is that far: a lagging shard asks this before it says `ahead`.
     @Test func whetherTheLogHasGotThere() throws {
         let recorder = try record()
         try insert(3, "ann")
@@ -141,7 +141,7 @@ extension FeedTests {
         #expect(try recorder.failure(reads[5]) == .busy)
     }
 
-    /// One user's connections ask for more than the queue holds; another's page is read all the same.
+    /// One user's connections ask for more than the queue holds; another user's page is still read.
     @Test func aFloodOfOneUserRefusesNobodyElse() throws {
         let recorder = try record()
         for user in ["flood", "ann"] { try insert(3, user) }
@@ -152,7 +152,7 @@ extension FeedTests {
             recorder.read(flood, after: Int64($0), upTo: Int64($0))
         }
         #expect(try recorder.events(recorder.read(ann, after: 0, upTo: 3))?.count == 3)
-        // And each of the flood's is answered, some with `busy`.
+        // Every read of the flood is answered, some with `busy`.
         var failures: Set<StreamReadFailure> = []
         for read in reads {
             if let failure = try recorder.failure(read) { failures.insert(failure) }
@@ -160,7 +160,7 @@ extension FeedTests {
         #expect(failures == [.ahead, .busy])
     }
 
-    /// 900 connections of one user ask for 100 streams each, as fast as they are taken: another user's resume takes hardly longer.
+    /// 900 connections of one user request 100 streams each as fast as possible: another user's resume is hardly slower.
     @Test func aFloodOfOneUserDelaysNobodysResume() throws {
         let recorder = try record()
         try insert(3, "ann")
@@ -169,7 +169,7 @@ extension FeedTests {
         let streams = [recorder.watch("flood")] + (1..<100).map { recorder.watch("flood", topic: "topic \($0)") }
         try recorder.waitForPosition(ann)
         for stream in streams { try recorder.waitForPosition(stream) }
-        // Each place is asked for once: answers are told apart by it.
+        // Each offset is requested once, so that answers can be told apart by it.
         func wait(_ number: Int) throws -> Duration {
             let start = ContinuousClock.now
             #expect(try recorder.events(recorder.read(ann, after: 0, upTo: Int64(3 + number)))?.count == 3)
@@ -194,11 +194,11 @@ extension FeedTests {
         isOver.withLock { $0 = true }
         flooded.wait()
         #expect(waits.count >= 5)
-        // The mailbox takes its time on a busy machine; behind the flood it would be a hundred times as long.
+        // The mailbox takes its time on a busy machine; behind the flood the wait would be a hundred times as long.
         #expect(waits.sorted()[waits.count / 2] <= .milliseconds(100) + alone * 20, "\(alone) alone, \(waits)")
     }
 
-    /// A server that lives and will not: three times, and that is the answer.
+    /// A living server fails each attempt: after three, the answer is `busy`.
     @Test func aReadThatFailsAgainAndAgainIsBusy() throws {
         let recorder = try record()
         try insert(3, "ann")
@@ -233,7 +233,7 @@ extension FeedTests {
         ).first?[0].flatMap { Int64($0) }
     }
 
-    /// Known ones on connect, new ones by a notification, and without one by the poll.
+    /// Known revocations come on connect; new ones by a notification, or by the poll without one.
     @Test func revocationsArriveInTime() throws {
         _ = try writer.query("SELECT sync.revoke('early')")
         let recorder = try record { $0.pollInterval = .seconds(1) }
@@ -290,12 +290,12 @@ extension FeedTests {
 
     // MARK: Without the catch-up connection
 
-    /// Lets nobody in, and ends the catch-up connections, of which one has read something.
+    /// Keeps new connections out, and ends the catch-up connections, one of which has read something.
     private func loseCatchUp(_ recorder: Recorder, _ stream: StreamID) throws {
         _ = try recorder.events(recorder.read(stream, after: 0, upTo: 1))
         _ = try database.admin().query("ALTER DATABASE \(database.name) CONNECTION LIMIT 0")
         try terminate("sync.read_log")
-        // One that has only been greeted.
+        // The other one has only been greeted.
         try terminate("SELECT in_recovery")
     }
 
@@ -313,7 +313,7 @@ extension FeedTests {
         try recorder.waitForLog(ann)
         #expect(!recorder.seenStatuses.contains(.away))
         _ = try database.admin().query("ALTER DATABASE \(database.name) CONNECTION LIMIT -1")
-        // It comes back, some time, and reads are answered.
+        // The connection comes back eventually, and reads are answered.
         var upTo = Int64(3)
         while try recorder.events(recorder.read(ann, after: 0, upTo: upTo)) == nil {
             upTo += 1
@@ -327,7 +327,7 @@ extension FeedTests {
         let recorder = try record()
         try recorder.wait("all is known") { recorder.isUnlockedCurrent }
         try writer.execute("ALTER FUNCTION sync.revocations RENAME TO revocations_later")
-        // Wakes the feed, which fails to read them.
+        // Wakes the feed, which then fails to read.
         try insert("1", "ann")
         try recorder.wait("nothing is known") { !recorder.isUnlockedCurrent }
         let ann = recorder.watch("ann")
@@ -342,7 +342,7 @@ extension FeedTests {
         let recorder = try record(database) { $0.degradedAfter = .milliseconds(300) }
         try recorder.waitForStatus(.live)
         try cluster.stop("immediate")
-        // A slow machine tells of one before the feed has connected at all, too.
+        // On a slow machine, an outage may also be reported before the feed first connects.
         try recorder.wait("an outage") { recorder.unlockedDegradations.last == true }
         try cluster.start()
         try recorder.wait("its end") { recorder.unlockedDegradations.last == false }
@@ -365,7 +365,7 @@ extension FeedTests {
         try recorder.wait("nothing told") { recorder.unlockedDegradations == [] }
     }
 
-    /// A standby that lacks the last commits becomes the primary, and gives their numbers to others.
+    /// A standby that lacks the last commits is promoted, and assigns their offsets to other events.
     @Test func aPromotionThatLosesCommitsIsAReset() throws {
         let primary = try Cluster()
         let database = try primary.database()
@@ -376,7 +376,7 @@ extension FeedTests {
         }
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
-        // It has not seen these: it was copied before, and never began to follow.
+        // The standby lacks these: it was copied before, and never began to follow.
         for number in 0..<5 { try insert("lost \(number)", "ann", by: writer) }
         try recorder.waitForLog(ann)
         let lost = try #require(recorder.stream(ann)?.position)
@@ -392,14 +392,14 @@ extension FeedTests {
         let position = try #require(recorder.stream(ann)?.position)
         #expect(lost.offset == 5)
         #expect(position.epochText != lost.epochText)
-        // A page of the life that is over is refused, though its numbers exist.
+        // A page of the old epoch is refused, although its offsets exist.
         let read = StreamRead(
             stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: lost.epoch, after: 3, upTo: 5)
         #expect(try recorder.failure(recorder.post(read)) == .otherEpoch)
         recorder.stop()
     }
 
-    /// Both are on the second timeline of one system: what devices learnt of the one must not pass for the other.
+    /// Both are on the second timeline of one system: devices must not take offsets of one for offsets of the other.
     @Test func twoRecoveriesFromOneBackupAreTwoEpochs() throws {
         let primary = try Cluster()
         let database = try primary.database()
@@ -414,7 +414,7 @@ extension FeedTests {
         for _ in 0..<2 {
             let copy = try Cluster(standbyOf: primary)
             try copy.start()
-            // A standby is told apart by its promotion, and a hello to it fails at nothing.
+            // A promotion tells a standby apart, and greeting it does not fail.
             #expect(try greeted(copy) == original)
             _ = try copy.database(named: database.name).admin().query("SELECT pg_promote()")
             let epoch = try greeted(copy)

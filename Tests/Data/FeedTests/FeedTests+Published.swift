@@ -8,7 +8,7 @@ import Testing
 
 @testable import Feed
 
-/// Published tables that stop telling their changes while a hub runs.
+/// Published tables that stop reporting their changes while a hub runs.
 extension FeedTests {
     @Test func publishedTablesAreCheckedWithPositions() throws {
         let log = KeptLines()
@@ -24,7 +24,7 @@ extension FeedTests {
         #expect(eventually { problems.level == 1 })
         try writer.execute("ALTER TABLE app.item RENAME TO item_old; CREATE TABLE app.item (LIKE app.item_old)")
         #expect(eventually { problems.level == 2 })
-        // Each once, however often it was seen.
+        // Each problem is logged once, however often it is seen.
         let sightings = recorder.metrics.reads["check"].count
         _ = recorder.watch("ann")
         #expect(eventually { recorder.metrics.reads["check"].count > sightings + 5 })
@@ -40,7 +40,7 @@ extension FeedTests {
         #expect(eventually { log.all.contains { $0.contains("all published tables tell all their changes again") } })
     }
 
-    /// What cannot be asked is a problem of its own, and stops no event.
+    /// A failed check is itself a problem, and stops no event.
     @Test func aCheckThatFailsStopsNothing() throws {
         let recorder = try record { $0.positionCheckInterval = .milliseconds(20) }
         let ann = recorder.watch("ann")
@@ -72,7 +72,7 @@ extension FeedTests {
     }
 }
 
-/// What was logged, a line each: the message and what stands beside it.
+/// The logged lines: each is the message and its metadata.
 private final class KeptLines: LogHandler {
     private let lines = Locked<[String]>([])
 

@@ -35,7 +35,7 @@ import Testing
         return recorder
     }
 
-    /// A table of the test's own, published: one topic, any users.
+    /// A published table of the test's own: one topic, any users.
     static func prepare(_ database: Database) throws -> BlockingConnection {
         let writer = try database.owner()
         try writer.execute(
@@ -73,7 +73,7 @@ import Testing
         #expect(recorder.seenStatuses.last == .live)
     }
 
-    /// Beside writers who keep the server busy a read takes long. Fewer are made then, each for more commits.
+    /// Beside writers who keep the server busy, a read takes long; there are then fewer reads, each for more commits.
     @Test func aSlowTailRests() throws {
         try writer.execute(
             """
@@ -97,7 +97,7 @@ import Testing
         #expect(Double(recorder.metrics.reads["tail"].count - before) <= elapsed / .milliseconds(15) + 3)
     }
 
-    /// Of a session that the hub's role may not look at.
+    /// The hub's role may not look at the writer's session.
     @Test func anOpenWriterIsSeen() throws {
         let other = try database.owner()
         try other.execute("BEGIN; INSERT INTO app.item VALUES ('open', 'ann', 'x')")
@@ -114,7 +114,7 @@ import Testing
         try other.execute("COMMIT")
     }
 
-    /// Though nothing is put out that the count could come along with.
+    /// The count is updated although there is no output.
     @Test func unwatchedStreamsAreNotCounted() throws {
         let recorder = try record()
         let ann = recorder.watch("ann")
@@ -126,7 +126,7 @@ import Testing
         #expect(recorder.metrics.streams.level == 0)
     }
 
-    /// By the notification at its commit: the poll is far away.
+    /// Found by the notification at its commit: the poll is far away.
     @Test func aTopicIsToldWhenItIsPublished() throws {
         let recorder = try record()
         let (items, weights) = (StreamID(user: "x", topic: "items"), StreamID(user: "x", topic: "weights"))
@@ -150,7 +150,7 @@ import Testing
         #expect(recorder.topics.last?.contains(weights) == true, "it stays watched")
     }
 
-    /// Nobody hears notifications: the poll finds it.
+    /// No notification is heard: the poll finds it.
     @Test func aTopicIsFoundByThePoll() throws {
         let recorder = try record {
             $0.notifyConnectionString = "host=/nowhere dbname=nothing"
@@ -163,12 +163,12 @@ import Testing
         try recorder.wait("the topic") { recorder.unlockedTopics.last?.contains(weights) == true }
     }
 
-    /// At the bound they are told apart; with one more, all count as published.
+    /// At the bound topics are known by name; with one more, all topics count as published.
     @Test func boundOnTopics() throws {
         let admin = try database.admin()
         let known = try admin.query("SELECT count(DISTINCT topic) FROM sync.published")[0][0].flatMap { Int($0) } ?? 0
         func add(_ numbers: ClosedRange<Int>) throws {
-            // Of tables that are gone: the hub sees no more than the entries.
+            // Tables that are gone: the hub sees only their entries.
             _ = try admin.query(
                 """
                 INSERT INTO sync.published (relation, user_column, topic, event_prefix, id_column, columns, recorder, builder)
@@ -218,7 +218,7 @@ import Testing
         #expect(recorder.stream(ann)?.events.count == 2)
     }
 
-    /// Numbered early, committed late, while others commit and the tail goes on.
+    /// Its events are numbered early and committed late, while others commit and the tail goes on.
     @Test func aTransactionHeldOpenIsNotPassedOver() throws {
         let recorder = try record()
         let ann = recorder.watch("ann")
@@ -263,7 +263,7 @@ import Testing
         #expect(recorder.stream(ann)?.events.count == 1)
     }
 
-    /// As behind a pooler of transactions: LISTEN succeeds, and nothing comes. Here it listens in another database.
+    /// As behind a transaction pooler, LISTEN succeeds and nothing comes; here it listens in another database.
     @Test func aListenerThatCannotHearIsFoundByTheProbe() throws {
         let elsewhere = try Cluster.shared.get().database()
         let recorder = try record {
@@ -299,7 +299,7 @@ import Testing
             try insert("\(number)", "ann")
             if number % 5 == 0 { try terminate("LISTEN") }
         }
-        // No poll for a minute: it is the read after LISTEN that finds the rest.
+        // The next poll is a minute away: the read after LISTEN finds the rest.
         try recorder.waitForLog(ann)
         try recorder.waitForStatus(.live)
     }
@@ -313,7 +313,7 @@ import Testing
             """, [text])
     }
 
-    /// Its backend stands still: the connection is open and nothing comes.
+    /// Its backend is stopped: the connection is open and nothing comes.
     @Test func aDeafListenerIsFoundByItsHeartbeat() throws {
         let recorder = try record {
             $0.heartbeatInterval = .milliseconds(50)
@@ -324,7 +324,7 @@ import Testing
             SELECT pid FROM pg_stat_activity WHERE usename = 'carillon_hub' AND datname = current_database()
             AND query LIKE '%pg_listening_channels%' AND state = 'idle' AND wait_event = 'ClientRead'
             """
-        // At rest: stopped within a statement, it may hold up the whole server.
+        // Only at rest: a backend stopped within a statement may hold up the whole server.
         let admin = try database.admin()
         var pid: pid_t?
         while pid == nil { pid = try admin.query(find).first?[0].flatMap { pid_t($0) } }
@@ -373,11 +373,11 @@ import Testing
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         recorder.setBacklog(11)
-        // Positions are read still. This one's answer comes after that of a tail that was under way.
+        // Positions are still read. This answer comes after that of a tail that was in flight.
         let bob = recorder.watch("bob")
         try recorder.waitForPosition(bob)
         try insert("1", "ann")
-        // And this one's is read later than the row was written.
+        // This position is read after the row was written.
         let eve = recorder.watch("eve")
         try recorder.waitForPosition(eve)
         #expect(recorder.stream(ann)?.events.count == 0)
@@ -397,7 +397,7 @@ import Testing
         try recorder.waitForLog(ann)
     }
 
-    /// The connection stays, and no check of positions is due.
+    /// The connection stays up, and no position check is due.
     @Test func aNewEpochIsAResetAtOnce() throws {
         let recorder = try record()
         let ann = recorder.watch("ann")
@@ -441,8 +441,8 @@ import Testing
         }
     }
 
-    /// The server crashes in the middle, comes back, and is written to before the feed is back, or after: all of it
-    /// arrives, and streams watched meanwhile are answered.
+    /// The server crashes midway and is written to before or after the feed reconnects: every event arrives, and streams
+    /// watched meanwhile are answered.
     @Test func aCrashOfTheServerLosesNothing() throws {
         let cluster = try Cluster()
         let database = try cluster.database()
@@ -467,7 +467,7 @@ import Testing
         recorder.stop()
     }
 
-    /// Several writers at once, with rollbacks, bulk and long transactions, and backends ended at random.
+    /// Concurrent writers, with rollbacks, bulks, long transactions, and backends terminated at random.
     @Test func writersAtOnceWithFaults() async throws {
         var random = SeededRandom()
         let seeds = (0..<4).map { _ in random.next() }

@@ -2,8 +2,8 @@ import Bytes
 import Feed
 import Sync
 
-/// PostgreSQL as far as the tail relies on it: transaction ids given at the first write, snapshots, streams locked
-/// from their numbering to the commit, numbers returned by a rollback.
+/// A model of PostgreSQL, as far as the tail relies on it: transaction ids assigned at the first write, snapshots, streams
+/// locked from numbering to commit, offsets returned by a rollback.
 struct ModelDatabase {
     struct Entry: Equatable {
         let stream: StreamID
@@ -12,7 +12,7 @@ struct ModelDatabase {
         let data: String
     }
 
-    /// As `pg_snapshot`: what is not before `xmax`, or is in `running`, is invisible.
+    /// Like `pg_snapshot`: transactions not before `xmax`, or in `running`, are invisible.
     struct Snapshot: Equatable {
         let xmax: UInt64
         let running: Set<UInt64>
@@ -52,7 +52,7 @@ struct ModelDatabase {
         return xid
     }
 
-    /// False where another writer holds the stream, for which this one would wait.
+    /// Returns false if another writer holds the stream, for which this one would wait.
     mutating func append(_ xid: UInt64, _ stream: StreamID) -> Bool {
         guard locks[stream, default: xid] == xid else { return false }
         locks[stream] = xid
@@ -63,7 +63,7 @@ struct ModelDatabase {
         return true
     }
 
-    /// Whether anything was committed that a NOTIFY tells of.
+    /// Returns whether anything was committed that a NOTIFY reports.
     mutating func end(_ xid: UInt64, commit: Bool) -> Bool {
         let entries = writing.removeValue(forKey: xid) ?? []
         latestCompleted = max(latestCompleted, xid)
@@ -74,22 +74,22 @@ struct ModelDatabase {
         return !entries.isEmpty
     }
 
-    /// The retention job: the oldest events go.
+    /// The retention job: deletes the oldest events.
     mutating func retain(_ count: Int) {
         log.removeFirst(min(count, log.count))
     }
 
-    /// A restore to an earlier state, of which the timeline tells: all connections and writers are gone.
+    /// A restore to an earlier state, shown by the timeline: all connections and writers are gone.
     mutating func restore(droppingLast count: Int) {
         for xid in writers { _ = end(xid, commit: false) }
         log.removeLast(min(count, log.count))
         epoch += 1
         tops = tops.mapValues { _ in 0 }
         for entry in log { tops[entry.stream] = max(tops[entry.stream, default: 0], entry.offset) }
-        // Streams whose events are all older than what is kept would keep their top; the model lets them start anew.
+        // In `sql/`, streams keep their top even if all of their events have expired; the model lets them start anew.
     }
 
-    /// `sync.new_epoch`: everyone must fetch anew, and no connection is lost.
+    /// `sync.new_epoch`: every client must fetch anew, and no connection is lost.
     mutating func newEpoch() {
         epoch += 1
     }
@@ -117,7 +117,7 @@ struct ModelDatabase {
     }
 }
 
-/// Rows for the machine.
+/// Rows for the tail machine.
 struct ModelPage: EventPage {
     let rows: [ModelDatabase.Entry]
 

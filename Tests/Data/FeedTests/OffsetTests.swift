@@ -3,7 +3,7 @@ import Testing
 @testable import Feed
 
 @Suite struct OffsetTests {
-    /// No offset traps, whatever a database or a client says.
+    /// No offset traps, whatever a database or a client sends.
     @Test(
         arguments: [
             (1, 0, true), (0, 0, false), (2, 0, false), (0, 1, false), (-4, -5, true), (.min, 0, false),

@@ -18,7 +18,7 @@ import Testing
         #expect(writer.since == at(6), "the next one is the oldest")
         writer.saw("1000:1000:", at: at(7))
         #expect(writer.since == nil)
-        // After a failover a number may come again.
+        // After a failover the same number may come again.
         writer.saw("500:501:500", at: at(8))
         #expect(writer.since == at(8))
         writer.gone()

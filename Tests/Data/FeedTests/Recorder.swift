@@ -9,9 +9,9 @@ import Testing
 
 @testable import Feed
 
-/// A running feed of a database, and all that it handed over; complains about what no feed may do.
+/// A running feed of a database, and all of its outputs; records violations of what every feed must guarantee.
 ///
-/// The mutable state belongs to whoever holds the condition: the feed's thread in `take`, the test's in `wait`.
+/// The mutable state belongs to the holder of the condition: the feed's thread in `take`, the test's in `wait`.
 final class Recorder: @unchecked Sendable {
     struct Stream {
         let serial: UInt32
@@ -42,14 +42,14 @@ final class Recorder: @unchecked Sendable {
     private var serial: UInt32 = 0
     private var feed: Feed?
 
-    /// - Parameter logger: where its words go; nowhere, unless somebody wants to read them.
+    /// - Parameter logger: the feed's log; discarded by default.
     init(
         _ database: Database, logger: Logger = Logger(label: "feed") { _ in SwiftLogNoOpLogHandler() },
         _ change: (inout FeedConfiguration) -> Void = { _ in }
     ) throws {
         self.database = database
         var configuration = FeedConfiguration(connectionString: database.hub)
-        // Far away, so that it is the notifications that are seen to work.
+        // Far away, so that the test sees the notifications work.
         configuration.pollInterval = .seconds(60)
         configuration.pollIntervalUnheard = .seconds(60)
         change(&configuration)
@@ -57,7 +57,7 @@ final class Recorder: @unchecked Sendable {
         feed = try Feed.start(configuration, sink: sink, logger: logger, metrics: metrics)
     }
 
-    /// Ends the feed, and with it the cycle that keeps this alive: the feed's thread must not be the last to let go.
+    /// Stops the feed, which breaks the cycle that keeps this alive: the feed's thread must not release it last.
     func stop() {
         feed?.stop()
         feed = nil
@@ -81,13 +81,13 @@ final class Recorder: @unchecked Sendable {
         feed?.requests.post(.unwatch(id))
     }
 
-    /// Asks for a page of a stream that has its position.
+    /// Requests a page of a stream that has its position.
     func read(_ id: StreamID, after: Int64, upTo: Int64) -> StreamRead {
         let (serial, epoch) = locked { (streams[id]?.serial ?? 0, streams[id]?.start?.epochText ?? "") }
         return post(StreamRead(stream: id, watch: serial, epoch: Epoch(epoch), after: after, upTo: upTo))
     }
 
-    /// Asks for that very page.
+    /// Posts exactly that read.
     func post(_ read: StreamRead) -> StreamRead {
         feed?.requests.post(.read(read))
         return read
@@ -104,30 +104,30 @@ final class Recorder: @unchecked Sendable {
         locked { backlog = count }
     }
 
-    // MARK: What has come
+    // MARK: Outputs
 
-    /// For conditions of `wait`, which holds the lock: as they were told.
+    /// In the order of arrival. For conditions of `wait`, which holds the lock.
     var unlockedTopics: [PublishedTopics] { told }
 
-    /// As they were told.
+    /// In the order of arrival.
     var topics: [PublishedTopics] { locked { told } }
 
     /// For conditions of `wait`, which holds the lock.
     var unlockedDegradations: [Bool] { degradations }
 
-    /// Revocations that were told, in microseconds by user; for conditions of `wait`, which holds the lock.
+    /// Revocations received, in microseconds by user. For conditions of `wait`, which holds the lock.
     var unlockedRevocations: [String: Int64] { revocations }
 
-    /// How many revocations had come when it was last said that all had; nil before. For conditions of `wait`, which holds
-    /// the lock.
+    /// The number of revocations received when the feed last became current; nil before. For conditions of `wait`, which
+    /// holds the lock.
     var unlockedKnownWhenCurrent: Int? { knownWhenCurrent }
 
-    /// Whether all revocations are known, as told last; for conditions of `wait`, which holds the lock.
+    /// Whether all revocations are known, as last received. For conditions of `wait`, which holds the lock.
     var isUnlockedCurrent: Bool { isCurrent }
 
     var gapCount: Int { feed?.gapCount ?? 0 }
 
-    /// The page's events; nil where it has none.
+    /// The page's events; nil if it is unanswered.
     func events(_ read: StreamRead) throws -> [StreamEvent]? {
         try wait("an answer to a read") { answers[read] != nil }
         return try? locked { answers[read] }?.get()
@@ -148,7 +148,7 @@ final class Recorder: @unchecked Sendable {
     /// For conditions of `wait`, which holds the lock.
     func unlockedStream(_ id: StreamID) -> Stream? { streams[id] }
 
-    /// All statuses that were told; for conditions of `wait`, which holds the lock.
+    /// All statuses received. For conditions of `wait`, which holds the lock.
     var unlockedStatuses: [FeedStatus] { statuses }
 
     func waitForStatus(_ status: FeedStatus) throws {
@@ -159,7 +159,7 @@ final class Recorder: @unchecked Sendable {
         try wait("positions") { ids.allSatisfy { streams[$0]?.start != nil } }
     }
 
-    /// Until the stream is where the database says it is now, with exactly the events of the log since its start.
+    /// Waits until the stream is at the database's present position, with exactly the log's events since its start.
     func waitForLog(_ ids: StreamID..., sourceLocation: SourceLocation = #_sourceLocation) throws {
         let admin = try database.admin()
         for id in ids {
@@ -234,7 +234,7 @@ final class Recorder: @unchecked Sendable {
     }
 
     private func positioned(_ id: StreamID, _ serial: UInt32, _ position: StreamPosition) {
-        // An answer to an earlier watch may still be on its way when a later one is posted.
+        // The answer to an earlier watch may still be in flight when a later one is posted.
         guard streams[id]?.serial == serial else { return }
         if streams[id]?.start != nil { violations.append("\(id.user) positioned twice") }
         streams[id]?.start = position
@@ -253,7 +253,7 @@ final class Recorder: @unchecked Sendable {
     }
 
     private func received(_ event: StreamEvent) {
-        // Likewise: what comes before the position is of the earlier watch.
+        // Events before the position belong to the earlier watch.
         guard let position = streams[event.stream]?.position else { return }
         if event.offset != position.offset + 1 {
             violations.append("\(event.stream.user): \(event.offset) after \(position.offset)")

@@ -30,7 +30,7 @@ import Testing
         #expect(tail.isComplete)
         #expect(query(&tail) == nil)
         tail.wake()
-        // What a later page could see may belong to users whose pages were past.
+        // What a later page could see may belong to users of earlier pages.
         #expect(query(&tail) == ["s1", nil])
         tail.received([], snapshot: "s3")
         tail.wake()
@@ -61,7 +61,7 @@ import Testing
         #expect(!tail.isComplete)
     }
 
-    /// Every commit of anything wakes; what has begun goes on at once.
+    /// Every commit wakes; a read that has begun continues at once.
     @Test func looksAreAnIntervalApart() {
         var tail = RevocationTail(pageRows: 1, interval: .milliseconds(250))
         tail.connected()

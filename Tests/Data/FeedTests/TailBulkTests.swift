@@ -64,7 +64,7 @@ import Testing
         try tail.bulkReceived(page((a, 1)), of: bulk.number, &outputs)
         try readTail(&tail, after: "s1", page((a, 4)), "s2", &outputs)
         #expect(tail.nextQuery(.replay) == .replay(Ticket(a, 1), after: 1))
-        // Its bulk goes on meanwhile, and what it brings is not taken twice.
+        // Its bulk continues meanwhile, and its events are not delivered twice.
         try tail.bulkReceived(page((a, 2), (a, 3), (b, 1)), of: bulk.number, &outputs)
         #expect(outputs == [event(a, 1), event(b, 1)])
         try tail.replayReceived(page((a, 2), (a, 3), (a, 4)), &outputs)
@@ -76,7 +76,7 @@ import Testing
         #expect(tail.gapCount == 0)
     }
 
-    /// The replay of `a` was under way before: its answer lacks what was committed since, and a bulk has it.
+    /// The replay of `a` was in flight before: its answer lacks later commits, which a bulk has.
     @Test func aReplayOlderThanTheBulkIsNoLoss() throws {
         var tail = try overflowed()
         var outputs: [FeedOutput] = []
@@ -85,7 +85,7 @@ import Testing
         #expect(tail.nextQuery(.replay) == .replay(Ticket(a, 1), after: 0))
         try tail.replayReceived(page((a, 1), (a, 2), (a, 3)), &outputs)
         #expect(tail.nextQuery(.replay) == .replay(Ticket(a, 1), after: 3))
-        // The cursor gives a row that is newer than that replay's answer.
+        // The cursor returns a row that is newer than that replay's answer.
         try tail.bulkReceived(page((a, 5)), of: bulk.number, &outputs)
         try tail.replayReceived(page((a, 4)), &outputs)
         #expect(outputs == (1...4).map { event(a, $0) })
@@ -102,7 +102,7 @@ import Testing
         tail.wake()
         _ = tail.nextQuery(.tail)
         tail.bulkFailed(bulk.number)
-        // The tail under way is answered while all are compared: what it brings is covered.
+        // The tail in flight is answered while all streams are compared: its rows are covered.
         try tail.tailReceived(page((b, 3)), snapshot: "s2", epoch: "e1", &outputs)
         #expect(outputs == [event(a, 1)])
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1), Ticket(b, 1)]))
@@ -118,7 +118,7 @@ import Testing
         #expect(tail.isCaughtUp)
     }
 
-    /// However often bulks fail before all positions are read: each stream is asked about once more, and not once for each.
+    /// However often bulks fail before all positions are read, each stream is requested only once more.
     @Test func bulksThatFailDrawNoTicketTwice() throws {
         var tail = Tail(pageRows: 3)
         var outputs: [FeedOutput] = []
@@ -155,7 +155,7 @@ import Testing
         try tail.bulkReceived(page((a, 1)), of: bulk.number, &outputs)
         _ = tail.nextQuery([])
         try tail.positionsReceived([position(0), position(0)], &outputs)
-        // Live again: of another server, perhaps.
+        // Live again, perhaps on another server.
         try tail.bulkReceived(page((a, 1)), of: bulk.number, &outputs)
         tail.bulkFailed(bulk.number)
         #expect(outputs == [])
@@ -194,7 +194,7 @@ import Testing
         #expect(outputs == [.positioned(a, serial: 2, position(2))])
     }
 
-    /// All streams are compared with the database: no bulk is needed, and what it has is of the other epoch.
+    /// All streams are compared with the database: no bulk is needed, and its rows are of the old epoch.
     @Test(arguments: [true, false])
     func aNewEpochEndsABulk(_ isSeenByAnOverflow: Bool) throws {
         var tail = try overflowed()
@@ -214,7 +214,7 @@ import Testing
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1), Ticket(b, 1)]))
     }
 
-    /// Rows that are not there are asked of the log, which is the judge.
+    /// Missing rows are requested from the log, which decides.
     @Test func aGapInABulkIsHealed() throws {
         var tail = try overflowed()
         var outputs: [FeedOutput] = []
@@ -230,7 +230,7 @@ import Testing
     }
 }
 
-/// The bulk that is read next, begun.
+/// Starts the next bulk and returns it.
 func nextBulk(_ tail: inout Tail) throws -> Bulk {
     let bulk = tail.nextBulk()
     return try #require(bulk)

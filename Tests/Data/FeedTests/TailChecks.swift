@@ -4,7 +4,7 @@ import Sync
 import TestSupport
 import Testing
 
-/// The position check, step by step: no alarm for what is only late, and nothing missed for good.
+/// The position check, step by step: no alarm for late events, and nothing missed for good.
 @Suite(.timeLimit(.minutes(15))) struct TailChecks {
     private let a = StreamID(user: "a", topic: "t")
     private let b = StreamID(user: "b", topic: "t")
@@ -61,7 +61,7 @@ import Testing
         #expect(tail.nextQuery([.tail, .replay]) == nil)
     }
 
-    /// What a position shows may be in a bulk: nothing is compared before the last of them has ended.
+    /// A bulk may hold what a position shows: nothing is judged before the last bulk has ended.
     @Test func whatIsInABulkIsNoAlarm() throws {
         var tail = try live(at: 0, a, b)
         var outputs: [FeedOutput] = []
@@ -88,7 +88,7 @@ import Testing
         tail.bulkEnded(second.number)
         #expect(tail.gapCount == 0)
         #expect(outputs == [event(a, 1), event(a, 2), event(b, 1), event(b, 2), event(b, 3)])
-        // The check is over, and the next one finds what never came.
+        // The check is over, and the next one finds the event that never came.
         tail.checkDue()
         _ = tail.nextQuery(.tail)
         try tail.positionsReceived([position(3), position(3)], &outputs)
@@ -97,7 +97,7 @@ import Testing
         #expect(tail.gapCount == 1)
     }
 
-    /// It is answered with what the positions showed.
+    /// The tail in flight brings what the positions showed, so the end of the bulk must not raise the alarm.
     @Test func aTailUnderWayWhenABulkEndsProvesNothing() throws {
         var tail = try live(at: 0, a)
         var outputs: [FeedOutput] = []
@@ -160,7 +160,7 @@ import Testing
         try tail.positionsReceived([position(9, epoch: "f")], &outputs)
         #expect(outputs == [])
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 2)]))
-        // The same while the run of the tail is awaited.
+        // Again, while the tail's answer is awaited.
         try tail.positionsReceived([position(3)], &outputs)
         tail.checkDue()
         _ = tail.nextQuery([])
@@ -187,7 +187,7 @@ import Testing
         #expect(tail.gapCount == 0)
     }
 
-    /// Each stream once in a round, a lot at a time, one check at a time.
+    /// Each stream once per round, one lot at a time, one check at a time.
     @Test func lotsComeRound() throws {
         var tail = Tail()
         var outputs: [FeedOutput] = []
@@ -213,11 +213,11 @@ import Testing
             #expect(tail.nextQuery([]) == nil)
         }
         #expect(Set(seen).count == 1_700)
-        // The second lot has begun the next round, and asked about nobody twice within itself.
+        // The second lot has begun the next round, and contains no stream twice.
         #expect(seen.count == 2_000)
     }
 
-    /// Others end and come between its lots, and take one another's places.
+    /// Watches end and begin between the lots, and take one another's indexes.
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func aRoundAsksAboutAllWhoStay(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
@@ -279,7 +279,7 @@ import Testing
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1)]))
         try tail.positionsReceived([position(3, epoch: "f")], &outputs)
         #expect(outputs == [.reset(a, position(3, epoch: "f"))])
-        // And where it was wrong nothing comes of it.
+        // A wrong suspicion has no effect.
         tail.suspected(a, otherThan: Epoch("f"))
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1)]))
         try tail.positionsReceived([position(3, epoch: "f")], &outputs)

@@ -7,9 +7,9 @@ import Testing
 /// Random histories of writers, connections and watchers. In each, every watched stream gets exactly the log from its
 /// acknowledged position: in order, nothing twice, nothing missing.
 ///
-/// The driver plays the database with the answers of a query computed at any time between sending and answering. It
-/// can also be wrong in the ways in which such a tail usually is; those must be found. To play a history again, set
-/// SWIFT_DETERMINISTIC_HASHING too: after a reconnect the streams are asked about in the order of a dictionary.
+/// The driver plays the database and computes a query's answer at any time between sending and answering. It can also play
+/// mutants with typical mistakes of such a tail; those must be found. To replay a history, also set
+/// SWIFT_DETERMINISTIC_HASHING: after a reconnect, positions are requested in the order of a dictionary.
 @Suite(.timeLimit(.minutes(15))) struct TailHistories {
     @Test func everyWatcherGetsTheLog() {
         var random = SeededRandom()
@@ -23,7 +23,7 @@ import Testing
         #expect(bulks > 400)
     }
 
-    /// With every notification delivered and no poll: nothing may wait for the next commit.
+    /// Every notification is delivered and there is no poll: nothing may wait for the next commit.
     @Test func noWakeUpIsLost() {
         var random = SeededRandom()
         for _ in 0..<400 {
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// Events older than what is kept, and restores: a reset, and contiguous from there.
+    /// After expired events and restores: a reset, and contiguous events from there.
     @Test func whatCannotBeHadIsReset() {
         var random = SeededRandom()
         var resets = 0
@@ -46,7 +46,7 @@ import Testing
         #expect(resets > 0)
     }
 
-    /// A tail that never gets some rows: the position check finds each, and the log has it.
+    /// The tail never gets some rows: the position check finds each, and the log has it.
     @Test func rowsThatAreDroppedAreHealedAndCounted() {
         var random = SeededRandom()
         var gaps = 0
@@ -69,28 +69,28 @@ import Testing
     @Test(arguments: History.Mutant.allCases)
     func aWrongTailIsFound(_ mutant: History.Mutant) {
         let found = (0..<400 as Range<UInt64>).contains { seed in
-            // Without the check, which would make good what they do wrong.
+            // Without the check, which would repair the mutant's mistakes.
             !History(seed: seed, mutant: mutant, polls: !mutant.isAboutWaking, checks: false).violations.isEmpty
         }
         #expect(found)
     }
 }
 
-/// One history, played at once.
+/// One history, played by its initializer.
 struct History {
-    /// What the driver does wrong.
+    /// The driver's mistake.
     enum Mutant: CaseIterable {
-        /// `$prev` is read after the positions instead of before them.
+        /// `previous` is read after the positions instead of before them.
         case previousAfterPositions
-        /// `xid > cursor`: writers that began earlier and commit later are passed over.
+        /// `xid > cursor`: skips writers that began earlier and commit later.
         case forgetsRunningWriters
-        /// `$prev` behind a bulk is the cursor's snapshot, and not the one up to which the bulk goes.
+        /// Behind a bulk, `previous` is the cursor's snapshot, not the bulk's `upTo`.
         case cursorsSnapshot
-        /// A bulk whose connection is lost is taken for one that has ended.
+        /// A bulk whose connection is lost counts as ended.
         case endsLostBulks
-        /// A notification during a read of the tail is taken as answered by it.
+        /// A notification during a read of the tail counts as answered by it.
         case dropsWakeWhileReading
-        /// LISTEN takes effect after the catch-up, and nobody looks again.
+        /// LISTEN takes effect after the first read, and nothing reads again.
         case listensAfterCatchUp
 
         var isAboutWaking: Bool { self == .dropsWakeWhileReading || self == .listensAfterCatchUp }
@@ -103,7 +103,7 @@ struct History {
         case overflow(ModelDatabase.Snapshot, epoch: String)
     }
 
-    /// A cursor, what it still has to give, and whether a page of it is lacking rows.
+    /// A cursor, its remaining rows, and whether one of its pages lacks rows.
     private struct Cursor {
         let number: UInt64
         var rows: [ModelDatabase.Entry]
@@ -111,7 +111,7 @@ struct History {
 
     private struct Seen {
         let serial: UInt32
-        /// At the time of the watch: what its user may know of.
+        /// The stream's top at the time of the watch: its user may know of that.
         let committed: Int64
         var position: StreamPosition?
     }
@@ -145,7 +145,7 @@ struct History {
     private var outputs: [FeedOutput] = []
 
     /// - Parameters:
-    ///   - dropsRows: the tail's answers lack some.
+    ///   - dropsRows: the tail's answers lack some rows.
     ///   - checks: whether positions are checked.
     init(
         seed: UInt64, mutant: Mutant?, polls: Bool, losesHistory: Bool = false, dropsRows: Bool = false,
@@ -212,7 +212,7 @@ struct History {
     }
 
     private mutating func loseHistory() {
-        // What is kept outlasts every read by days: events are lost to a tail that was away, never to one at work.
+        // Retention outlasts every read by days: only a tail that was away loses events.
         disconnect()
         if Bool.random(using: &random) {
             database.retain(Int.random(in: 1...6, using: &random))
@@ -249,7 +249,7 @@ struct History {
         (isConnected, underWay, answer, hello) = (false, nil, nil, nil)
     }
 
-    /// In two steps, with anything between: hello is carried out, then its answer arrives.
+    /// In two steps, with anything between: the server executes hello, then its answer arrives.
     private mutating func connect() {
         guard !isConnected else { return }
         guard let greeting = hello else {
@@ -294,12 +294,12 @@ struct History {
 
     // MARK: The bulk connection
 
-    /// One step of it, whatever has become of the other connection: its cursor opens, or gives a page.
+    /// One step, whatever the other connection does: the cursor opens, or returns a page.
     private mutating func readBulk() {
         if let cursor { return readPage(cursor) }
         guard let bulk = bulk ?? tail.nextBulk() else { return }
         self.bulk = bulk
-        // Begun, and opened in another step.
+        // Begun now, and opened in another step.
         guard Bool.random(using: &random) else { return }
         self.bulk = nil
         bulks += 1
@@ -404,7 +404,7 @@ struct History {
         watched[stream]?.position = position
     }
 
-    /// All writers end, all is connected, what was told arrives: then every watcher must be at its stream's top.
+    /// All writers end, all connections are up, all notifications arrive: then every watcher must be at its stream's top.
     private mutating func settle() {
         if !isListening { listen() }
         for _ in 0..<2 where !isConnected { connect() }
@@ -422,7 +422,7 @@ struct History {
             }
         }
         if polls { tail.wake() }
-        // One check may begin while a lot is still being read, and another while its streams are.
+        // One check may begin while a lot is being read, and another while its streams are.
         for _ in 0..<3 {
             if checks { tail.checkDue() }
             for _ in 0..<170 {

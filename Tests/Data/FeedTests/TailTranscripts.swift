@@ -20,7 +20,7 @@ import Testing
         StreamPosition(epoch: epoch, offset: offset)
     }
 
-    /// A machine connected at `snapshot`, with a live at `offset` and nothing more to read.
+    /// A machine connected at `snapshot`, with these streams live at `offset` and nothing more to read.
     private func live(at offset: Int64, snapshot: String = "s0", _ streams: StreamID...) throws -> Tail {
         var tail = Tail(pageRows: 3)
         var outputs: [FeedOutput] = []
@@ -90,7 +90,7 @@ import Testing
         try tail.positionsReceived([position(5)], &outputs)
         #expect(outputs == [.positioned(a, serial: 2, position(5))])
 
-        // The same with a replay under way.
+        // Again, with a replay in flight.
         tail.connected(snapshot: "s1", epoch: "e1")
         outputs = []
         #expect(tail.nextQuery([.replay]) == .positions([Ticket(a, 2)]))
@@ -111,7 +111,7 @@ import Testing
         try tail.positionsReceived([position(4)], &outputs)
         #expect(tail.nextQuery([.replay]) == .replay(Ticket(a, 1), after: 0))
         try tail.replayReceived(page((a, 1), (a, 2), (a, 3)), &outputs)
-        // A tail between the replay's pages: 5 is not its to deliver.
+        // A tail between the replay's pages must not deliver 5.
         #expect(tail.nextQuery([.tail]) == .tail(previous: "s1"))
         try tail.tailReceived(page((a, 5)), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.all) == .replay(Ticket(a, 1), after: 3))
@@ -125,7 +125,7 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.wake()
         _ = tail.nextQuery(.all)
-        // Of the new epoch already: not to be delivered as of the old one.
+        // The row is of the new epoch and must not be delivered as one of the old.
         try tail.tailReceived(page((a, 5)), snapshot: "s1", epoch: "e2", &outputs)
         #expect(outputs == [])
         #expect(!tail.isCaughtUp)
@@ -136,7 +136,7 @@ import Testing
         #expect(outputs.count == 2)
         #expect(outputs.contains(.reset(a, fresh(5))))
         #expect(outputs.contains(.reset(b, fresh(4))))
-        // It is the known one from here on.
+        // From here on the new epoch is the known one.
         tail.wake()
         _ = tail.nextQuery(.all)
         try tail.tailReceived(page((a, 6)), snapshot: "s2", epoch: "e2", &outputs)
@@ -244,7 +244,7 @@ import Testing
         #expect(outputs.count == 1, "another user has as many of its own")
         tail.watch(stream("b", "z"), serial: 6, &outputs)
         #expect(outputs.last == .refused(stream("b", "z"), serial: 6, .userFull), "before the hub is full")
-        // What was never watched, or is no more, counts for nothing.
+        // Streams that are not watched do not count.
         for _ in 0..<3 { tail.unwatch(stream("a", "z")) }
         tail.unwatch(stream("a", "x"))
         tail.unwatch(stream("a", "x"))
@@ -254,7 +254,7 @@ import Testing
         #expect(outputs.last == .refused(stream("a", "w"), serial: 8, .userFull))
     }
 
-    /// Whatever one user has asked for before, another's stream has its position read with the next query.
+    /// However much one user has requested, another user's position is read with the next query.
     @Test func oneUsersStreamsDoNotDelayAnothers() throws {
         for isConnectedBefore in [true, false] {
             var tail = Tail(streamsPerUserMax: 100_000)
@@ -269,7 +269,7 @@ import Testing
             #expect(first.count == FeedLimits.positionsPerQuery)
             #expect(first.contains(Ticket(a, 1)))
             try tail.positionsReceived(first.map { _ in position(0) }, &outputs)
-            // Those of the others never stop coming, and those of the many go on.
+            // Streams of other users keep coming, and those of the user with many continue.
             var asked = first.count - 1
             for round in 0..<8 {
                 for number in 0..<FeedLimits.positionsPerQuery {
@@ -294,7 +294,7 @@ import Testing
         #expect(begins())
         #expect(topics.isBusy && !begins())
         let first = PublishedTopics(epoch: "e", topics: ["x"])
-        // One is published while the answer, which does not have it, is on its way.
+        // A topic is published while an answer without it is in flight.
         topics.wake()
         #expect(received(first) == first)
         #expect(begins())
@@ -335,7 +335,7 @@ import Testing
         #expect(second.count == 1)
     }
 
-    /// Watching and unwatching draws a ticket each time; those of ended watches are swept.
+    /// Each watch and unwatch draws a ticket; those of ended watches are swept.
     @Test func ticketsOfEndedWatchesDoNotPileUp() throws {
         var tail = try live(at: 0)
         var outputs: [FeedOutput] = []
@@ -343,7 +343,7 @@ import Testing
             tail.watch(a, serial: serial, &outputs)
             tail.unwatch(a)
         }
-        // One to be positioned, one for checks.
+        // One ticket to be positioned, one for checks.
         #expect(tail.waitingTickets <= 2 * (FeedLimits.positionsPerQuery + 3))
         tail.watch(a, serial: 20_000, &outputs)
         #expect(tail.nextQuery(.all) == .positions([Ticket(a, 20_000)]))
@@ -360,7 +360,7 @@ import Testing
         #expect(throws: MalformedAnswer.self) { try tail.positionsReceived([], &outputs) }
     }
 
-    /// Half a page was put out when a row makes no sense: after the reconnect it is not put out again.
+    /// Half a page was delivered when a row is malformed: after the reconnect it is not delivered again.
     @Test func aMalformedRowRepeatsNothing() throws {
         var tail = try live(at: 0, a)
         var outputs: [FeedOutput] = []
