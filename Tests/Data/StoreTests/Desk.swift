@@ -9,9 +9,9 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// A running store of a database with the toy functions, and all that it answered; complains about second answers.
+/// A running store of a database with the toy functions, and all of its answers; records second answers as violations.
 ///
-/// The mutable state belongs to whoever holds the condition.
+/// The mutable state belongs to the holder of the condition.
 final class Desk: @unchecked Sendable {
     let database: Database
     private let condition = NSCondition()
@@ -29,7 +29,7 @@ final class Desk: @unchecked Sendable {
         store = try Store.start(configuration, logger: logger) { self.committed() }
     }
 
-    /// Ends the store, and with it the cycle that keeps this alive: the store's thread must not be the last to let go.
+    /// Stops the store, which breaks the cycle that keeps this alive: the store's thread must not release it last.
     func stop() {
         store?.stop()
         store = nil
@@ -44,7 +44,7 @@ final class Desk: @unchecked Sendable {
         store.submit(ActionRequest(user: user, envelope: envelope) { self.answered("\(user)/\(key)", $0) })
     }
 
-    /// Submits an action until it is decided, and returns that answer. A client in a hurry: it asks again sooner than told.
+    /// Submits an action until it is decided, and returns that answer. It retries sooner than told.
     func decide(
         _ user: String, _ key: String, n: Int64? = nil, _ type: String = "mark", _ payload: String = "{}"
     ) throws -> ActionAnswer {
@@ -80,9 +80,9 @@ final class Desk: @unchecked Sendable {
         }
     }
 
-    /// Answers in the order in which they came, as `user/key`.
+    /// Answers in the order of arrival, as `user/key`.
     var answered: [String] { locked { order } }
-    /// What no store may do.
+    /// Violations of what every store must guarantee.
     var complaints: [String] { locked { violations } }
     /// Calls of `committed`.
     var commitCount: Int { locked { commits } }
@@ -116,6 +116,6 @@ final class Desk: @unchecked Sendable {
 }
 
 extension ActionAnswer {
-    /// Whether the answer is a stored one come back.
+    /// Whether this is a stored answer.
     var isReplayed: Bool { json.string.contains("\"replayed\": true") || json.string.contains("\"replayed\":true") }
 }

@@ -7,7 +7,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// Exports as a reader in this process meets them: each piece that is asked for comes, or the word that none will.
+/// Exports, seen by a reader in this process: each `pull` brings a piece, or `broken`.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ExportTests {
     private static let lines = ExportFunction("public.lines", ["bigint"], refusals: [])
     private static let reading = """
@@ -33,17 +33,17 @@ import Testing
         defer { store.stop() }
         let reader = Reader()
         let first = try reader.begin(store, Self.lines, last: "1000000000")
-        // Three at once: nobody has to wait for a piece to ask for the next one.
+        // Three at once: a reader may pull before the previous piece has come.
         for _ in 0..<3 { first.pull() }
         let beginning = try (0..<3).map { _ in try reader.piece() }.joined()
         #expect(beginning.hasPrefix("1\n2\n3\n"))
         #expect(beginning.split(separator: "\n").enumerated().allSatisfy { $1 == "\($0 + 1)" })
         #expect(try database.admin().query(Self.reading) == [["1"]])
         #expect(try reader.piece() == "broken")
-        // The reader may have asked before it heard of that.
+        // The reader may pull before it hears of the end.
         first.pull()
         #expect(try reader.piece() == "broken")
-        // The connection is there again, for the same user, and after an end, too.
+        // The connection is free again for the same user, and after an end too.
         for last in [5, 1] {
             let next = try reader.begin(store, Self.lines, last: "\(last)")
             next.pull()
@@ -56,13 +56,13 @@ import Testing
     }
 }
 
-/// What comes of exports, in its order.
+/// An export's pieces, in order.
 private final class Reader: Sendable {
     private let arrived = DispatchSemaphore(value: 0)
     private let answers = Mutex<[ExportAnswer]>([])
     private let pieces = Mutex<[String]>([])
 
-    /// Asks until there is one: the store may not be up yet, or the connection be on its way back.
+    /// Asks until the export begins: the store may not be up yet, or the connection not given back.
     func begin(_ store: Store, _ function: ExportFunction, last: String) throws -> Export {
         let end = Instant.read().advanced(by: .seconds(60))
         while Instant.read() < end {

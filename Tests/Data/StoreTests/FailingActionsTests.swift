@@ -5,7 +5,7 @@ import Testing
 
 @testable import Store
 
-/// The counts of actions that fail.
+/// The counts of failing actions.
 @Suite(.timeLimit(.minutes(15)))
 struct FailingActionsTests {
     private let start = Instant(nanoseconds: 1_000_000_000)
@@ -13,7 +13,7 @@ struct FailingActionsTests {
     /// A moment after `start`.
     private func moment(_ milliseconds: Int64) -> Instant { start.advanced(by: .milliseconds(milliseconds)) }
 
-    /// A failure of `action`, after which it is hopeless, or not.
+    /// Counts a failure of `action`, and expects it to be hopeless or not.
     private func expect(
         _ isHopeless: Bool, _ action: TextKey, _ now: Instant, _ failing: inout FailingActions,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -34,13 +34,13 @@ struct FailingActionsTests {
         failing.decided(TextKey("ann", "unknown"))
         expect(true, TextKey("bob", "k"), moment(3_000), &failing)
         expect(true, TextKey("bob", "k"), moment(3_001), &failing)
-        // Often enough, and not for long enough; decided meanwhile; another.
+        // Often enough but not for long enough; decided meanwhile; another action.
         expect(false, TextKey("cat", "k"), moment(2_999), &failing)
         expect(false, TextKey("ann", "k"), moment(9_000), &failing)
         expect(false, TextKey("bobk"), moment(9_000), &failing)
     }
 
-    /// Where nothing is applied meanwhile, the trouble may be everybody's.
+    /// If nothing is applied meanwhile, all may have the same trouble.
     @Test func whereNothingSucceedsThereIsMoreTime() {
         var failing = FailingActions()
         failing.applied(now: moment(-1))
@@ -50,14 +50,14 @@ struct FailingActionsTests {
         expect(false, TextKey("ann", "k"), moment(29_999), &failing)
         expect(true, TextKey("ann", "k"), moment(30_000), &failing)
         var copy = failing
-        // What was applied before the first failure says nothing, and what was applied after it does.
+        // An action applied before the first failure proves nothing; one applied after it does.
         copy.applied(now: start)
         expect(false, TextKey("bob", "k"), moment(10_000), &copy)
         failing.applied(now: moment(1))
         expect(true, TextKey("bob", "k"), moment(10_000), &failing)
     }
 
-    /// What speaks of the server is blamed on no action, however often it comes, unless others are applied all the while.
+    /// An error that blames the server is no action's own, however often it comes, unless others are applied meanwhile.
     @Test func whatSpeaksOfTheServerIsTheActionsOwnOnlyBesideOthers() {
         var failing = FailingActions()
         func isBlamed(at moment: Instant, _ failing: inout FailingActions) -> Bool {
@@ -87,7 +87,7 @@ struct FailingActionsTests {
         expect(false, TextKey("ann", "k"), late, &copy)
     }
 
-    /// At the bound and one past it: what is not remembered is not counted, and room comes with time.
+    /// At the bound and one past it: a failure that cannot be remembered is not counted; expiry makes room.
     @Test func onlySoManyAreRemembered() {
         var failing = FailingActions(actionsMax: 2)
         func isHopeless(_ key: String, _ failing: inout FailingActions, after moments: [Instant]) -> Bool {

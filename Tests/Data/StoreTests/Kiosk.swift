@@ -6,7 +6,7 @@ import Synchronization
 import TestDatabase
 import Testing
 
-/// What the hub's routes ask for.
+/// The snapshots of the hub's routes.
 enum SnapshotSubject: Equatable {
     case day(String?), month(firstDay: String), occurrence(String), reminders
 
@@ -15,7 +15,7 @@ enum SnapshotSubject: Equatable {
     private static let occurrenceRead = SnapshotFunction("occurrence", "sync.adherence_occurrence", ["text"])
     private static let remindersRead = SnapshotFunction("reminders", "sync.reminders")
 
-    /// The question of a user's for it.
+    /// The user's request for it.
     func asked(by user: String, _ answer: @escaping @Sendable (SnapshotAnswer) -> Void) -> SnapshotRequest {
         switch self {
         case .day(let day): SnapshotRequest(user: user, Self.dayRead, [day], answer: answer)
@@ -26,7 +26,7 @@ enum SnapshotSubject: Equatable {
     }
 }
 
-/// A running store, asked for snapshots by tests that wait for the answers.
+/// A running store that tests ask for snapshots.
 final class Kiosk: Sendable {
     private struct Failure: Error {
         let description: String
@@ -45,14 +45,14 @@ final class Kiosk: Sendable {
         store.stop()
     }
 
-    /// Asks, and hands the answer to whoever takes it.
+    /// Asks, and returns the pending answer.
     func ask(_ user: String, _ subject: SnapshotSubject) -> Pending {
         let pending = Pending()
         store.ask(subject.asked(by: user) { pending.put($0) })
         return pending
     }
 
-    /// Asks and waits; again for as long as the store is not up.
+    /// Asks and waits; repeats while the store is not up.
     func found(_ user: String, _ subject: SnapshotSubject) throws -> Snapshot {
         let end = Date(timeIntervalSinceNow: 60)
         while Date() < end {
@@ -65,7 +65,7 @@ final class Kiosk: Sendable {
         throw Failure(description: "the store is not up in 60 s")
     }
 
-    /// An answer that comes, once.
+    /// An answer that comes once.
     final class Pending: Sendable {
         private let arrived = DispatchSemaphore(value: 0)
         private let answers = Mutex<[SnapshotAnswer]>([])

@@ -9,7 +9,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// Connections and servers that end, at every moment of an action's life: exactly one application, or a retry.
+/// Connections and servers end at every moment of an action's life: it is applied exactly once, or answered `retry`.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) final class LossTests {
     private var desks: [Desk] = []
 
@@ -56,7 +56,7 @@ import Testing
         #expect(desk.complaints.isEmpty)
     }
 
-    /// The first execution goes on in a backend that does not know yet that nobody listens.
+    /// The first execution continues in a backend that has not noticed the loss.
     @Test func theSecondExecutionWaitsForTheFirst() throws {
         let database = try database()
         let isCut = Locked(false)
@@ -76,7 +76,7 @@ import Testing
         #expect(try database.admin().query("SELECT count(*) FROM toy.done") == [["1"]])
     }
 
-    /// Backends are ended, and connections cut at every kind of moment, while devices send until all is decided.
+    /// Backends are terminated and connections cut at every kind of moment, while devices send until all is decided.
     @Test func aStormOfLossesAppliesEachOnceInOrder() throws {
         let database = try database()
         let seed = SeededRandom()
@@ -124,14 +124,14 @@ import Testing
         let database = try database(cluster)
         try cluster.stop()
         let desk = try open(database)
-        // Before the first attempt has failed an action waits; what follows is answered at once.
+        // An action waits until the first attempt to connect has failed; later ones are answered at once.
         let first = try desk.decideOrRetry("ann", "k1")
         #expect(first.status == .retry)
         #expect(first.retry == .unavailable)
         #expect(first.retryAfter.map { $0 >= .milliseconds(500) && $0 <= .seconds(10) } == true)
         try cluster.start()
         #expect(try desk.decide("ann", "k1").status == .applied)
-        // And away again, with actions under way.
+        // Away again, with actions in flight.
         for number in 0..<50 { desk.submit("u\(number)", "k1") }
         try cluster.stop()
         try cluster.start()
@@ -153,7 +153,7 @@ import Testing
         #expect(try desk.decide("ann", "k1").status == .applied)
     }
 
-    /// A backend that stands still, and goes on when the action has long been executed elsewhere.
+    /// A backend stops, and continues long after the action was executed elsewhere.
     @Test func aServerThatSaysNothingIsLeft() throws {
         let database = try database()
         let desk = try open(database) {
@@ -165,10 +165,10 @@ import Testing
         let sessions = """
             SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename = 'carillon_hub'
             """
-        // Others read snapshots.
+        // The other backends read snapshots.
         let writer = "SELECT answer ->> 'server' FROM toy.done WHERE key = 'k1'"
         let backend = try #require(try admin.query(writer).first?[0].flatMap { pid_t($0) })
-        // Not before it has done with that action: stopped at the end of a commit, it would hold up the whole server.
+        // Not before it has finished that action: stopped at the end of a commit, it would hold up the whole server.
         let resting = """
             SELECT 1 FROM pg_stat_activity WHERE pid = $1::int AND state = 'idle' AND wait_event = 'ClientRead'
             """
@@ -180,13 +180,13 @@ import Testing
         desk.submit("ann", "k2", n: 2)
         desk.submit("ann", "k3", n: 3)
         for number in 2...3 {
-            // On a busy machine the new connection, too, may not answer in 200 ms.
+            // On a busy machine, the new connection may not answer in 200 ms either.
             var answer = try desk.take("ann", "k\(number)")
             if answer.status == .retry { answer = try desk.decide("ann", "k\(number)", n: Int64(number)) }
             #expect(answer.status == .applied)
         }
         #expect(kill(backend, SIGCONT) == 0)
-        // What was sent to it before is in its socket, and is executed now.
+        // Earlier requests to it are in its socket, and are executed now.
         let end = Instant.read().advanced(by: .seconds(30))
         while try admin.query(sessions).contains([String(backend)]) {
             try #require(Instant.read() < end, "the backend has not ended in 30 s")
@@ -222,13 +222,13 @@ import Testing
         #expect(desk.complaints.isEmpty)
     }
 
-    /// One connection says that it is read-only: the action goes to another one, or waits for a new one.
+    /// One connection reports that it is read-only: the action is sent on another one, or waits for a new one.
     @Test(arguments: [1, 4]) func aReadOnlyConnectionIsLeft(connections: Int) throws {
         let database = try database()
         let desk = try open(database) { $0.connections = connections }
         #expect(try desk.decide("bob", "k1").status == .applied)
-        // It waits for the sequence, so that the others are in the queue before the connection goes: later they would be
-        // refused, for there is no other.
+        // It waits for the sequence, so that the others are queued before the only connection is dropped; later they would
+        // be refused.
         desk.submit("ann", "k1", n: 1, "cross", "{}")
         desk.submit("ann", "k2", n: 2, "raise", "{\"code\":\"25006\",\"times\":1}")
         desk.submit("ann", "k3", n: 3)
@@ -273,8 +273,8 @@ import Testing
 }
 
 extension Desk {
-    /// Sends actions 1 to `last` of a user's phone, some ahead of the answers, and what was not decided again, from the
-    /// first of them on; and, where told to, every so many-th that was decided.
+    /// Sends actions 1 to `last` of a user's phone, some ahead of the answers. Repeats undecided ones from the first on,
+    /// and every `repeating`th decided one.
     func drain(_ user: String, _ last: Int, repeating: Int? = nil) throws {
         var next = 1
         while next <= last {
@@ -286,7 +286,7 @@ extension Desk {
                 if isOpen, answer.status == .applied { next = n + 1 } else { isOpen = false }
             }
             if !isOpen {
-                // Those behind it have no chance before it is decided.
+                // The actions behind it have no chance before it is decided.
                 let answer = try decide(user, "\(next)", n: Int64(next))
                 #expect(answer.status == .applied)
                 next += 1
@@ -298,7 +298,7 @@ extension Desk {
         }
     }
 
-    /// Submits an action, and returns its answer whatever that is; not while the store has not tried to connect yet.
+    /// Submits an action and returns its answer, whatever it is; waits until the store has first tried to connect.
     func decideOrRetry(
         _ user: String, _ key: String, _ type: String = "mark", _ payload: String = "{}"
     ) throws -> ActionAnswer {

@@ -69,7 +69,7 @@ import Testing
         #expect(try one("SELECT count(*) FROM care.dose_note") == "180")
         #expect(try one("SELECT count(*) FROM sync.action WHERE status = 'applied'") == "180")
         #expect(try one("SELECT count(*) FROM sync.device WHERE last_n = 30") == "6")
-        // One of the dose and one of its day, for each action.
+        // One event of the dose and one of its day, for each action.
         #expect(try one("SELECT count(*) - \(events ?? "0") FROM sync.event") == "360")
         #expect(try one("SELECT sum(taken_count) FROM care.day_summary") == "180")
     }
@@ -84,7 +84,7 @@ import Testing
         #expect(try one("SELECT count(*) FROM sync.action") == "2")
     }
 
-    /// A role's preset would stand in every answer's positions.
+    /// A preset of the role would show in the positions of every answer.
     @Test func aPresetOfTheRoleIsNotShown() throws {
         let owner = "ALTER ROLE carillon_hub IN DATABASE \(database.name)"
         try admin.execute("\(owner) SET sync.lineage = 'preset'; \(owner) SET sync.system = 'preset'")
@@ -96,7 +96,7 @@ import Testing
         #expect(!answer.json.string.contains("preset"))
     }
 
-    /// Batch after batch, until none is left.
+    /// Batch by batch, until none is left.
     @Test func oldEventsGo() throws {
         let young = try #require(try one("SELECT count(*) FROM sync.event"))
         try admin.execute(
@@ -144,7 +144,7 @@ import Testing
         desks.append(desk)
         #expect(try desk.decide("u1", "k1", "markTaken", "{\"occurrenceId\":\"1-1\"}").status == .applied)
         try run { heard > 0 }
-        // Neither a repeat's wake-up nor one in the transaction itself has come: one action, one wake-up.
+        // Neither a repeat nor the transaction itself has caused a wake-up: one action, one wake-up.
         desk.stop()
         var isIdle = false
         listener.query("SELECT 1") { _ in isIdle = true }

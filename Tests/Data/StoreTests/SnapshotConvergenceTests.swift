@@ -6,7 +6,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// A snapshot at P and the events above P are what the rows say, whoever writes meanwhile.
+/// A snapshot at P and the events above P match the rows, however others write meanwhile.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct SnapshotConvergenceTests {
     private static let users = ["ann", "bob"]
     private static let subjects: [SnapshotSubject] = [
@@ -67,7 +67,7 @@ import Testing
     }
 }
 
-/// Writes what any backend may: one to three changes in a transaction, some of which are rolled back.
+/// Writes what any backend may: one to three changes in a transaction, some rolled back.
 private struct RandomWriter {
     private let connection: BlockingConnection
     private let number: Int
@@ -86,7 +86,7 @@ private struct RandomWriter {
             for _ in 0..<Int.random(in: 1...3, using: &random) { try connection.execute(change()) }
             try connection.execute(Int.random(in: 0..<10, using: &random) == 0 ? "ROLLBACK" : "COMMIT")
         } catch {
-            // Deadlocks of two writers' rows, rules deleted by another: what any writer meets.
+            // Deadlocks, and rules deleted by another writer, which any writer may meet.
             try connection.execute("ROLLBACK")
         }
     }

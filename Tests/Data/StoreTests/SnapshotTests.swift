@@ -7,7 +7,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// Snapshots, read beside writers, lost connections and databases that are away.
+/// Snapshots, read beside writers, lost connections and absent databases.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) final class SnapshotTests {
     private var kiosks: [Kiosk] = []
 
@@ -29,7 +29,7 @@ import Testing
             """, [user, String(doses)])
     }
 
-    /// From here on what the hub reads stops in the middle, at the clock, while the lock is held.
+    /// From here on the hub's reads pause midway, at the clock, while the lock is held.
     private static func pause(_ database: Database) throws -> BlockingConnection {
         try database.owner().execute(
             """
@@ -82,7 +82,7 @@ import Testing
         #expect(text.contains("\"currentStreakDays\": 1") && text.contains("\"takenCount\": 3"))
     }
 
-    /// A connection that ends under a question: asked again, once.
+    /// A connection ends under a request: it is sent again, once.
     @Test func aLostQuestionIsAskedOnceMore() throws {
         let database = try Cluster.shared.get().database()
         try Self.plan(database, "u")
@@ -113,14 +113,14 @@ import Testing
         _ = try kiosk.found("u", .day(nil))
     }
 
-    /// Known to be away: answered at once. Back: answered.
+    /// While the database is known to be away, requests are answered at once; when it is back, they succeed.
     @Test func aDatabaseThatIsAwayIsNotWaitedFor() throws {
         let cluster = try Cluster()
         let database = try cluster.database()
         let kiosk = try open(database)
         _ = try kiosk.found("u", .day(nil))
         try cluster.stop()
-        // The first may be the one that finds out.
+        // The first request may be the one that finds out.
         #expect(try kiosk.ask("u", .day(nil)).take().isUnavailable)
         let asked = Instant.read()
         let pending = (0..<100).map { _ in kiosk.ask("u", .month(firstDay: "2025-11-01")) }
@@ -136,7 +136,7 @@ import Testing
         _ = try kiosk.found("u", .day(nil))
     }
 
-    /// What waits has an end, by number and by time, and the store's end answers the rest.
+    /// The queue is bounded by number and by time, and the store's stop answers the rest.
     @Test func whatWaitsIsBounded() throws {
         let database = try Cluster.shared.get().database()
         let kiosk = try open(database) {
@@ -146,7 +146,7 @@ import Testing
         }
         _ = try kiosk.found("u", .reminders)
         let holder = try Self.pause(database)
-        // Up to four are under way; 10,000 more may wait.
+        // Up to four are in flight; 10,000 more may wait.
         let waiting = (0..<10_000).map { kiosk.ask("u\($0 / 20)", .reminders) }
         try Self.awaitPaused(holder)
         let more = (0..<5).map { kiosk.ask("v\($0)", .reminders) }
@@ -164,7 +164,7 @@ import Testing
         #expect(try kiosk.ask("u", .reminders).take().isUnavailable)
     }
 
-    /// Whoever's questions hang has one connection; all others have the rest.
+    /// A user whose requests hang occupies one connection; all others have the rest.
     @Test func aSlowUserHoldsUpNobody() throws {
         let database = try Cluster.shared.get().database()
         try database.owner().execute(
@@ -184,7 +184,7 @@ import Testing
         _ = try kiosk.found("u", .reminders)
         let holder = try database.owner()
         try holder.execute("SELECT pg_advisory_lock(77)")
-        // One under way, 32 waiting.
+        // One in flight, 32 waiting.
         let slow = (0..<33).map { _ in kiosk.ask("slow", .reminders) }
         try Self.awaitPaused(holder)
         guard case .unavailable(let wait) = try kiosk.ask("slow", .reminders).take() else {
@@ -192,7 +192,7 @@ import Testing
             return
         }
         #expect(wait >= .seconds(1) && wait <= .seconds(2))
-        // One after the other, until it shows that the slow one is slow; then many at once.
+        // One after the other until the slow request counts as slow; then many at once.
         let paused = Instant.read()
         var answered = 0
         while answered < 20 || Instant.read().duration(since: paused) < .milliseconds(100) {
@@ -252,7 +252,7 @@ import Testing
         }
         #expect(try kiosk.ask("u\0x", .day(nil)).take() == .missing)
         #expect(try kiosk.ask("u\0x", .reminders).take() == .missing)
-        // Composed and decomposed are two users.
+        // Composed and decomposed names are two users.
         try Self.plan(database, "\u{E9}", doses: 1)
         #expect(try kiosk.ask("e\u{301}", .occurrence("\u{E9}-1")).take() == .missing)
         _ = try kiosk.found("\u{E9}", .occurrence("\u{E9}-1"))
@@ -270,7 +270,7 @@ import Testing
         let kiosk = try open(database)
         let big = try kiosk.found("big", .day("2025-11-20"))
         #expect(big.body.count > 1 << 20)
-        // On a busy machine the statement may run out of its time first.
+        // On a busy machine the statement may time out first.
         var answer = try kiosk.ask("huge", .day("2025-11-20")).take()
         for _ in 0..<20 {
             guard case .unavailable = answer else { break }

@@ -2,7 +2,7 @@ import Foundation
 import Store
 import Testing
 
-/// An event as the log has it.
+/// An event in the log.
 struct LoggedEvent {
     let user: String
     let topic: String
@@ -21,7 +21,7 @@ struct LoggedEvent {
     }
 }
 
-/// What a device makes of a snapshot and the events that follow it, as Sources/Values/Sync/README.md tells it to.
+/// What a device makes of a snapshot and its later events, as Sources/Values/Sync/README.md prescribes.
 struct SnapshotView: Equatable {
     private let subject: SnapshotSubject
     /// The position of the snapshot.

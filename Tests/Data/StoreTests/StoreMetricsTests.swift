@@ -48,7 +48,7 @@ import Testing
         #expect(!text.contains("peer"))
     }
 
-    /// Once for an action, when it is decided.
+    /// Counted once per action, when it is decided.
     @Test func howLongActionsWaitedOnTheirDevices() {
         let metrics = StoreMetrics()
         let hourAgo = (Int64(time(nil)) - 3_700) * 1_000

@@ -9,7 +9,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// The store against a real server whose `sync.apply` does what a test wants to go wrong.
+/// The store against a real server whose `sync.apply` goes wrong as a test wants.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) final class StoreTests {
     private let database: Database
     private let admin: BlockingConnection
@@ -37,7 +37,7 @@ import Testing
         return rows[0][0].flatMap { Int($0) } ?? -1
     }
 
-    // MARK: The usual
+    // MARK: Normal operation
 
     @Test func anActionIsAppliedOnce() throws {
         let desk = try open()
@@ -78,7 +78,7 @@ import Testing
     @Test func otherHubsAreWokenInBatches() throws {
         let desk = try open {
             $0.userRate = Rate(perSecond: 0, burst: 1)
-            // So long that the first wake-up comes at once, and the one for all others when the store stops.
+            // So long that the first wake-up comes at once, and one for all later commits when the store stops.
             $0.announceInterval = .seconds(1_000)
         }
         for number in 0..<200 { desk.submit("u\(number % 20)", "\(number)") }
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    // MARK: What cannot be
+    // MARK: Refusals
 
     @Test func aNULIsRejected() throws {
         let desk = try open()
@@ -106,7 +106,7 @@ import Testing
         #expect(answer.json.string.contains("\"key\":\"k\\u0000\",\"status\":\"rejected\",\"code\":\"invalid\""))
     }
 
-    /// The application's own trigger or constraint says no: that is stored, so that the device's numbers go on.
+    /// The application's trigger or constraint refuses: that is stored, so that the device's numbers go on.
     @Test(arguments: [("P0001", 1), ("23514", 2), ("23505", 2)])
     func aRefusalIsStored(code: String, executions: Int) throws {
         let desk = try open()
@@ -123,14 +123,14 @@ import Testing
         #expect(try admin.query("SELECT last_value FROM toy.failures") == [["\(executions)"]])
     }
 
-    /// Two at the same time may violate a constraint, and one alone would not.
+    /// Two concurrent actions may violate a constraint where one alone would not.
     @Test func aConstraintViolatedOnceIsNoRefusal() throws {
         let desk = try open()
         desk.submit("ann", "k1", "raise", "{\"code\":\"23505\",\"times\":1}")
         #expect(try desk.take("ann", "k1").status == .applied)
     }
 
-    /// A broken trigger or function of the application's, or a value that it cannot hold: it may be repaired in a moment.
+    /// A broken trigger or function of the application, or a value out of range: it may be repaired at any time.
     @Test(arguments: ["42703", "42P01", "22012", "22P02", "54001", "55000", "57014", "P0002", "XX000", "ZZ999"])
     func whatIsBrokenAMomentDecidesNothing(code: String) throws {
         let desk = try open()
@@ -144,19 +144,19 @@ import Testing
             #expect(!answer.json.string.contains("aspirin"))
         }
         #expect(try count("ann") == 0)
-        // Repaired, the same action is carried out.
+        // After the repair, the same action is carried out.
         #expect(try desk.decide("ann", "k1", n: 1, "raise", payload).status == .applied)
         #expect(try desk.decide("ann", "k2", n: 2).status == .applied)
     }
 
-    /// Broken for ever, it holds up no device: after some tries the rejection is stored, and takes its number.
+    /// Always broken, it does not block its device: after some tries the rejection is stored under its number.
     @Test(arguments: ["42703", "22012", "XX000", "ZZ999", "0A000"])
     func whatStaysBrokenIsRefused(code: String) throws {
         let desk = try open { $0.lockTimeout = .milliseconds(20) }
         let payload = "{\"code\":\"\(code)\",\"times\":1000}"
         desk.submit("ann", "k1", n: 1, "raise", payload)
         #expect(try desk.take("ann", "k1").status == .retry)
-        // Others' are applied: it is not everybody's trouble.
+        // Actions of others are applied: not all have this trouble.
         #expect(try desk.decide("bob", "k1").status == .applied)
         #expect(try desk.decide("ann", "k1", n: 1, "raise", payload).status == .rejected)
         #expect(
@@ -169,8 +169,8 @@ import Testing
         #expect(try count("ann") == 2)
     }
 
-    /// Another device of the user's is served meanwhile, and that does not make the count begin anew. What the server is in
-    /// trouble with is never judged.
+    /// Another device of the user is served meanwhile, and that does not reset the count. Errors that blame the server are
+    /// never judged.
     @Test(arguments: [("22012", true), ("53100", false), ("57014", false)])
     func whatStaysBrokenIsRefusedBesideOtherDevices(code: String, isRefused: Bool) throws {
         let desk = try open { $0.lockTimeout = .milliseconds(20) }
@@ -195,7 +195,7 @@ import Testing
         #expect(try count("ann") == 0)
     }
 
-    /// The rows of the answer come, and then the commit fails: no success may have been told.
+    /// The rows of the answer come, and then the commit fails: no success may have been reported.
     @Test(arguments: [1, 8]) func aFailureAtCommitIsNoSuccess(depth: Int) throws {
         let desk = try open { $0.depth = depth }
         for key in 1...8 { desk.submit("u\(key % 2)", "\(key)", key % 4 < 2 ? "mark" : "late") }
@@ -238,7 +238,7 @@ import Testing
 
     @Test func aRealDeadlockEndsInBothApplied() throws {
         try admin.execute("INSERT INTO toy.item (id) VALUES ('x'), ('y')")
-        // Not a pipeline, or one could wait behind the other while the second connection is being made.
+        // No pipeline: one could wait behind the other while the second connection is being made.
         let desk = try open {
             $0.connections = 2
             $0.depth = 1
@@ -247,13 +247,13 @@ import Testing
             $0.actionTimeout = .seconds(60)
         }
         #expect(try desk.decide("carol", "k1").status == .applied)
-        // The victim may be so quick that it is in the other's way again, and be told to come back.
+        // The victim's retry may be so quick that it blocks the other again, and is told to retry.
         let bob = Thread { _ = try? desk.decide("bob", "k1", "cross", "{\"first\":\"y\",\"second\":\"x\"}") }
         #expect(
             try desk.decide("ann", "k1", "cross", "{\"first\":\"x\",\"second\":\"y\"}").status == .applied)
         bob.join()
         #expect(try admin.query("SELECT n FROM toy.item ORDER BY id") == [["2"], ["2"]])
-        // More than two first halves were begun: some were broken.
+        // More than two first halves were begun, so some were broken.
         #expect(try admin.query("SELECT last_value > 2 FROM toy.crossing") == [["t"]])
     }
 
@@ -275,14 +275,14 @@ import Testing
             #expect(answer.retry == .busy)
             #expect(answer.retryAfter.map { $0 > .zero && $0 <= .seconds(2) } == true)
         }
-        // The lock was met once for twenty actions.
+        // Twenty actions met the lock once.
         try other.execute("COMMIT")
         for number in 1...20 { #expect(try desk.decide("ann", "k\(number)", n: Int64(number + 1)).status == .applied) }
         #expect(try count("ann") == 21)
         #expect(desk.complaints.isEmpty)
     }
 
-    /// Fifty users are locked and send again and again: the others' actions cost few lock timeouts.
+    /// Fifty users are locked and keep sending: the others' actions cost few lock timeouts.
     @Test func manyLockedUsersStallNobody() throws {
         let desk = try open {
             $0.userRate = Rate(perSecond: 0, burst: 1)
@@ -311,8 +311,8 @@ import Testing
             try admin.query("SELECT last_value FROM toy.starts")[0][0].flatMap { Int($0) })
         isOver.withLock { $0 = true }
         senders.join()
-        // Each locked user's first, and few more: one at a time, while the others' went on. (Served in turn, they cost
-        // fifty for each action of an innocent user's.)
+        // Each locked user's first action and few more: one at a time, while the others' continued. (Served in turn, they
+        // would cost fifty for each action of an innocent user.)
         #expect(starts <= 400 + 50 + 200, "\(starts - 400) lock timeouts")
         #expect(busy.withLock { $0 } >= 50)
         try other.execute("COMMIT")
@@ -334,7 +334,7 @@ import Testing
         desk.submit("ann", "k1", "sleep", "{\"s\":1}")
         desk.submit("ann", "k2")
         desk.submit("bob", "k1")
-        // Under way, behind it, and waiting for the connection.
+        // In flight, behind it, and waiting for the connection.
         #expect(try desk.take("ann", "k1").retry == .unavailable)
         #expect(try desk.take("ann", "k2").retry == .busy)
         #expect(try desk.take("bob", "k1").retry == .busy)
@@ -362,7 +362,7 @@ import Testing
         #expect(try desk.take("bob", "w1").status == .applied)
     }
 
-    /// What comes before its turn costs no tokens: the device sends it again.
+    /// An action before its turn costs no tokens, since the device sends it again.
     @Test func whatIsOutOfOrderIsFree() throws {
         let desk = try open {
             $0.userRate = Rate(nanoseconds: 1_000_000_000_000, burst: 3)
@@ -397,7 +397,7 @@ import Testing
         #expect(try desk.take("ann", "k4").retry == .busy)
         for key in ["k1", "k2"] { desk.submit("bob", key) }
         #expect(try desk.take("bob", "k2").retry == .busy)
-        // One who has nothing waiting finds room still, up to a second bound.
+        // A user with nothing queued still finds room, up to a second bound.
         for user in ["carol", "dave"] { desk.submit(user, "k1") }
         #expect(try desk.take("dave", "k1").retry == .busy)
         try other.execute("COMMIT")
@@ -436,7 +436,7 @@ import Testing
         #expect(try desk.take("ann", "k2").retry == .unavailable)
         #expect(try desk.take("bob", "k1").retry == .unavailable)
         try other.execute("COMMIT")
-        // What was under way gets its answer.
+        // The action in flight gets its answer.
         #expect(try desk.take("ann", "k1").status == .applied)
         stopping.join()
         #expect(desk.complaints.isEmpty)
@@ -445,7 +445,7 @@ import Testing
     @Test func stopDoesNotWaitForEver() throws {
         let desk = try open {
             $0.lockTimeout = .seconds(30)
-            // Long enough to be seen waiting, on a busy machine too.
+            // Long enough to be seen waiting, even on a busy machine.
             $0.statementTimeout = .seconds(2)
         }
         #expect(try desk.decide("ann", "k0").status == .applied)

@@ -1,7 +1,7 @@
 import Foundation
 import Logging
 
-/// Blocking code of a test, on a thread of its own: the cooperative pool has few.
+/// Blocking code of a test on its own thread, since the cooperative pool has few.
 final class Thread: @unchecked Sendable {
     private let ended = DispatchSemaphore(value: 0)
 
@@ -14,13 +14,13 @@ final class Thread: @unchecked Sendable {
         thread.start()
     }
 
-    /// Waits for its end. Once.
+    /// Waits for its end. Called once.
     func join() {
         ended.wait()
     }
 }
 
 extension Logger {
-    /// For parts whose words nobody reads.
+    /// Discards its log.
     static var quiet: Logger { Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() } }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Store
 
-/// Rates, by a clock of the test's.
+/// Rates, by a manual clock.
 @Suite struct TokenBucketsTests {
     private let start = Instant(nanoseconds: 5_000_000_000)
 
@@ -20,20 +20,20 @@ import Testing
             #expect(buckets.wait(sender, now: start) == nil)
             buckets.take(sender, now: start)
         }
-        // A quarter of a second's worth of tokens, 2.5 of them.
+        // The wait is for a quarter of a second's worth of tokens, 2.5 of them.
         #expect(buckets.wait(sender, now: start) == .milliseconds(250))
         #expect(buckets.wait(TextKey("bob"), now: start) == nil)
         #expect(buckets.wait(sender, now: at(50)) == .milliseconds(200))
         #expect(buckets.wait(sender, now: at(100)) == nil)
         buckets.take(sender, now: at(100))
         #expect(buckets.wait(sender, now: at(100)) == .milliseconds(250))
-        // After the wait that was told, two come through and the third is half there.
+        // After that wait, two actions pass and half of the third token is there.
         for _ in 0..<2 {
             #expect(buckets.wait(sender, now: at(350)) == nil)
             buckets.take(sender, now: at(350))
         }
         #expect(buckets.wait(sender, now: at(350)) == .milliseconds(200))
-        // Never more than the burst, however long the silence.
+        // Never more than the burst, after any pause.
         for _ in 0..<3 {
             #expect(buckets.wait(sender, now: at(100_000)) == nil)
             buckets.take(sender, now: at(100_000))
@@ -63,7 +63,7 @@ import Testing
         var buckets = TokenBuckets(Rate(perSecond: 10, burst: 2), bucketsMax: 100)
         for number in 0..<100 { buckets.take(TextKey("\(number)"), now: start) }
         #expect(buckets.count == 100)
-        // One more than the bound, while all others are in use, is not limited.
+        // While all senders up to the bound are in use, one more is not limited.
         buckets.take(TextKey("more"), now: start)
         #expect(buckets.count == 100)
         buckets.take(TextKey("0"), now: at(1_000))

@@ -1,8 +1,8 @@
 import Postgres
 import TestDatabase
 
-/// A `sync.apply` of the same shape and promises as the real one (once for each key, in the order of a device's
-/// numbers), whose actions do what a test wants to go wrong.
+/// A `sync.apply` with the shape and promises of the real one (once per key, in the order of a device's numbers), whose
+/// actions go wrong as a test wants.
 enum Toy {
     static func install(in database: Database) throws {
         try database.owner().execute(tables)
@@ -25,7 +25,8 @@ enum Toy {
 
     /// - `mark`: nothing more.
     /// - `sleep` `{s}`: takes that long.
-    /// - `raise` `{code, times, refusal}`: fails so, the first so many times; `refusal` is how its refusal fails.
+    /// - `raise` `{code, times, refusal}`: fails with that code, the first `times` times; `refusal` is how its refusal
+    ///   fails.
     /// - `cross` `{first, second}`: writes the one row, waits until two have come so far, writes the other.
     /// - `late`: its commit fails.
     private static let functions = """

@@ -68,6 +68,6 @@ package final class Export: Sendable {
 
     deinit { messages.post(.endExport(number)) }
 
-    /// Requests the next piece. Any thread; only after the previous piece has come.
+    /// Requests one more piece, also while earlier ones are still to come. Any thread.
     package func pull() { messages.post(.pullExport(number, piece)) }
 }
