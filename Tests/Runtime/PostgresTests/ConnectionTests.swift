@@ -64,7 +64,7 @@ import Testing
         #expect(errors.map(\.sqlstate) == ["22P02", "22012", "42P01"])
         #expect(errors.allSatisfy { $0.kind == .statement && $0.severity == .error })
         #expect(!errors.map(\.description).joined().contains("aspirin"))
-        // A copy would never end.
+        // A COPY would never end.
         #expect(client.lost?.kind == .unexpectedResult)
     }
 

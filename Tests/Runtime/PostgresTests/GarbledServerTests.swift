@@ -5,9 +5,9 @@ import Postgres
 import TestSupport
 import Testing
 
-/// A server whose bytes stop being PostgreSQL's protocol. libpq closes the socket then, and no return code says so.
+/// A server that breaks PostgreSQL's protocol. libpq then closes the socket, and no return code says so.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct GarbledServerTests {
-    /// Whether it was carried out is unknown, and no refusal by the server.
+    /// It is unknown whether the statement was carried out; the server did not refuse it.
     @Test(arguments: [1, 8]) func aGarbledAnswerIsALossAndNoRefusal(depth: Int) throws {
         let server = try GarbledServer()
         let client = try Client(string: server.string, depth: depth)
@@ -30,7 +30,7 @@ import Testing
     }
 }
 
-/// Lets one client in, and sends a message of a length that none has when told to.
+/// Lets one client in, and sends a message with an impossible length when told to.
 private final class GarbledServer {
     let string: String
     private let moment = DispatchSemaphore(value: 0)
@@ -51,7 +51,7 @@ private final class GarbledServer {
         let port = UInt16(bigEndian: address.sin_port)
         string = "host=127.0.0.1 port=\(port) dbname=x user=y sslmode=disable gssencmode=disable"
         let moment = moment
-        // The listener is the thread's, and so is what it accepts.
+        // The thread owns the listener and the accepted socket.
         Thread.detachNewThread {
             let peer = accept(listener, nil, nil)
             close(listener)
@@ -78,7 +78,7 @@ private final class GarbledServer {
         // A length counts itself, so 4 is the least.
         let garbled: [UInt8] = [0x44, 0, 0, 0, 1]
         _ = send(peer, garbled, garbled.count, Int32(MSG_NOSIGNAL))
-        // Until the client hangs up: the loss is to be found in the bytes, not in the end of the stream.
+        // Until the client hangs up: it must find the loss in the bytes, not in the end of the stream.
         while recv(peer, &buffer, buffer.count, 0) > 0 {}
     }
 }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Postgres
 
-/// Names of hosts: resolved off the loop, and never by libpq on it.
+/// Host names: resolved off the loop, and never on it by libpq.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct HostNameTests {
     /// A resolver that answers when it is told to.
     private final class Held: Sendable {
@@ -41,7 +41,7 @@ import Testing
         database = try Cluster.shared.get().database()
     }
 
-    /// The server is found by a socket's folder, the last of the hosts.
+    /// The server is the last host, found by its folder of Unix sockets.
     private func string(behind hosts: String) -> String {
         database.hub.replacing("host=", with: "host=\(hosts),")
     }
@@ -67,7 +67,7 @@ import Testing
 
     @Test func aSlowNameDoesNotHoldTheLoop() throws {
         let held = Held()
-        // Nobody listens there: the next host is tried.
+        // Nobody listens there, so the next host is tried.
         let resolver = held.resolver { _ in .success(["127.0.0.1"]) }
         let (connection, outcome) = try connect(string(behind: "db.test") + " port=1,5432", resolver)
         defer { connection.close() }
@@ -84,7 +84,7 @@ import Testing
         #expect(held.begun.withLock { $0 } == ["db.test"])
     }
 
-    /// One thread for a name, and what gave up is not answered.
+    /// One thread per name; lookups that gave up get no answer.
     @Test func connectionsThatGiveUpHoldNoThreads() throws {
         let held = Held()
         let resolver = held.resolver { _ in .failure(HostNotFound(reason: "no such name")) }
@@ -101,14 +101,14 @@ import Testing
         try run { waiting.lost != nil }
         #expect(waiting.lost == PostgresError(.connecting, "host name \"db.test\": no such name"))
         #expect(silent.lost == nil && !silent.isReady)
-        // The thread has ended: the next one is another.
+        // The thread has ended: the next lookup starts another.
         held.release()
         let (_, next) = try connect("host=db.test dbname=x", resolver)
         try run { next.lost != nil }
         #expect(held.begun.withLock { $0.count } == 2)
     }
 
-    /// A name that hangs does not keep the hub from the other hosts.
+    /// A name that hangs does not keep the hub from its other hosts.
     @Test func theOtherHostsAreTriedInTime() throws {
         let held = Held()
         defer { held.release() }
@@ -150,7 +150,7 @@ import Testing
         #expect(found["port"] == "1,1,2,3")
         found = try #require(try resolved("host=db,/run/postgresql,other hostaddr=10.9.9.9,,", two))
         #expect(found["host"] == "db,/run/postgresql,other" && found["hostaddr"] == "10.9.9.9,,10.0.0.3")
-        // Of several, those that are known; nil where none is.
+        // Of several hosts, the resolved ones; nil if none is.
         found = try #require(try resolved("host=db,other", ["other": ["10.0.0.3"]]))
         #expect(found["host"] == "other" && found["hostaddr"] == "10.0.0.3")
         #expect(try resolved("host=db,other", [:]) == nil)

@@ -11,7 +11,7 @@ import Testing
         #expect(!outage.isOn && !outage.isLong(at: at(100)))
         #expect(outage.pause(atLeast: .milliseconds(500), at: at(100)) == .milliseconds(500))
         outage.begins(at: at(100))
-        // More connections are lost: it is the same outage.
+        // More connections are lost in the same outage.
         outage.begins(at: at(101))
         #expect(outage.isOn)
         #expect(!outage.isLong(at: at(100)) && outage.isLong(at: at(101)))

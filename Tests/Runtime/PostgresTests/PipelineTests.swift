@@ -4,9 +4,9 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// Statements sent ahead of the answers to those before them, against a real server.
+/// Statements sent before earlier ones are answered, against a real server.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct PipelineTests {
-    /// What became of a statement, in few words.
+    /// A statement's outcome, in few words.
     private static func text(_ answer: Result<Rows, PostgresError>) -> String {
         switch answer {
         case .success(let rows): rows.string(0, 0) ?? "NULL"
@@ -47,7 +47,7 @@ import Testing
         #expect(client.losses.isEmpty)
     }
 
-    /// The rows come, and then the commit fails: whoever answered at the rows would lie.
+    /// The rows come, and then the commit fails: reporting success at the rows would be a lie.
     @Test(arguments: [1, 8]) func aFailureAtCommitAfterTheRowsIsAFailure(depth: Int) throws {
         let client = try Client(depth: depth)
         let admin = try client.database.admin()
@@ -100,7 +100,7 @@ import Testing
     @Test func theOldestInFlightHasADeadline() throws {
         let client = try Client(depth: 8)
         var answers: [String] = []
-        // This one must come, however busy the machine is.
+        // This answer must come, however busy the machine is.
         client.connection.query("SELECT 1") { answers.append(Self.text($0)) }
         client.connection.query("SELECT pg_sleep(60)", timeout: .milliseconds(50)) { answers.append(Self.text($0)) }
         client.connection.query("SELECT 3", timeout: .milliseconds(50)) { answers.append(Self.text($0)) }
@@ -109,7 +109,7 @@ import Testing
         #expect(answers == ["1"])
     }
 
-    /// As a statement before it takes its time, not its own.
+    /// The statement before it is slow, not this one.
     @Test func waitingInThePipelineIsNoDelayOfOnesOwn() throws {
         let client = try Client(depth: 8)
         var answers: [String] = []
@@ -179,7 +179,7 @@ import Testing
         client.connection.query("SELECT 1") { answers.append(Self.text($0)) }
         try client.run { answers.count == 3 }
         #expect(answers == ["42883", "26000", "1"])
-        // Somebody migrates.
+        // A migration adds the function.
         try client.database.admin().execute("CREATE FUNCTION nowhere(int) RETURNS int LANGUAGE sql AS 'SELECT 5'")
         client.connection.execute(wrong, try Self.list("1")) { answers.append(Self.text($0)) }
         try client.run { answers.count == 4 }

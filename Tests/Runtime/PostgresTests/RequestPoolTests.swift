@@ -8,7 +8,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// The pool on a loop, against a real server: every request is told its answer or its end, users in turn, whatever one of them does.
+/// The pool on a loop, against a real server: every request gets its answer or its end, and users are served in turn.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct RequestPoolTests {
     private static let echo = PreparedStatement("SELECT $1::text")
     private static let sleep = PreparedStatement("SELECT pg_sleep($1::float8)")
@@ -30,7 +30,7 @@ import Testing
         #expect(world.pool.isIdle && world.pool.count == 0)
     }
 
-    /// One request that ends every connection ends by itself, and none of those beside it does.
+    /// A request that ends every connection ends by itself, and none of those beside it does.
     @Test func onePoisonedRequestSinksNoOther() throws {
         let world = try World(connections: 1, lossesMax: 2, isSerial: false)
         let poison = PreparedStatement("SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(1)")
@@ -45,8 +45,8 @@ import Testing
         #expect(bad.answers.isEmpty && bad.losses == 3 && bad.mayBeDone)
     }
 
-    /// The server has answered three and ended at the fourth before anything is read, and more is sent: libpq reads the answers when
-    /// it cannot send, and forgets to which statements they are when it finds the connection lost.
+    /// The server has answered three requests and ended at the fourth before anything is read, and more is sent. libpq
+    /// reads the answers when it cannot send, and drops them when it finds the connection lost.
     @Test func answersThatAreLostAreHeldAgainstNobody() throws {
         let world = try World(connections: 1, lossesMax: 2, isSerial: false)
         let poison = PreparedStatement("SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(1)")
@@ -56,7 +56,7 @@ import Testing
         let before = try (0..<3).map { try world.send("u\($0)", Self.echo, "\($0)") }
         let bad = try world.send("eve", poison)
         world.pool.pump()
-        // Gone as a process, and so its socket is closed.
+        // The process is gone, and so its socket is closed.
         let end = Instant.read().advanced(by: .seconds(60))
         while kill(pid, 0) == 0 || errno != ESRCH { try #require(Instant.read() < end) }
         let after = try (3..<6).map { number in
@@ -88,7 +88,7 @@ import Testing
         #expect(try world.admin.query("SELECT n FROM t ORDER BY n") == [["1"], ["3"]])
     }
 
-    /// It is told at its time, and what its user sent behind it goes when it has ended, not before.
+    /// It is told its end at its deadline; its user's later requests are sent only when it has ended.
     @Test func aDeadlineUnderWayHoldsTheOrder() throws {
         let world = try World(connections: 3)
         let slow = try world.send("ann", Self.sleep, "1.5", deadline: .milliseconds(300))
@@ -110,7 +110,7 @@ import Testing
         #expect(late.answers.isEmpty && world.pool.isIdle)
     }
 
-    /// The first lock timeout ends the rest of its user's unsent, and what comes in a while; others go on.
+    /// The first lock timeout ends the user's queued requests and refuses new ones for a while; other users go on.
     @Test func aHeldUserHoldsUpNobody() throws {
         let world = try World(connections: 2)
         let first = try world.send("ann", Self.echo, "locked") { _ in .hold(.locked) }
@@ -120,7 +120,7 @@ import Testing
         #expect(first.ends == 1 && rest.allSatisfy { $0.answers.isEmpty })
         let early = try world.send("ann", Self.echo, "early")
         #expect(early.ends == 1)
-        // One of hers is decided, and the others are nothing special any more.
+        // One of her requests is decided, and she is no suspect any more.
         var later = try world.send("ann", Self.echo, "later") { _ in .decided }
         try world.run {
             if later.ends == 1, let again = try? world.send("ann", Self.echo, "later", follows: { _ in .decided }) {
@@ -152,7 +152,7 @@ import Testing
         #expect(order.prefix(3) == ["a", "a", "x"] && order.filter { $0 != "x" } == ["a", "a", "b", "c"])
     }
 
-    /// A connection on which nothing can be written is left when what is under way has been answered.
+    /// A connection on which nothing can be written is dropped when the requests in flight have been answered.
     @Test func aReadOnlyConnectionIsLeft() throws {
         let world = try World(connections: 1)
         try world.admin.execute(
@@ -174,7 +174,7 @@ import Testing
 
     // MARK: Shares
 
-    /// 900 connections of one user ask for 100 each; another user's request waits for hardly any of them.
+    /// 900 connections of one user send 100 requests each; another user's request waits for hardly any of them.
     @Test func aFloodOfOneUserCostsAnotherLittle() throws {
         let world = try World(connections: 1, depth: 16, isSerial: false)
         let warm = try world.send("warm", Self.echo, "")
@@ -194,7 +194,8 @@ import Testing
         #expect(world.sent.allSatisfy { $0.ends + $0.answers.count == 1 })
     }
 
-    /// The first kind before the next, of which one passes each so many, so that it does not starve.
+    /// The first kind goes before the next; after `weight` requests one of the next kind has its turn, so it does not
+    /// starve.
     @Test func kindsGoInTheirOrder() throws {
         let world = try World(connections: 1, depth: 1, isSerial: false)
         var order: [Int] = []
@@ -231,7 +232,7 @@ import Testing
 
     // MARK: Leases
 
-    /// A connection for oneself is idle when it is given, and requests go on beside it.
+    /// A leased connection is idle when it is given, and other requests go on beside it.
     @Test func aLeaseIsGivenWhenItIsIdle() throws {
         let world = try World(connections: 2, leasesMax: 2)
         let before = try (0..<20).map { try world.send("u\($0)", Self.echo, "\($0)") }
@@ -240,7 +241,7 @@ import Testing
         let lease = world.pool.lease(handlers)
         try world.run { given != nil }
         #expect(given?.isIdle == true)
-        // One is left for requests, whatever is asked for.
+        // One connection is left for requests, however many leases are asked for.
         var isGiven = false
         let second = world.pool.lease(Lease.Handlers(given: { _ in isGiven = true }, lost: {}))
         for sql in ["BEGIN", "DECLARE c CURSOR FOR SELECT generate_series(1, 9)", "FETCH 3 FROM c", "FETCH 3 FROM c"] {
@@ -260,8 +261,8 @@ import Testing
         try world.run { after.allSatisfy { $0.answers.count == 1 } }
     }
 
-    /// Reads are sent behind one that turns out to be slow, while the other connection is leased: when that is free, they are
-    /// answered on it, once.
+    /// Reads are sent behind a slow one while the other connection is leased. When that is given back, they are answered on
+    /// it, once.
     @Test func whoStandsBehindASlowReadIsTakenBack() throws {
         let world = try World(connections: 2, leasesMax: 1, isOfReads: true)
         let holder = try world.admin.query("SELECT pg_advisory_lock(77)")
@@ -295,7 +296,7 @@ import Testing
         next.drop(PostgresError(.lost, "no use"))
         #expect(losses == 1)
         try world.run { world.pool.up == 2 }
-        // Not wanted any more before it is given.
+        // The lease ends before it is given.
         world.pool.lease(Lease.Handlers(given: { _ in Issue.record("given") }, lost: {})).end()
         let after = try (0..<20).map { try world.send("u\($0)", Self.echo, "") }
         try world.run { after.allSatisfy { $0.answers.count == 1 } }
@@ -399,7 +400,7 @@ private final class World {
 }
 
 private final class Asked: Request {
-    /// What came, in few words: the first value, or a SQLSTATE.
+    /// The answers, in few words: the first value, or a SQLSTATE.
     private(set) var answers: [String] = []
     private(set) var ends = 0
     var isWanted = true

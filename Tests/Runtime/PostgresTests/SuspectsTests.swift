@@ -4,7 +4,7 @@ import Testing
 
 @testable import Postgres
 
-/// Who is held, and for how long.
+/// Which users are held, and for how long.
 @Suite struct SuspectsTests {
     private let start = Instant(nanoseconds: 1_000_000_000)
 
@@ -20,7 +20,7 @@ import Testing
         let held = suspects.hold(of: TextKey("a"), at: start.advanced(by: .milliseconds(100)))
         #expect(held?.pause == .milliseconds(200) && held?.reason == .locked)
         #expect(suspects.hold(of: TextKey("b"), at: start) == nil)
-        // Not held any more, and a suspect still.
+        // No longer held, but still a suspect.
         #expect(suspects.hold(of: TextKey("a"), at: start.advanced(by: .milliseconds(300))) == nil)
         #expect(suspects.contains(TextKey("a")) && !suspects.contains(TextKey("b")))
     }
@@ -43,7 +43,7 @@ import Testing
         let end = start.advanced(by: .milliseconds(300))
         suspects.expire(at: end.advanced(by: PostgresLimits.suspicionLasts - .nanoseconds(1))) { _ in true }
         #expect(suspects.count == 2)
-        // Not while something of theirs waits.
+        // Not forgotten while one of their requests waits.
         suspects.expire(at: end.advanced(by: PostgresLimits.suspicionLasts)) { $0 == TextKey("a") }
         #expect(suspects.count == 1 && suspects.contains(TextKey("b")))
     }

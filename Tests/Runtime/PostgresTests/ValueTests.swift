@@ -22,7 +22,7 @@ import Testing
         #expect(try #require(SQLState(code)).advice == advice)
     }
 
-    /// What an operator has to mend is told as an error.
+    /// A failure that an operator must repair is logged as an error.
     @Test(arguments: [
         ("08006", true), ("57P01", true), ("57P02", true), ("57P03", true), ("53300", true), ("25006", true),
         ("40001", true), ("40P01", true), ("55P03", true), ("57014", true), ("XX000", true), ("57P04", false),
@@ -34,8 +34,7 @@ import Testing
         #expect(PostgresError(.lost, "").isPassing && !PostgresError(.connectionString, "").isPassing)
     }
 
-    /// The hub's own statement cannot be run, by a right that is missing or a function that is not there: nobody's data is
-    /// judged by that.
+    /// The hub's own statement cannot run, because a right or a function is missing: nobody's data is at fault.
     @Test func whatIsBrokenIsInAFunction() throws {
         let connection = try BlockingConnection(Cluster.shared.get().database().hub)
         func advice(_ sql: String) -> Advice? {
@@ -94,7 +93,7 @@ import Testing
         }
     }
 
-    /// What goes out as an array comes back as it was, whatever it holds.
+    /// An array comes back as it was sent, whatever it holds.
     @Test func arraysKeepTheirElements() throws {
         let database = try Cluster.shared.get().database()
         let connection = try database.owner()
