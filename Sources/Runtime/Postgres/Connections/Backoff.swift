@@ -2,7 +2,9 @@ import Clock
 
 /// Pauses between connection attempts, with decorrelated jitter: hubs that lost one server do not return together.
 package struct Backoff: Sendable {
+    /// The shortest pause.
     package let floor: Duration
+    /// The longest pause.
     package let ceiling: Duration
     private var previous: Duration
 

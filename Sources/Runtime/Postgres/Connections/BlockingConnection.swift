@@ -6,8 +6,6 @@ import CPostgres
 package final class BlockingConnection {
     private let pg: OpaquePointer
 
-    /// Connects.
-    ///
     /// - Parameters:
     ///   - string: a URI or keyword string.
     ///   - timeoutSeconds: for connecting, unless the string has its own `connect_timeout`; libpq takes no fraction.

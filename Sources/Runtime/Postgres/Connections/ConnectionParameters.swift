@@ -83,7 +83,6 @@ package struct ConnectionParameters: Sendable {
         var address: String
         let port: String
 
-        /// Whether the name must be resolved.
         var isUnresolved: Bool {
             guard address.isEmpty, let first = name.utf8.first else { return false }
             // A folder of Unix sockets, or an abstract socket.
@@ -97,7 +96,6 @@ package struct ConnectionParameters: Sendable {
         list.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
     }
 
-    /// Whether there is no other host to try.
     var namesOneHost: Bool { hosts?.count == 1 }
 
     /// The names that must be resolved so that libpq connects without blocking.

@@ -6,7 +6,6 @@ import Reactor
 /// One thread per name at a time: a hanging resolver holds no more threads than the connection strings have names. A
 /// connection that gives up is forgotten; its next attempt finds the same thread still at work.
 final class HostResolver: Sendable {
-    /// Uses the system's resolver.
     static let system = HostResolver(systemAddresses)
 
     typealias Answer = Result<[String], HostNotFound>
@@ -20,8 +19,6 @@ final class HostResolver: Sendable {
         self.find = find
     }
 
-    /// Starts resolving these names.
-    ///
     /// - Throws: if the system has no descriptor left.
     func lookUp(_ names: Set<String>) throws(ReactorError) -> HostLookUp {
         let lookUp = try HostLookUp(names, of: self)

@@ -8,7 +8,6 @@ struct Outage {
     /// When the last connection was lost, or the first attempt failed; nil while a connection is up.
     private var since: Instant?
 
-    /// Whether there is no connection.
     var isOn: Bool { since != nil }
 
     mutating func begins(at now: Instant) { since = since ?? now }
