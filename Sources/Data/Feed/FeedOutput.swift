@@ -21,12 +21,14 @@ package enum FeedOutput: Sendable, Equatable {
     case positioned(StreamID, serial: UInt32, StreamPosition)
     /// A refused watch.
     case refused(StreamID, serial: UInt32, StreamRefusal)
+    /// The next event of a watched stream.
     case event(StreamEvent)
     /// The events up to `position` are unavailable: the database was restored or replaced, or they are older than the
     /// retained log. Offsets continue from `position`; clients must fetch anew.
     case reset(StreamID, StreamPosition)
     /// Events of a read, without a gap from `after` + 1, perhaps not up to `upTo`. Empty exactly when `upTo` is `after`.
     case page(StreamRead, [StreamEvent])
+    /// A read without an answer.
     case unreadable(StreamRead, StreamReadFailure)
     /// These users' access was revoked. All current revocations come on every connect, and then new ones. For every loop.
     case revoked([Revocation])
@@ -45,6 +47,7 @@ package enum FeedOutput: Sendable, Equatable {
 extension FeedOutput {
     /// The receiver of an output.
     package enum Receiver: Sendable, Equatable {
+        /// The stream's shard.
         case shard(StreamID)
         case everyLoop
         /// Only the sink.

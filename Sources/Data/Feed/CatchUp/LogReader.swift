@@ -101,8 +101,6 @@ final class LogReader {
         currentSince = isCurrent ? loop.now : nil
     }
 
-    /// Sends what can be sent.
-    ///
     /// - Parameter hasRoom: whether the receivers have room for pages.
     func pump(hasRoom: Bool) {
         guard let pool else { return }

@@ -23,7 +23,6 @@ struct ServerLife: Equatable {
 ///
 /// Any failure ends the connection; the next starts with a fresh snapshot and all positions, which is always right.
 final class Reader {
-    /// The answer to a query.
     enum Answer {
         case positions([StreamPosition])
         case tail(TailRows)

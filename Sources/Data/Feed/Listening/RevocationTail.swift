@@ -17,7 +17,6 @@ package struct RevocationTail {
 
     private let pageRows: Int
     private let interval: Duration
-    /// When the last page was requested.
     private var lastRead = Instant(nanoseconds: 0)
     private var isConnected = false
     private var previous: String?

@@ -15,7 +15,6 @@
 /// - Another bulk comes while one is being read: it begins where that one ends (`aBulkBehindABulk`).
 /// - The position check meets a stream whose bulk is still to come: no alarm (`whatIsInABulkIsNoAlarm`).
 struct Bulks {
-    /// The bulk that is being read.
     private(set) var current: Bulk?
     /// The bulk behind `current`.
     private var next: Bulk?

@@ -34,7 +34,6 @@ struct PositionCheck {
         if case .idle = state { state = .due }
     }
 
-    /// The connection was lost.
     mutating func stop() { state = .idle }
 
     /// The next lot if it is due; empty if none of its streams is live.
