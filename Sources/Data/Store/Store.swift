@@ -142,7 +142,6 @@ package final class Store: Sendable {
     }
 }
 
-/// Counts the bytes of the actions in the mailbox.
 private final class PostedBytes: Sendable {
     private let bytes = Atomic<Int>(0)
 

@@ -32,8 +32,6 @@ package final class StoreMetrics: MetricSource {
     let announced = Histogram(.count, bounds: [1, 2, 5, 10, 20, 50, 100, 500])
     let deletedRows = Counter()
 
-    /// Metrics of a store that has not started.
-    ///
     /// - Parameter snapshots: the names of the snapshot functions that it will serve.
     package init(snapshots: [String] = []) {
         self.snapshots = CounterTable(

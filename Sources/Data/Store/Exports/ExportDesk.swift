@@ -26,7 +26,6 @@ final class ExportDesk {
         var connection: Connection?
         /// Whether the request has been answered.
         var hasBegun = false
-        /// Rows of the next page.
         var rows = 16
         /// Pieces requested and not delivered.
         var pulls = 0

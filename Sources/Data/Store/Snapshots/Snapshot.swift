@@ -52,6 +52,7 @@ package struct Snapshot: Sendable, Equatable {
 /// The answer to a snapshot request.
 package enum SnapshotAnswer: Sendable, Equatable {
     case found(Snapshot)
+    /// The user has no such thing.
     case missing
     /// The function raised one of its `refusals`: the SQLSTATE.
     case refused(String)
