@@ -1,8 +1,8 @@
 import Metrics
 
-/// What backends ask of Pusher's HTTP API, and what comes of exports and appends.
+/// Metrics of Pusher's HTTP API, and of exports and appends.
 package final class APIMetrics: MetricSource {
-    /// Why calls are refused.
+    /// Why a call is refused.
     enum Refusal: String, CaseIterable {
         case unknownApp = "unknown_app", disabled, signature, timestamp, body = "body_md5", replay, rate
         case size, invalid, overload, key = "idempotency_key"
@@ -11,15 +11,15 @@ package final class APIMetrics: MetricSource {
     private static let classes = ["2xx", "4xx", "5xx"]
 
     private let calls = CounterTable("route", PusherPath.Route.allCases.map(\.rawValue), by: "status", classes)
-    /// Those of `calls` that count most.
+    /// The `2xx` counters of `calls`, the ones used most.
     private let done: [PusherPath.Route: Counter]
     private let refusals = CounterTable("reason", Refusal.allCases.map(\.rawValue))
-    /// Events, once for each channel.
+    /// Published events, counted once per channel.
     let published = Counter()
-    /// Calls answered with the kept answer of another.
+    /// Calls answered with the kept answer of an earlier call.
     let repeats = Counter()
 
-    /// Of the product's routes: exports asked for, and the ends of those that have begun; objects to be appended.
+    /// Product routes: exports requested, how begun exports ended, and objects to append.
     let exports = CounterTable("result", ["begun", "missing", "refused", "unavailable"])
     let exportEnds = CounterTable("result", ["whole", "broken"])
     let appended = CounterTable("result", ["taken", "refused"])

@@ -5,14 +5,14 @@ import HTTP
 import Identity
 import Pusher
 
-// API: the HTTP routes. Purpose: what a request is answered with, given who asks; the gateway reads requests and writes
-// answers. Here today: Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in,
-// and the product's routes, which are a table.
+// API: the HTTP routes. Purpose: decide the answer to a request; the gateway reads requests and writes answers. The
+// routes are Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in, and the
+// product's routes (a table).
 
-/// All routes of the hub, by path. CORS (Fetch standard §3.2) by the same allow-list as upgrades, but for the calls of
+/// All routes of the hub, by path. CORS (Fetch standard §3.2) uses the allow-list of upgrades, except for calls of
 /// backends, which no page may make.
 package struct HubRoutes: HTTPRoutes {
-    /// The routes of the users of the app that owns the database.
+    /// The routes for users of the app that owns the database.
     package struct OfUsers: Sendable {
         let auth: AuthRoutes
         let product: ProductRoutes
@@ -30,7 +30,7 @@ package struct HubRoutes: HTTPRoutes {
 
     /// - Parameters:
     ///   - pusher: the calls of the apps' backends.
-    ///   - users: nil where no app owns a database, and so no user is known here.
+    ///   - users: nil if no app owns a database; the hub then knows no users.
     package init(pusher: PusherRoutes, users: OfUsers?, table: RouteTable = .product, origins: AllowedOrigins) {
         self.pusher = pusher
         self.users = users
@@ -84,8 +84,8 @@ package struct HubRoutes: HTTPRoutes {
         }
     }
 
-    /// Lets a page send the fields that it asks for: libraries add their own to every call, such as Laravel Echo its
-    /// `X-CSRF-TOKEN` and `X-Socket-Id`. The hub passes over those that it does not know.
+    /// Allows a page to send every header field that it asks for: libraries add their own, such as Laravel Echo's
+    /// `X-CSRF-TOKEN` and `X-Socket-Id`. The hub ignores those that it does not know.
     private func preflight(_ request: HTTPRequest, _ route: Route) -> HTTPResponse {
         HTTPResponse(.noContent)
             .with("Access-Control-Allow-Methods", route.allow)
@@ -104,7 +104,7 @@ package struct HubRoutes: HTTPRoutes {
         return matches.isEmpty ? nil : .product(matches)
     }
 
-    /// Where a path leads.
+    /// The route that a path leads to.
     private enum Route {
         case auth
         case product([RouteTable.Match])
@@ -135,12 +135,12 @@ extension HTTPResponse {
     }
 }
 
-/// The names in a field `Access-Control-Request-Headers` (Fetch standard §3.2.3).
+/// The names in an `Access-Control-Request-Headers` field (Fetch standard §3.2.3).
 enum FieldNames {
-    /// Bytes of a list that is echoed.
+    /// The longest list that is echoed, in bytes.
     static let bytesMax = 1_024
 
-    /// The list, to be echoed; nil where it is longer than that, or anything but tokens between commas.
+    /// The list to echo; nil if it is too long or contains anything but tokens and commas.
     static func list(_ field: [UInt8]) -> String? {
         guard field.count <= bytesMax else { return nil }
         let names = field.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false).map { part in

@@ -2,15 +2,16 @@ import Bytes
 import JSON
 import Sync
 
-/// The actions of one request. They are carried out one behind the other: sent together, one that loses its connection could be
-/// overtaken by the next. Behind one that is to be sent again none is carried out, for it may need what that has not done.
+/// The actions of one request, carried out one after the other. If they were sent together, an action that loses its
+/// connection could be overtaken by the next. After an action that must be sent again none is carried out, since it may
+/// depend on that one.
 struct ActionBatch: Sendable {
-    /// What is wrong with the request, of which nothing is carried out then.
+    /// Why the whole request is refused. Nothing of it is carried out.
     struct Problem: Error {
         let message: String
     }
 
-    /// An action, or what an error of its own is answered with.
+    /// An action, or the answer to one that could not be decoded.
     private enum Step: Sendable {
         case action(ActionEnvelope)
         case error(ActionAnswer, key: String)
@@ -25,7 +26,7 @@ struct ActionBatch: Sendable {
 
     private let steps: [Step]
 
-    /// Reads `{member: [action, …]}`: each an envelope, or in the plain shape.
+    /// Reads `{member: [action, …]}`. Each action is an envelope or in the plain shape.
     init(_ member: StaticString, _ body: [UInt8], most: Int) throws(Problem) {
         let steps = body.withUnsafeBytes { body in
             Result { () throws(Problem) in try Self.steps(member, body, most) }
@@ -73,7 +74,7 @@ struct ActionBatch: Sendable {
         }
     }
 
-    /// `done` is called once, with an answer for each action.
+    /// Calls `done` once, with one answer per action.
     func carryOut(
         _ act: @escaping @Sendable (ActionEnvelope, @escaping @Sendable (ActionAnswer) -> Void) -> Void,
         done: @escaping @Sendable ([ActionAnswer]) -> Void

@@ -1,7 +1,8 @@
 import Bytes
 import HTTP
 
-/// The path of a route: `/users/{userId}/adherence/occurrence/{id}`. What stands in braces is one segment of any text.
+/// The path of a route, such as `/users/{userId}/adherence/occurrence/{id}`. A name in braces matches one segment of
+/// any text.
 struct PathPattern: Sendable {
     private enum Segment: Sendable {
         case literal(String)
@@ -20,8 +21,8 @@ struct PathPattern: Sendable {
         names = segments.compactMap { if case .capture(let name) = $0 { name } else { nil } }
     }
 
-    /// What the segments in braces are in a path, decoded once: a slash in one of them ends nothing. Nil where the path is
-    /// another, or one of them is empty or no text.
+    /// The segments that match the names in braces, decoded once: an encoded slash does not end a segment. Nil if the
+    /// path does not match, or a captured segment is empty or not text.
     func captures(of path: String) -> [String]? {
         var path = path
         return path.withUTF8 { bytes in

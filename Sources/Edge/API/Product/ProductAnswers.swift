@@ -5,13 +5,14 @@ import JSON
 import Store
 import Sync
 
-// What clients of the product's routes are answered.
+// The HTTP responses of the product's routes.
 
 extension HTTPResponse {
-    /// The answer to a question for a snapshot; `field` is the request's `If-None-Match`.
+    /// The response to a snapshot request; `field` is the request's `If-None-Match`.
     ///
-    /// `X-Sync-Position: {epoch}:{offset}` is where the stream stood in the same database snapshot: events up to it are in the
-    /// body, those above it follow. An epoch has no colon. It travels on 304 too: the body is the same, and true up to there.
+    /// `X-Sync-Position: {epoch}:{offset}` is the stream's position in the same database snapshot: events up to it are
+    /// in the body, later ones follow. An epoch contains no colon. A 304 carries it too: the unchanged body is current
+    /// up to there.
     static func snapshot(
         _ answer: SnapshotAnswer, _ freshness: ProductRoute.Freshness, unless field: [UInt8]?,
         _ failures: [String: ProductRoute.Failure]
@@ -35,7 +36,7 @@ extension HTTPResponse {
         }
     }
 
-    /// The answer to a question for an export.
+    /// The response to an export request.
     static func export(_ answer: ExportAnswer, _ failures: [String: ProductRoute.Failure]) -> HTTPResponse {
         switch answer {
         case .begun(let contentType, let export):
@@ -55,7 +56,7 @@ extension HTTPResponse {
         return problem(failure.status, failure.message).with("Cache-Control", "no-store")
     }
 
-    /// The answer to an action, in the shape and the words of the request.
+    /// The response to an action, in the request's shape and wording.
     static func result(
         _ answer: ActionAnswer, _ wording: ActionWording, _ failures: [String: ProductRoute.Failure]
     ) -> HTTPResponse {
@@ -64,7 +65,7 @@ extension HTTPResponse {
         return answer.status == .retry ? response.retrying(after: answer.retryAfter ?? .zero) : response
     }
 
-    /// The answer to an action that cannot be handed to the database.
+    /// The response to an action that cannot be handed to the database.
     static func refusal(of error: ActionError, _ failures: [String: ProductRoute.Failure]) -> HTTPResponse {
         switch error {
         case .keyless(let message): .problem(.badRequest, message)
@@ -73,7 +74,7 @@ extension HTTPResponse {
         }
     }
 
-    /// The answers to many actions, each its `sync:result`.
+    /// The response to a batch: a `sync:result` for each action.
     static func results(_ answers: [ActionAnswer]) -> HTTPResponse {
         var body = ByteWriter(capacity: answers.reduce(16) { $0 + $1.json.count + 1 })
         body.append(#"{"results":["#)
@@ -99,7 +100,7 @@ extension ProductRoute.Freshness {
 }
 
 extension ExportAnswer {
-    /// What metrics call it.
+    /// The label in metrics.
     var label: String {
         switch self {
         case .begun: "begun"

@@ -2,33 +2,33 @@ import HTTP
 import Store
 import Sync
 
-/// A row of the table of routes: all that the hub knows of a resource. The function in `sql/` knows the rest.
+/// A row of the route table: all that the hub knows of a resource. The function in `sql/` knows the rest.
 package struct ProductRoute: Sendable {
-    /// Who may call, and whose data it is about.
+    /// Who may call, and whose data the call concerns.
     package enum Caller: Sendable {
-        /// The user whom the path names (`{userId}`), by a bearer token.
+        /// The user named in the path (`{userId}`), with a bearer token.
         case userOfPath
-        /// The user of a bearer token.
+        /// The user of the bearer token.
         case userOfToken
-        /// The backend of the app that owns the database, by its signature as Pusher's HTTP API has it. It names the user, in
-        /// the path (`{userId}`) or else in the body (`userId`).
+        /// The backend of the app that owns the database, with a signature as in Pusher's HTTP API. It names the user
+        /// in the path (`{userId}`) or in the body (`userId`).
         case app
     }
 
-    /// What is done.
+    /// What the route does.
     package enum Kind: Sendable {
-        /// A snapshot is read.
+        /// Reads a snapshot.
         case read(SnapshotFunction, Freshness)
-        /// What may be long is sent as it is read, from one snapshot, on a connection to the database of its own.
+        /// Streams a possibly long answer while reading it from one snapshot, on a database connection of its own.
         case export(ExportFunction)
-        /// The body, an object or a list of them, is taken at once and written in a batch with others.
+        /// Accepts the body, an object or a list of objects, at once; it is written later in a batch with others.
         case append(AppendFunction)
-        /// An action is carried out, which the body is in this shape.
+        /// Carries out one action, which is the body in this shape.
         case action(ActionShape)
-        /// Actions are carried out, one behind the other: the elements of a member of the body, at most so many.
+        /// Carries out the actions in a member of the body, one after the other. `most` bounds their number.
         case batch(StaticString, most: Int)
 
-        /// Whether it may have been done though nobody knows.
+        /// Whether a call may have taken effect although its answer is unknown.
         var isAction: Bool {
             switch self {
             case .action, .batch: true
@@ -37,17 +37,17 @@ package struct ProductRoute: Sendable {
         }
     }
 
-    /// For how long a client may show an answer without asking again.
+    /// How long a client may show an answer without asking again.
     package enum Freshness: Sendable, Equatable {
-        /// Not at all; what it has is good when its `ETag` is (304).
+        /// Not at all: the client revalidates with the `ETag` (304).
         case asks
-        /// So many seconds; then as `asks`.
+        /// This many seconds; after that as `asks`.
         case seconds(Int)
-        /// It is kept nowhere.
+        /// Nothing may store the answer.
         case unkept
     }
 
-    /// What an error is to clients.
+    /// The HTTP form of an error.
     package struct Failure: Sendable {
         let status: Status
         let message: StaticString
@@ -62,17 +62,17 @@ package struct ProductRoute: Sendable {
     let caller: Caller
     let parameters: [RouteParameter]
     let kind: Kind
-    /// By the SQLSTATE that a function raises, or the `code` of an action's rejection; others are as everywhere.
+    /// By SQLSTATE raised by a function, or by the `code` of an action's rejection. Other errors get the usual answer.
     let failures: [String: Failure]
 
-    /// A resource that is read: `GET`, and `HEAD`.
+    /// A route that reads a resource: `GET` and `HEAD`.
     ///
     /// - Parameters:
-    ///   - name: what metrics call it.
-    ///   - function: its name in SQL, with the schema. It takes the user and then the parameters, and gives one row (epoch text,
-    ///     top bigint, body text), whose body is NULL where there is no such thing.
-    ///   - within: how long an answer may take, from the request on; that of all statements (`statementTimeout`) holds too.
-    ///   - missing: the error where there is no such thing.
+    ///   - name: the label in metrics.
+    ///   - function: the SQL function's name with its schema. It takes the user and then the parameters, and returns one row
+    ///     (epoch text, top bigint, body text). The body is NULL if the resource does not exist.
+    ///   - within: the longest time for an answer, counted from the request. `statementTimeout` applies too.
+    ///   - missing: the error text if the resource does not exist.
     package static func read(
         _ path: String, _ name: String, _ function: String, _ parameters: [RouteParameter] = [],
         by caller: Caller = .userOfPath, freshness: Freshness = .asks, within: Duration? = nil,
@@ -85,10 +85,11 @@ package struct ProductRoute: Sendable {
             failures.merging([missingCode: Failure(.notFound, missing)]) { own, _ in own })
     }
 
-    /// What may be long: `GET`. Should it fail midway, the body ends without its last chunk.
+    /// A route that exports a possibly long answer: `GET`. If it fails midway, the body ends without its last chunk.
     ///
-    /// - Parameter function: takes the user and then the parameters, returns the content type, and opens the cursor `export` on
-    ///   texts, the parts of the body (`ExportFunction`); NULL where there is no such thing.
+    /// - Parameter function: takes the user and then the parameters, returns the content type, and opens the cursor
+    ///   `export` over the texts that make up the body (`ExportFunction`). It returns NULL if the resource does not
+    ///   exist.
     package static func export(
         _ path: String, _ function: String, _ parameters: [RouteParameter] = [], by caller: Caller = .userOfPath,
         missing: StaticString = "The user has no such thing.", failures: [String: Failure] = [:]
@@ -99,20 +100,16 @@ package struct ProductRoute: Sendable {
             failures.merging([missingCode: Failure(.notFound, missing)]) { own, _ in own })
     }
 
-    /// What is taken at once (202) and written soon, with others: `POST`. The hub's end loses what waits, and a connection's may have
-    /// it written twice.
-    ///
-    /// - Parameter function: takes users and as many objects (`AppendFunction`).
     package static func append(
         _ path: String, _ function: String, by caller: Caller = .userOfPath
     ) -> ProductRoute {
         ProductRoute(.post, path, caller, [], .append(AppendFunction(function)), [:])
     }
 
-    /// An action that a request is: `sync.action_type` names its function.
+    /// A route that carries out one action: `sync.action_type` names its function.
     ///
-    /// - Parameters:
-    ///   - shape: of a body that is no envelope. Of `ActionShape.whole` the parameters, too, become members of the payload.
+    /// - Parameter shape: of a body that is not an envelope. With `ActionShape.whole` the parameters become members of
+    ///   the payload too.
     package static func action(
         _ method: Method, _ path: String, _ shape: ActionShape, _ parameters: [RouteParameter] = [],
         by caller: Caller = .userOfPath, failures: [String: Failure] = [:]
@@ -120,14 +117,15 @@ package struct ProductRoute: Sendable {
         ProductRoute(method, path, caller, parameters, .action(shape), failures)
     }
 
-    /// Actions in one request: `{member: [action, …]}`, answered with `{"results": […]}` in that order.
+    /// A route that carries out several actions: `{member: [action, …]}`, answered with `{"results": […]}` in that
+    /// order.
     package static func batch(
         _ path: String, _ member: StaticString, most: Int, by caller: Caller = .userOfPath
     ) -> ProductRoute {
         ProductRoute(.post, path, caller, [], .batch(member, most: most), [:])
     }
 
-    /// In `failures`, of what is not there: no SQLSTATE is like it.
+    /// The key in `failures` for a resource that does not exist. It equals no SQLSTATE.
     static let missingCode = ""
 
     private init(

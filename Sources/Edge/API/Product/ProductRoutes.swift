@@ -10,7 +10,7 @@ import Pusher
 import Store
 import Sync
 
-/// Answers requests for the rows of the table: one way for all. First who asks, then what, then the function in SQL.
+/// Answers requests for the rows of the table, all in one way: authenticate, read the arguments, call the SQL function.
 struct ProductRoutes: Sendable {
     typealias Answer = @Sendable (HTTPResponse) -> Void
 
@@ -18,9 +18,9 @@ struct ProductRoutes: Sendable {
     let appID: String
     let bearer: BearerUser
 
-    /// Answers at once where the request itself is wrong, and else by `answer`.
+    /// Returns an answer at once if the request itself is wrong; otherwise `answer` gets it.
     ///
-    /// - Parameter calls: where signed calls are known that came before, and where it is counted.
+    /// - Parameter calls: provides the replay guard for signed calls, and the metrics.
     func respond(
         to request: HTTPRequest, _ match: RouteTable.Match, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
         _ calls: PusherRoutes, _ answer: @escaping Answer
@@ -37,7 +37,7 @@ struct ProductRoutes: Sendable {
         return nil
     }
 
-    /// A call of the backend's, for the user that it names. One by which nothing was done may come again.
+    /// A call of the backend for the user that it names. A call that had no effect may be sent again.
     private func signed(
         _ request: HTTPRequest, _ match: RouteTable.Match, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
         _ calls: PusherRoutes, _ answer: @escaping Answer
@@ -122,7 +122,7 @@ struct ProductRoutes: Sendable {
                 argument.map { (parameter.name, parameter.kind.json($0)) }
             }
             do throws(ActionError) {
-                // A backend's call may come twice, and a key of ours would not tell.
+                // No fresh key for a backend: its call may come twice, and a key made here would not show that.
                 let key = request.actionKey ?? (shape.isWhole && route.caller != .app ? Self.freshKey() : nil)
                 let (envelope, wording) = try ActionEnvelope.decode(
                     request.body, plain: shape, keyField: key, beside: named)
@@ -146,13 +146,13 @@ struct ProductRoutes: Sendable {
 
     private static let userName = "userId"
 
-    /// A key for an action whose client does not care to repeat it.
+    /// A key for an action whose client sent none and will not repeat it.
     private static func freshKey() -> String {
         var random = SystemRandomNumberGenerator()
         return "hub-" + String(random.next(), radix: 16) + String(random.next(), radix: 16)
     }
 
-    /// Of a body that is no JSON. A request that says nothing of its content is taken at its word when it is read.
+    /// Refuses a content type other than JSON. A request without a content type is accepted: its body decides.
     private static func otherType(_ request: HTTPRequest) -> HTTPResponse? {
         guard request.method != .get, request.method != .head, let type = request.contentType?.lowercased() else {
             return nil
@@ -162,7 +162,7 @@ struct ProductRoutes: Sendable {
         return isJSON ? nil : .problem(.unsupportedMediaType, "Send JSON: application/json.")
     }
 
-    /// An object, or those of a list of one or more; nil for all else.
+    /// The objects of the body: a single one, or a list of one or more; nil for anything else.
     private static func objects(_ body: [UInt8]) -> [[UInt8]]? {
         body.withUnsafeBytes { body in
             guard let value = try? JSONValue.parse(body) else { return nil }
@@ -177,7 +177,7 @@ struct ProductRoutes: Sendable {
         }
     }
 
-    /// A text of an object's.
+    /// A string member of a JSON object.
     private static func member(_ name: String, _ body: [UInt8]) -> String? {
         body.withUnsafeBytes { body in
             guard var reader = try? JSONObjectReader(body) else { return nil }
@@ -190,8 +190,8 @@ struct ProductRoutes: Sendable {
 }
 
 extension HTTPRequest {
-    /// The key of the field `Idempotency-Key`: bare, or in the quotes that the IETF's draft asks for. What is no text is
-    /// no key.
+    /// The key in the field `Idempotency-Key`: bare, or in quotes as the IETF draft requires. Invalid UTF-8 gives an
+    /// empty key.
     fileprivate var actionKey: String? {
         idempotencyKey?.withUnsafeBytes { field in
             let isQuoted = field.count >= 2 && field.first == 0x22 && field.last == 0x22
@@ -202,7 +202,7 @@ extension HTTPRequest {
 }
 
 extension RouteParameter.Kind {
-    /// An argument as JSON has it.
+    /// The argument as JSON.
     fileprivate func json(_ argument: String) -> [UInt8] {
         if case .integer = self { return Array(argument.utf8) }
         var writer = ByteWriter(capacity: argument.utf8.count + 2)

@@ -1,17 +1,17 @@
 import Bytes
 import HTTP
 
-/// A parameter of a route: a segment of its path where the pattern has its name, else of the query. It becomes an argument
-/// of the route's function, in the order of the row.
+/// A parameter of a route: a path segment if the pattern has its name, otherwise a query parameter. It becomes an
+/// argument of the route's function, in the order of the row.
 package struct RouteParameter: Sendable {
-    /// What values there are, and as what SQL takes them.
+    /// The values allowed, and their SQL type.
     package enum Kind: Sendable {
-        /// A day of the calendar, such as 2025-11-14.
+        /// A calendar day, such as 2025-11-14.
         case day
-        /// A month, by its first day: `month=2025-11`, or `year=2025&month=11`.
+        /// A month, passed as its first day: `month=2025-11`, or `year=2025&month=11`.
         case month
         case integer(ClosedRange<Int>)
-        /// A text of so many bytes.
+        /// A text whose length in bytes is in the range.
         case text(ClosedRange<Int>)
         case choice([String])
 
@@ -24,11 +24,11 @@ package struct RouteParameter: Sendable {
         }
     }
 
-    /// What stands for a parameter that is missing.
+    /// What replaces a missing parameter.
     package enum Absence: Sendable {
         /// NULL.
         case null
-        /// It must be there.
+        /// The request is refused.
         case refused
         case value(String)
     }
@@ -41,14 +41,14 @@ package struct RouteParameter: Sendable {
         (self.name, self.kind, self.absence) = (name, kind, absence)
     }
 
-    /// A value that is none: which parameter, what it takes.
+    /// The value is invalid: names the parameter and what it takes.
     struct Problem: Error {
         let message: String
     }
 
-    /// The argument that a request gives, as PostgreSQL reads it.
+    /// The request's argument, as PostgreSQL reads it.
     ///
-    /// - Parameter capture: the segment of the path, where the parameter is one.
+    /// - Parameter capture: the path segment, if the parameter is one.
     func argument(capture: String?, query: [UInt8]) throws(Problem) -> String? {
         guard let text = capture ?? Self.value(name, query) else {
             if case .month = kind, Self.value("year", query) != nil { throw Problem(message: complaint) }
@@ -58,7 +58,7 @@ package struct RouteParameter: Sendable {
             case .value(let value): return value
             }
         }
-        // A NUL is no part of a parameter; of an id in a path it says that there is no such thing.
+        // A query parameter cannot contain NUL. An id in a path with a NUL matches nothing, so it is not refused here.
         guard capture != nil || !text.holds(0), let argument = argument(text, query) else {
             throw Problem(message: complaint)
         }
@@ -88,7 +88,7 @@ package struct RouteParameter: Sendable {
         }
     }
 
-    /// A value of the query; a NUL where it cannot be read.
+    /// A value of the query; a NUL if it cannot be decoded.
     private static func value(_ name: StaticString, _ query: [UInt8]) -> String? {
         query.withUnsafeBytes { query in
             guard let raw = FormReader.rawValue(name, in: query) else { return nil }

@@ -2,14 +2,14 @@ import HTTP
 import Store
 import Sync
 
-/// The routes of the product: a resource more is a row more, and a function in `sql/`.
+/// The product's routes: a new resource is a new row, and a function in `sql/`.
 package struct RouteTable: Sendable {
-    /// Rows of one path, by the order of the table: where two take the same request, the first does.
+    /// In table order: if two rows match a request, the first one answers it.
     private let routes: [ProductRoute]
 
     package init(_ routes: [ProductRoute]) { self.routes = routes }
 
-    /// Those of this hub.
+    /// The routes of this hub.
     package static let product = RouteTable([
         // Seed 000 §4.
         .read("/users/{userId}/adherence/today", "day", "sync.adherence_day", [RouteParameter("date", .day)]),
@@ -25,12 +25,12 @@ package struct RouteTable: Sendable {
         .read("/users/{userId}/reminders", "reminders", "sync.reminders"),
     ])
 
-    /// What metrics call the snapshots.
+    /// The metrics labels of the snapshots.
     package var snapshots: [String] {
         routes.compactMap { if case .read(let function, _) = $0.kind { function.name } else { nil } }
     }
 
-    /// The connections to the database that its rows want.
+    /// The database connections that the routes need.
     package var connections: RouteConnections {
         var connections = RouteConnections()
         for route in routes {
@@ -40,18 +40,18 @@ package struct RouteTable: Sendable {
         return connections
     }
 
-    /// A row that a path leads to, and what stands in its braces.
+    /// A row that matches a path, with the captured segments.
     struct Match: Sendable {
         let route: ProductRoute
         let captures: [String]
 
-        /// What stands in the braces of that name.
+        /// The segment captured under that name.
         func capture(_ name: String) -> String? {
             route.path.names.firstIndex(of: name).map { captures[$0] }
         }
     }
 
-    /// All rows of a path; none where it is no route's.
+    /// All rows that match the path; empty if none does.
     func matches(_ path: String) -> [Match] {
         routes.compactMap { route in
             route.path.captures(of: path).map { Match(route: route, captures: $0) }
@@ -60,12 +60,12 @@ package struct RouteTable: Sendable {
 }
 
 extension [RouteTable.Match] {
-    /// The row for a method; a HEAD is the GET's.
+    /// The row for a method. HEAD uses the row of GET.
     func first(for method: Method) -> RouteTable.Match? {
         first { $0.route.method == (method == .head ? .get : method) }
     }
 
-    /// What the field `Allow` names.
+    /// The methods that the field `Allow` lists.
     var methods: [String] {
         flatMap { $0.route.method == .get ? ["GET", "HEAD"] : ["\($0.route.method.name)"] } + ["OPTIONS"]
     }

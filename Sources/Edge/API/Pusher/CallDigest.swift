@@ -3,18 +3,18 @@ import Digests
 import HTTP
 import Pusher
 
-/// What a publish asks for, whenever and however often it is signed: two calls with the same digest are the same call.
+/// Identifies what a publish asks for, independent of its signature: two calls with the same digest are the same call.
 struct CallDigest: Hashable {
     private let high: UInt64
     private let low: UInt64
 
-    /// Of the path, the body, and the parameters that are no part of the signature.
+    /// Hashes the path, the body, and the parameters that do not belong to the signature.
     init(path: UnsafeRawBufferPointer, body: UnsafeRawBufferPointer, _ parameters: CallParameters) {
         var rest = ByteWriter(capacity: 64)
         parameters.append(canonicalTo: &rest) { $0.hasPrefix("auth_") || $0.equals("body_md5") }
         var hash = SHA256()
         hash.update(path)
-        // No path holds a line feed.
+        // A path contains no line feed.
         hash.update(("\n" as StaticString).bytes)
         rest.withUnsafeBytes { hash.update($0) }
         hash.update(("\n" as StaticString).bytes)

@@ -5,11 +5,11 @@ import JSON
 import Pusher
 import Sync
 
-/// Why a call of the HTTP API is refused: nothing of it has been done.
+/// Why a call of the HTTP API is refused. Nothing of it has been done.
 struct CallProblem: Error {
     let status: Status
     let message: String
-    /// What it counts as; nil where it is counted by its status alone.
+    /// The reason counted in metrics; nil if only the status is counted.
     let refusal: APIMetrics.Refusal?
     /// For 429 and 503.
     private let retryAfter: Duration?
@@ -87,7 +87,7 @@ struct CallProblem: Error {
             retryAfter: wait)
     }
 
-    /// `{"error":"…","code":401}`, and what else the status wants.
+    /// `{"error":"…","code":401}`, with the header fields that the status requires.
     var response: HTTPResponse {
         let response = HTTPResponse.problem(status, text: message)
         if let allowed { return response.with("Allow", allowed) }

@@ -4,7 +4,7 @@ import HTTP
 import Pusher
 
 extension HTTPRequest {
-    /// The request as a call that the app has signed, at that time in seconds since 1970.
+    /// Verifies the request as a call signed by the app; `seconds` is the time since 1970.
     func verified(by app: App, at seconds: Int64) throws(CallProblem) -> SignedCall {
         var path = path
         let result: Result<SignedCall, CallRefusal> = path.withUTF8 { path in

@@ -5,15 +5,15 @@ import HTTP
 import JSON
 import Pusher
 
-/// What the HTTP API tells of channels, as JSON (pusher.md §2).
+/// The HTTP API's answers about channels, as JSON (pusher.md §2).
 enum ChannelAnswers {
-    /// The answer where nothing is to be told.
+    /// The answer that reports nothing.
     static let nothing = HTTPResponse(.ok, body: Array("{}".utf8))
-    /// The answer of the deprecated publish where nothing is to be told.
+    /// The answer of the deprecated publish, which reports nothing.
     static let accepted = HTTPResponse(.accepted, body: Array("{}".utf8))
 
-    /// `{"channels":{"presence-a":{"user_count":1}}}` of a publish to these channels. Attributes that a channel does not
-    /// have are left out: the list is one for all of them.
+    /// `{"channels":{"presence-a":{"user_count":1}}}`, the answer to a publish to these channels. Attributes that a
+    /// channel does not have are omitted, since `info` is one list for all of them.
     static func published(_ channels: [ChannelName], _ facts: [ChannelFacts], _ info: ChannelInfo) -> HTTPResponse {
         guard !info.isEmpty else { return nothing }
         var body = ByteWriter(capacity: 64 + 64 * channels.count)
@@ -28,7 +28,7 @@ enum ChannelAnswers {
         return HTTPResponse(.ok, body: body.array)
     }
 
-    /// `{"batch":[{},{"subscription_count":13}]}`, one for each event, where any asked; else `{}`.
+    /// `{"batch":[{},{"subscription_count":13}]}`, one per event, if any event asks for attributes; otherwise `{}`.
     static func published(batch events: [PublishedEvent], _ facts: [ChannelFacts]) -> HTTPResponse {
         guard events.contains(where: { !$0.info.isEmpty }) else { return nothing }
         var body = ByteWriter(capacity: 64 + 64 * events.count)
@@ -41,7 +41,8 @@ enum ChannelAnswers {
         return HTTPResponse(.ok, body: body.array)
     }
 
-    /// `{"channels":{"presence-a":{"user_count":1}}}`, the occupied ones, in no order; a refusal where they are too many.
+    /// `{"channels":{"presence-a":{"user_count":1}}}`: the occupied channels, unordered; a refusal if they are too
+    /// many.
     static func channels(_ facts: [String: ChannelFacts], _ info: ChannelInfo) -> HTTPResponse {
         guard facts.count <= APILimits.channelsNamed else { return CallProblem.tooManyChannels.response }
         var body = ByteWriter(capacity: 64 + 64 * facts.count)
@@ -58,8 +59,8 @@ enum ChannelAnswers {
         return HTTPResponse(.ok, body: body.array)
     }
 
-    /// `{"occupied":true,"user_count":1,"subscription_count":2,"cache":{"data":"…","ttl":60}}`, of which the last three are
-    /// asked for.
+    /// `{"occupied":true,"user_count":1,"subscription_count":2,"cache":{"data":"…","ttl":60}}`; the last three only on
+    /// request.
     static func channel(_ facts: ChannelFacts, _ info: ChannelInfo) -> HTTPResponse {
         var body = ByteWriter(capacity: 128)
         body.append(#"{"occupied":"#)
@@ -70,7 +71,7 @@ enum ChannelAnswers {
         return HTTPResponse(.ok, body: body.array)
     }
 
-    /// The same, as the deprecated `stats` told it.
+    /// A channel's attributes in the format of the deprecated `stats`.
     static func stats(_ facts: ChannelFacts) -> HTTPResponse {
         var body = ByteWriter(capacity: 128)
         body.append(#"{"occupied":"#)
@@ -85,7 +86,7 @@ enum ChannelAnswers {
         return HTTPResponse(.ok, body: body.array)
     }
 
-    /// `{"users":[{"id":"1"}]}`, in the order of their ids.
+    /// `{"users":[{"id":"1"}]}`, ordered by id.
     static func users(_ ids: [String]) -> HTTPResponse {
         var body = ByteWriter(capacity: 32 + 32 * ids.count)
         body.append(#"{"users":["#)

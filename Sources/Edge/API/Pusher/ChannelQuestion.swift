@@ -4,7 +4,7 @@ import Gateway
 import HTTP
 import Pusher
 
-/// A call that asks what there is in an app's channels, or has a user's connections closed.
+/// A call that queries an app's channels, or closes a user's connections.
 struct ChannelQuestion {
     private enum Kind {
         case channels(prefix: String, ChannelInfo)
@@ -68,7 +68,7 @@ struct ChannelQuestion {
         return info
     }
 
-    /// The answer, or nil where `answer` will get it.
+    /// Returns the answer, or nil if `answer` will get it.
     func ask(
         of app: App, _ channels: any ChannelDirectory, _ answer: @escaping PusherRoutes.Answer
     ) -> HTTPResponse? {

@@ -3,32 +3,33 @@ import Clock
 import Gateway
 import Reactor
 
-/// The answers to publishes that carried an `Idempotency-Key`, for a backend that sends the same again because the
-/// answer did not reach it: it is published once. On all loops; any thread.
+/// Keeps the answers to publishes with an `Idempotency-Key`. A backend that missed the answer and sends the call again
+/// gets the first answer; the event is published once. Shared by all loops; any thread.
 ///
-/// Bounded in number, in bytes and in time. A key is an app's own, and so is its place: beyond a bound the app that has most
-/// loses its oldest (`SharedOrder`). What is being done is never given up. However many apps there are, one call looks at few.
+/// Bounded in number, bytes and time. Each app has its own keys and its own order: beyond a bound, the app that holds
+/// most loses its oldest answer (`SharedOrder`). A call in progress is never evicted. One call inspects few apps,
+/// however many there are.
 final class IdempotencyCache: Sendable {
     struct Key: Hashable {
-        /// The app's.
+        /// The app's index.
         let index: Int
         let bytes: [UInt8]
     }
 
-    /// What a call with a key is to be answered with.
+    /// How to answer a call with a key.
     enum Verdict {
-        /// It came for the first time: the ticket is owed an answer, or that there is none.
+        /// The key is new. The caller must end the ticket with `complete` or `abandon`.
         case new(Ticket)
         case kept(HTTPResponse)
-        /// The same call is being done.
+        /// The same call is in progress.
         case underWay
-        /// The key came with another body.
+        /// The key came before with another call.
         case otherCall
-        /// So much is being done that there is no room for one more.
+        /// Too many calls are in progress; there is no room for another.
         case full
     }
 
-    /// Names one use of a key.
+    /// Identifies one use of a key.
     struct Ticket: Sendable {
         let key: Key
         fileprivate let serial: UInt64
@@ -38,19 +39,20 @@ final class IdempotencyCache: Sendable {
         let serial: UInt64
         let call: CallDigest
         let endsAt: Instant
-        /// Nil while it is being done.
+        /// Nil while the call is in progress.
         var answer: HTTPResponse?
     }
 
     private struct State {
         var entries: [Key: Entry] = [:]
-        /// Answered keys in the order in which they were, by the app's index; what is being done holds a place without one.
+        /// Answered keys by app index, oldest answer first. A call in progress counts against the bound but is not in
+        /// the order.
         var order: SharedOrder<Int, Ticket>
         /// Bytes of the answers, by the app's index.
         var bytes = Shares<Int, Void>()
         var serial: UInt64 = 0
 
-        /// Takes away the key, where the ticket still stands for it.
+        /// Removes the key if the ticket is its current use.
         mutating func remove(_ ticket: Ticket) {
             guard let entry = entries[ticket.key], entry.serial == ticket.serial else { return }
             let app = ticket.key.index
@@ -64,7 +66,7 @@ final class IdempotencyCache: Sendable {
         }
     }
 
-    /// Keys whose time is over that one call takes away, for the others wait meanwhile.
+    /// Expired keys that one call removes: few, since other loops wait for the lock.
     private static let forgottenAtOnce = 16
 
     private let state: Locked<State>
@@ -73,8 +75,8 @@ final class IdempotencyCache: Sendable {
     private let time: Duration
 
     /// - Parameters:
-    ///   - keysMax: keys kept.
-    ///   - time: how long each is.
+    ///   - keysMax: the number of keys kept.
+    ///   - time: how long each key is kept.
     init(keysMax: Int, time: Duration, bytesMax: Int = APILimits.keptAnswerBytes) {
         self.keysMax = keysMax
         self.bytesMax = bytesMax
@@ -82,7 +84,7 @@ final class IdempotencyCache: Sendable {
         state = Locked(State(order: SharedOrder(bound: keysMax)))
     }
 
-    /// A call with that key has come.
+    /// Begins a call with that key.
     func begin(_ key: Key, _ call: CallDigest, at now: Instant) -> Verdict {
         state.withLock { state in
             forgetPast(at: now, &state)
@@ -106,7 +108,7 @@ final class IdempotencyCache: Sendable {
         }
     }
 
-    /// It was done, and answered so.
+    /// Stores the answer of a call that was carried out.
     func complete(_ ticket: Ticket, _ answer: HTTPResponse) {
         state.withLock { state in
             let index = ticket.key.index
@@ -123,7 +125,7 @@ final class IdempotencyCache: Sendable {
         }
     }
 
-    /// It was refused, and nothing was done: the key is as good as new.
+    /// Forgets a call that was refused and had no effect: its key may be used again.
     func abandon(_ ticket: Ticket) {
         state.withLock { $0.remove(ticket) }
     }
@@ -131,10 +133,10 @@ final class IdempotencyCache: Sendable {
     /// Keys, and bytes of answers, that are kept.
     var size: (keys: Int, bytes: Int) { state.withLock { ($0.order.total, $0.bytes.total) } }
 
-    /// Places of the orders, those of keys that are gone among them.
+    /// Entries of the orders, including those whose keys are gone.
     var orderCount: Int { state.withLock { $0.order.placeCount } }
 
-    /// Takes away some of the keys whose time is over, whosever they are.
+    /// Removes some expired keys, of any app.
     private func forgetPast(at now: Instant, _ state: inout State) {
         for _ in 0..<Self.forgottenAtOnce {
             let past = state.order.popFirst { [entries = state.entries] ticket in

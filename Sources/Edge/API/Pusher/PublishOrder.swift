@@ -3,12 +3,13 @@ import Channels
 import Gateway
 import Pusher
 
-/// What a call wants published, and how it is answered.
+/// What a call publishes, and how it is answered.
 struct PublishOrder: Sendable {
     let events: [PublishedEvent]
     private let route: PusherPath.Route?
 
-    /// Reads the body, or of a call without one the parameters (Pusher: "parameters MAY be submitted in the query string").
+    /// Reads the body, or the parameters if there is no body (Pusher: "parameters MAY be submitted in the query
+    /// string").
     init(
         _ path: PusherPath, _ body: UnsafeRawBufferPointer, _ parameters: CallParameters, of app: App
     ) throws(PublishError) {
@@ -35,7 +36,7 @@ struct PublishOrder: Sendable {
         }
     }
 
-    /// One for each channel of each event.
+    /// One publication per channel of each event.
     var publications: [Publication] {
         if events.count == 1, let event = events.first, event.channels.count == 1, let channel = event.channels.first {
             return [Publication(channel: channel, event: event.name, data: event.data, except: event.except)]
@@ -47,10 +48,10 @@ struct PublishOrder: Sendable {
         }
     }
 
-    /// Whether the answer tells anything of the channels.
+    /// Whether the answer reports attributes of the channels.
     var asksForFacts: Bool { events.contains { !$0.info.isEmpty } }
 
-    /// The answer, from what is known of the channels of `publications`.
+    /// The answer, given the facts of the channels in the order of `publications`.
     func answer(_ facts: [ChannelFacts]) -> HTTPResponse {
         switch route {
         case .batchEvents: return ChannelAnswers.published(batch: events, facts)
@@ -63,7 +64,7 @@ struct PublishOrder: Sendable {
 }
 
 extension ChannelName {
-    /// Whether the channel is a user's in the app that owns the database.
+    /// Whether the channel belongs to a user in the app that owns the database.
     fileprivate var isUsersOwn: Bool {
         var name = string
         return name.withUTF8 { name in
@@ -74,7 +75,7 @@ extension ChannelName {
 }
 
 extension PublishError {
-    /// The app's limit that what it wants published is beyond; nil where it is wrong for another reason.
+    /// The app's limit that the publish exceeds; nil if it is wrong for another reason.
     var limit: AppLimit? {
         switch reason {
         case .largeData: .eventBytes

@@ -2,16 +2,16 @@ import Bytes
 import HTTP
 import Pusher
 
-/// A path of Pusher's HTTP API, taken apart (pusher.md §2): `/apps/{id}/…`, and `/users/{id}/terminate_connections`, which
+/// A parsed path of Pusher's HTTP API (pusher.md §2): `/apps/{id}/…`, or `/users/{id}/terminate_connections`, which
 /// pusher-http-python calls without an app.
 struct PusherPath: Sendable {
-    /// Which call it is; the raw value is what metrics call it.
+    /// The call; the raw value is its label in metrics.
     enum Route: String, CaseIterable, Sendable {
         case events, batchEvents = "batch_events", channels, channel, users
         case terminate = "terminate_connections"
         case channelEvents = "channel_events", channelStats = "channel_stats"
 
-        /// Whether it changes anything, and so is a POST.
+        /// Whether the call changes anything, and so must be a POST.
         var isPost: Bool {
             switch self {
             case .events, .batchEvents, .terminate, .channelEvents: true
@@ -20,14 +20,14 @@ struct PusherPath: Sendable {
         }
     }
 
-    /// The app's id; nil where the path does not say it.
+    /// The app's id; nil if the path does not contain it.
     let app: String?
-    /// Nil where the hub has no such call.
+    /// Nil if the hub has no such call.
     let route: Route?
-    /// The channel, or the user, in the path; decoded.
+    /// The channel or user in the path, decoded.
     let subject: String
 
-    /// Nil for paths of other routes.
+    /// Nil if the path belongs to other routes.
     init?(_ path: String) {
         var path = path
         let parts: (String?, Route?, String)? = path.withUTF8 { bytes in

@@ -8,18 +8,19 @@ import Pusher
 import Reactor
 import Sync
 
-/// Pusher's HTTP API (pusher.md §2): what an app's backend publishes, asks and has done, each call signed by the app.
+/// Pusher's HTTP API (pusher.md §2): an app's backend publishes, queries channels and closes connections. The app signs
+/// each call.
 ///
-/// Beyond Pusher's: a publish with an `Idempotency-Key` is done once, however often it is sent, and gets the first answer;
-/// calls that come a second time may be refused altogether. No CORS: no page holds an app's secret.
+/// Additions to Pusher's API: a publish with an `Idempotency-Key` is done once, and every repeat gets the first answer;
+/// replayed calls can be refused. No CORS: no page holds an app's secret.
 package final class PusherRoutes: Sendable {
-    /// What is the same for all apps.
+    /// Settings common to all apps.
     package struct Settings: Sendable {
-        /// Refuse a call whose signature has come before, or may have come before these routes were made.
+        /// Refuse a call whose signature was seen before, or may have been seen before these routes were created.
         package var refusesReplays = false
-        /// Keys whose answers are kept; 0: keys mean nothing.
+        /// Keys whose answers are kept; 0 ignores keys.
         package var idempotencyKeysMax = 65_536
-        /// How long they are.
+        /// How long an answer is kept.
         package var idempotencyTime: Duration = .seconds(3600)
 
         package init() {}
@@ -32,7 +33,7 @@ package final class PusherRoutes: Sendable {
     let metrics: APIMetrics
     private let now: @Sendable () -> UnixTime
 
-    /// - Parameter now: the clock that timestamps are held against.
+    /// - Parameter now: the clock that timestamps are checked against.
     package init(
         _ settings: Settings = Settings(), metrics: APIMetrics = APIMetrics(),
         now: @escaping @Sendable () -> UnixTime = UnixTime.read
@@ -45,10 +46,10 @@ package final class PusherRoutes: Sendable {
         self.now = now
     }
 
-    /// What a route does with its answer, when it comes later.
+    /// Receives an answer that comes later.
     typealias Answer = @Sendable (HTTPResponse) -> Void
 
-    /// The answer, or nil where `answer` will get it.
+    /// Returns the answer, or nil if `answer` will get it.
     func respond(
         to request: HTTPRequest, _ path: PusherPath, _ channels: any ChannelDirectory, _ answer: @escaping Answer
     ) -> HTTPResponse? {
@@ -94,7 +95,7 @@ package final class PusherRoutes: Sendable {
         case .channel, .users, .channelStats, .terminate:
             return try once(call, seconds, of: app) { () throws(CallProblem) in
                 let question = try ChannelQuestion(route, path.subject, call.parameters)
-                // An end of connections adds to nothing.
+                // Closing connections relieves the hub, so overload does not refuse it.
                 if route != .terminate, channels.isOverloaded(by: app) { throw .overloaded }
                 return question.ask(of: app, channels, answer)
             }
@@ -123,7 +124,7 @@ package final class PusherRoutes: Sendable {
 
     // MARK: Once
 
-    /// Does what the call asks for, unless it came before; one that is refused may come again.
+    /// Runs `body` unless the call was seen before. A call that is refused may be sent again.
     private func once(
         _ call: SignedCall, _ seconds: Int64, of app: App, _ body: () throws(CallProblem) -> HTTPResponse?
     ) throws(CallProblem) -> HTTPResponse? {
@@ -137,7 +138,8 @@ package final class PusherRoutes: Sendable {
         }
     }
 
-    /// Publishes, unless the call's key came before: then the first answer is this one's, too, however it is signed.
+    /// Publishes, unless the call's key was used before: then this call gets the first answer, even if it is signed
+    /// anew.
     private func publishOnce(
         _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, _ seconds: Int64, of app: App,
         _ channels: any ChannelDirectory, _ answer: @escaping Answer
@@ -181,7 +183,7 @@ package final class PusherRoutes: Sendable {
 
     // MARK: Asking
 
-    /// Names an app's channels, for one call at a time: all loops look through all that they have.
+    /// Lists an app's channels, one call at a time: each loop scans all its channels.
     private func list(
         _ path: PusherPath, _ call: SignedCall, of app: App, _ channels: any ChannelDirectory,
         _ answer: @escaping Answer

@@ -2,30 +2,30 @@ import Bytes
 import Pusher
 import Reactor
 
-/// The calls that were signed and came, for as long as their timestamps are good: one that comes again is a replay, or a
-/// library's own second try, which cannot be told apart. Any thread.
+/// Remembers signed calls while their timestamps are valid. A call that comes again is a replay, or a retry by a
+/// library; the two cannot be told apart. Any thread.
 ///
-/// By the minute of the timestamp, which is signed: the same call is looked for in its own minute only, and minutes that
-/// no call can name any more go as a whole.
+/// Calls are grouped by the minute of their signed timestamp. A repeated call is looked up in its minute only, and
+/// minutes that are no longer valid are removed whole.
 ///
-/// An app may have four times as many as there is room left for, no more: one that calls without end fills four fifths, and
-/// room is always left for the others.
+/// An app may hold at most four times the remaining room. An app that calls without end fills four fifths, so other
+/// apps always have room.
 final class ReplayGuard: Sendable {
     enum Verdict: Equatable {
         case new, seen
-        /// As many of the app's are known as can be, and all of them are good still.
+        /// The app holds as many calls as it may, and all are still valid.
         case full
     }
 
     private struct Minutes {
-        /// By minute and app.
+        /// By minute, then by app index.
         var marks: [Int64: [Int: Set<SignedCall.Mark>]] = [:]
-        /// How many, by app.
+        /// The number of calls by app index.
         var shares = Shares<Int, Void>()
     }
 
     private static let secondsPerMinute: Int64 = 60
-    /// So many times the room left an app may have.
+    /// An app may hold this many times the remaining room.
     private static let share = 4
 
     private let minutes = Locked(Minutes())
@@ -33,16 +33,16 @@ final class ReplayGuard: Sendable {
     private let secondsApart: Int64
     private let startedAt: Int64
 
-    /// - Parameter startedAt: when calls began to be remembered, in seconds since 1970.
+    /// - Parameter startedAt: when remembering began, in seconds since 1970.
     init(callsMax: Int = APILimits.seenCalls, limits: CallLimits = CallLimits(), startedAt: Int64 = .min) {
         self.callsMax = callsMax
         self.startedAt = startedAt
         secondsApart = limits.secondsApart
     }
 
-    /// Remembers the call, or tells why it is refused.
+    /// Remembers the call, or throws why it is refused.
     func take(_ call: SignedCall, of app: Int, now: Int64) throws(CallProblem) {
-        // Nobody remembers what came before, and of that second not all.
+        // Calls before the start were not remembered, and of its second not all.
         guard call.timestamp > startedAt else { throw .beforeStart }
         switch insert(call, of: app, now: now) {
         case .new: break
@@ -51,7 +51,7 @@ final class ReplayGuard: Sendable {
         }
     }
 
-    /// Remembers the call. `app`: its index; `now`: seconds since 1970.
+    /// Remembers the call. `app` is the app's index; `now` is in seconds since 1970.
     func insert(_ call: SignedCall, of app: Int, now: Int64) -> Verdict {
         let minute = call.timestamp / Self.secondsPerMinute
         return minutes.withLock { minutes in
@@ -66,7 +66,7 @@ final class ReplayGuard: Sendable {
         }
     }
 
-    /// The call was refused, and may come again.
+    /// Forgets a call that was refused, so it may be sent again.
     func remove(_ call: SignedCall, of app: Int) {
         minutes.withLock { minutes in
             let minute = call.timestamp / Self.secondsPerMinute

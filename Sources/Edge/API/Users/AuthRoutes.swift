@@ -7,17 +7,17 @@ import JSON
 import Pusher
 import Sync
 
-/// `POST /pusher/auth` and `POST /pusher/user-auth`: what an app's backend would otherwise have to offer, for users who
-/// hold one of the app's bearer tokens (Pusher's "Authorizing users" and "Authenticating users").
+/// `POST /pusher/auth` and `POST /pusher/user-auth`: the auth endpoints that an app's backend would otherwise offer,
+/// for users with a bearer token of the app (Pusher's "Authorizing users" and "Authenticating users").
 ///
 /// Form fields, as Pusher's clients send them: `socket_id`, and `channel_name` for a channel. A token admits to its
-/// user's own channels and to nothing else; other private channels are for the app's backend to sign. What is signed
-/// carries the token's times: it ends with the token, and a revocation of the user ends it.
+/// user's own channels only; the app's backend signs other private channels. The signature carries the token's times:
+/// it expires with the token, and revoking the user ends it.
 package struct AuthRoutes: Sendable {
     static let channelPath = "/pusher/auth"
     static let userPath = "/pusher/user-auth"
 
-    /// The app itself may be another value by the time of a request: its secret is replaced now and then.
+    /// Only the id: the app's value is replaced when its secret changes.
     private let appID: String
     private let bearer: BearerUser
 
@@ -26,7 +26,8 @@ package struct AuthRoutes: Sendable {
         bearer = BearerUser(verifier: verifier)
     }
 
-    /// Answers at once where the request itself is wrong, and else by `answer`, when the token has been verified.
+    /// Returns an answer at once if the request itself is wrong; otherwise `answer` gets it after the token is
+    /// verified.
     func respond(
         to request: HTTPRequest, _ channels: any ChannelDirectory, _ answer: @escaping @Sendable (HTTPResponse) -> Void
     ) -> HTTPResponse? {
@@ -44,7 +45,7 @@ package struct AuthRoutes: Sendable {
         return nil
     }
 
-    /// What is to be signed.
+    /// What to sign.
     private enum Subject: Sendable {
         case channel(ChannelName, SocketID)
         case user(SocketID)
@@ -80,12 +81,12 @@ package struct AuthRoutes: Sendable {
         case .channel(let name, let socketID):
             guard let stream = try? StreamName.parse(name.string), stream.stream.user.hasSameBytes(as: token.userID)
             else { return .problem(.forbidden, "This channel is not the token's user's.") }
-            // With the token's times, so that it admits to nothing when the token would not.
+            // Carries the token's times, so the signature does not outlast the token.
             let times = GrantTimes(issuedAt: token.issuedAt, expiresAt: token.expiresAt)
             body.append(jsonString: credentials.sign(name, grant: times, socketID: socketID))
         case .user(let socketID):
             var data = ByteWriter(capacity: 128)
-            // A token that does not say when it was issued counts as old, or a revocation could not end what it began.
+            // A token without an issue time counts as old; otherwise a revocation could not end its session.
             UserData.append(
                 id: token.userID, issuedAt: token.issuedAt ?? 0, expiresAt: token.expiresAt, to: &data)
             body.append(jsonString: credentials.sign(.user(userData: data.string), socketID: socketID))

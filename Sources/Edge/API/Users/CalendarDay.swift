@@ -1,10 +1,10 @@
-/// A day of the proleptic Gregorian calendar, as ISO 8601 writes it: of the years 1 to 9999.
+/// A day of the proleptic Gregorian calendar in ISO 8601 form, years 1 to 9999.
 struct CalendarDay: Equatable, CustomStringConvertible {
     let year: Int
     let month: Int
     let day: Int
 
-    /// From `2025-11-14`, exactly so; nil for days that are none.
+    /// Reads exactly `2025-11-14`; nil if there is no such day.
     init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 10, digits[4] == UInt8(ascii: "-"), digits[7] == UInt8(ascii: "-"),
@@ -14,7 +14,7 @@ struct CalendarDay: Equatable, CustomStringConvertible {
         self.init(year: year, month: month, day: day)
     }
 
-    /// The first of a month, from texts such as `2025` and `11`, or `9`.
+    /// The first day of a month, from texts such as `2025` and `11` or `9`.
     init?(year: String, month: String) {
         guard year.utf8.count <= 4, month.utf8.count <= 2, let year = Self.number(year.utf8),
             let month = Self.number(month.utf8)
@@ -40,7 +40,7 @@ struct CalendarDay: Equatable, CustomStringConvertible {
         }
     }
 
-    /// Of at most four digits.
+    /// A number of at most four digits.
     private static func number(_ digits: some Collection<UInt8>) -> Int? {
         guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }

@@ -2,16 +2,16 @@ import Bytes
 import JSON
 import Sync
 
-/// The answer to an action as the apps' REST clients expect it: the entity itself where the action counts, else an
-/// `error`; beside it `_sync`, which clients that know nothing of it pass over.
+/// The answer to an action in the form that the apps' REST clients expect: the entity itself on success, otherwise an
+/// `error`; beside it `_sync`, which other clients ignore.
 enum PlainAnswer {
     /// Writes `{…result, _sync:{status, replayed, positions}}`, or
     /// `{error, code, path, conflict, expected, result, _sync:{key, status, replayed, positions, afterMs}}`.
     ///
-    /// `path` is what the client called the field.
+    /// `path` is the client's name for the field.
     static func body(of answer: ActionAnswer, to wording: ActionWording) -> [UInt8] {
         answer.json.withUnsafeBytes { json in
-            // The database's own JSON; were it none, the bare result is better than nothing.
+            // The JSON is the database's own. If it cannot be parsed, the bare result is better than nothing.
             guard let result = Result(json) else { return [UInt8](json) }
             var writer = ByteWriter(capacity: json.count + 128)
             switch answer.status {
@@ -72,7 +72,7 @@ enum PlainAnswer {
             writer.append("}")
         }
 
-        /// `replayed` is always told.
+        /// Writes `_sync`. `replayed` is always included.
         private func appendSync(_ names: [StaticString], to writer: inout ByteWriter) {
             writer.append(#""_sync":{"replayed":"#)
             writer.append(value("replayed")?.kind == .true ? "true" : "false")
