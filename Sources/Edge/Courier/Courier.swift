@@ -4,38 +4,41 @@ import Glibc
 import Logging
 import Reactor
 
-// Courier: webhooks out. Events of channels become signed requests to the endpoints of their apps.
+// Courier: outgoing webhooks. Channel events become signed requests to the endpoints of their apps.
 //
-// Purpose: a loop hands an event over with one lock and goes on; the courier's thread decides (`DeliveryPlan`) and libcurl
-// carries (`CurlMulti`, `Transfer`). Lifecycle: `init` starts the thread; `replace` gives it other endpoints while it runs;
-// `stop` gives what waits some time and joins it. Invariants: the events of one channel reach an endpoint in their order,
-// one request after the other; what is signed is what is sent; a request says when it is made, the repeated one too; an
-// endpoint that fails leaves places to all others (`FairScheduler`), and a kind of event of which there are many leaves room and turns to
-// the others; every event is delivered, at least once, or counted as dropped, or goes with its reverse that came while it waited. Depends on Channels
-// and Pusher for the words, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
+// Purpose: a loop hands over an event under one lock and continues; the courier's thread decides (`DeliveryPlan`), and
+// libcurl sends (`CurlMulti`, `Transfer`). Lifecycle: `init` starts the thread; `replace` changes the endpoints while it
+// runs; `stop` allows some time for what waits, then joins the thread. Invariants:
+// - Events of one channel reach an endpoint in order, one request after the other.
+// - The bytes sent are the bytes signed. Each request, including a retry, carries its own time.
+// - A failing endpoint leaves room in flight for all others (`FairScheduler`). A frequent kind of event leaves room and
+//   turns for the others.
+// - Each event is delivered at least once, counted as dropped, or cancelled together with its reverse that came while it
+//   waited.
+// Depends on Channels and Pusher for the vocabulary, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
 
 /// How webhooks are sent.
 package struct CourierConfiguration: Sendable {
-    /// Whether addresses may be reached that are not of the public internet, this machine's own among them.
+    /// Whether webhooks may reach addresses outside the public internet, including this machine's own.
     package var allowsPrivate = false
-    /// PEM file of the certificates that are trusted in place of the system's; nil: the system's.
+    /// PEM file of the trusted certificates; nil uses the system's.
     package var caFile: String?
     package var userAgent = "Carillon"
-    /// Makes a socket, as `socket(2)`.
+    /// Creates a socket, like `socket(2)`.
     var makeSocket: @Sendable (Int32, Int32, Int32) -> Int32 = { socket($0, $1, $2) }
     package var limits = CourierLimits()
 
     package init() {}
 }
 
-/// Sends webhooks on a thread of its own. Any thread; nothing here waits but `stop`.
+/// Sends webhooks on a thread of its own. Any thread may call it; only `stop` blocks.
 package final class Courier: WebhookSink {
     private let inbox: CourierInbox
     private let thread: SystemThread
 
     /// Starts the thread.
     ///
-    /// - Throws: `CourierError`, for want of memory or threads.
+    /// - Throws: `CourierError` if memory or threads run out.
     package init(
         _ configuration: CourierConfiguration, apps: [WebhookApp], metrics: CourierMetrics, logger: Logger
     ) throws(CourierError) {
@@ -43,7 +46,7 @@ package final class Courier: WebhookSink {
         inbox = CourierInbox(configuration.limits, metrics, multi, apps)
         let loop = CourierLoop(configuration, inbox, metrics, logger)
         do throws(ReactorError) {
-            // Its writes to a connection that has gone must not end the process: signals are blocked there.
+            // `SystemThread` blocks signals, so writing to a closed connection does not end the process.
             thread = try SystemThread(name: "courier") { loop.run() }
         } catch {
             throw CourierError("\(error)")
@@ -55,13 +58,13 @@ package final class Courier: WebhookSink {
         inbox.post(PostedEvent(event: event, appID: app.id, at: .read()))
     }
 
-    /// Has these endpoints told from now on. What waits for those that stay keeps waiting.
+    /// Replaces the endpoints. Events that wait for an endpoint that stays keep waiting.
     package func replace(_ apps: [WebhookApp]) {
         inbox.replace(apps)
     }
 
-    /// Ends the thread. What waits is sent first, what has failed once more, for so long at most; what is left then is
-    /// counted as dropped, and told by the log. Once.
+    /// Ends the thread. Waiting events are sent first and failed ones are tried once more, for at most `patience`. What is
+    /// left is counted as dropped and logged. Call once.
     package func stop(within patience: Duration) {
         inbox.stop(within: patience)
         thread.join()
@@ -75,18 +78,18 @@ struct PostedEvent: Sendable {
     let at: Instant
 }
 
-/// The door to the courier's thread.
+/// The mailbox of the courier's thread.
 final class CourierInbox: Sendable {
-    /// What has come since the thread looked.
+    /// What was posted since the thread last looked.
     struct Contents: Sendable {
         var events: [PostedEvent] = []
-        /// How many of them are of an app and a kind, and their bytes.
+        /// Number and bytes of the events, by app and kind.
         var held: [Holder: (events: Int, bytes: Int)] = [:]
-        /// The endpoints from now on, for the events too.
+        /// The new endpoints. They apply to `events` too.
         var apps: [WebhookApp]?
-        /// How many apps have endpoints, 1 at least.
+        /// Apps with endpoints, at least 1.
         var appCount = 1
-        /// Set when the hub ends: the time that is left.
+        /// Set when the hub stops: the time that is left.
         var patience: Duration?
 
         var isStopping: Bool { patience != nil }
@@ -98,7 +101,7 @@ final class CourierInbox: Sendable {
         }
     }
 
-    /// Whose room an event takes.
+    /// The app and kind whose share of the bounds an event uses.
     struct Holder: Hashable {
         /// `App.id`.
         let appID: String
@@ -148,7 +151,7 @@ final class CourierInbox: Sendable {
         multi.wake()
     }
 
-    /// Takes out all that has come.
+    /// Removes and returns everything posted.
     func takeAll() -> Contents {
         contents.withLock { contents in
             var taken = Contents()

@@ -1,12 +1,12 @@
 import Bytes
 
-/// An app with its endpoints, and those of them that may send. Of the courier's thread.
+/// An app with its endpoints, and those that may send. Confined to the courier's thread.
 final class CourierApp {
     let id: String
     var endpoints: [Endpoint] = []
     private var lanes = Attempt.allCases.map { _ in Lane() }
 
-    /// Endpoints in their order, and how many requests are under way.
+    /// The app's ready endpoints in turn, and its requests in flight.
     struct Lane {
         var ready = Fifo<Endpoint>()
         var underWay = 0
@@ -23,7 +23,7 @@ final class CourierApp {
         _modify { yield &lanes[attempt.rawValue] }
     }
 
-    /// Requests under way.
+    /// Requests in flight.
     var underWay: Int { lanes.reduce(0) { $0 + $1.underWay } }
 
     /// None of its endpoints sends any more.
@@ -33,37 +33,36 @@ final class CourierApp {
     }
 }
 
-/// Decides which endpoint sends next: of the app that has the fewest requests under way, and among those in turn, so that one
-/// whose endpoints are slow or many leaves places to the others. Endpoints of an app take turns, and so do what has not been
-/// tried and what has failed.
+/// Chooses the endpoint that sends next: from the app with the fewest requests in flight, and among equal apps in turn. An
+/// app with slow or many endpoints thus leaves room for the others. Endpoints of an app take turns, and so do first
+/// attempts and retries.
 ///
-/// Where several apps have endpoints, the last quarter of the places is left to those that have less than their even share
-/// of it, and one at least: what is slow would hold it for as long as a request may take, and however many apps are slow,
-/// one that has nothing under way finds a place. What has failed has half of the places, and in them the same rules: what
-/// fails may take long to fail.
+/// If several apps have endpoints, the last quarter of the room in flight is reserved for apps with less than an even share
+/// of that quarter (at least one request). Slow requests would otherwise hold it until they time out; an app with nothing
+/// in flight thus finds room however many apps are slow. Retries get half of the room, under the same rules, since failures
+/// may take long.
 ///
-/// Looks at the apps whose endpoints may send, and at no others. Whether an endpoint that has its turn may still send is for
-/// the caller to see.
+/// Only apps whose endpoints may send are inspected. The caller checks whether the chosen endpoint may still send.
 struct FairScheduler {
     private let requestsMax: Int
     /// Apps that have endpoints.
     private(set) var appCount = 0
-    /// By attempt: apps with endpoints that may send, who sent last behind.
+    /// By attempt: apps with endpoints that may send; the last sender is at the end.
     private var rows = Attempt.allCases.map { _ in Fifo<CourierApp>() }
-    /// Requests under way, and those of them that are made again.
+    /// Requests in flight, and the retries among them.
     private(set) var underWay = 0
     private var againUnderWay = 0
-    /// Who goes first where both may.
+    /// The attempt that is chosen if both cost the same.
     private var next = Attempt.first
 
     init(_ limits: CourierLimits) {
         requestsMax = max(1, limits.requestsMax)
     }
 
-    /// So many apps have endpoints from now on.
+    /// Sets the number of apps that have endpoints.
     mutating func replace(apps count: Int) { appCount = count }
 
-    /// The endpoint may send once, unless it waits for its turn already.
+    /// Lets the endpoint send once, unless it already waits for its turn.
     mutating func makeReady(_ endpoint: Endpoint, _ attempt: Attempt) {
         guard !endpoint[attempt].isInTurn else { return }
         endpoint[attempt].isInTurn = true
@@ -73,7 +72,7 @@ struct FairScheduler {
         app[attempt].isInTurn = true
     }
 
-    /// Takes the endpoint's turns.
+    /// Cancels the endpoint's turns.
     mutating func remove(_ endpoint: Endpoint) {
         let app = endpoint.app
         for attempt in Attempt.allCases where endpoint[attempt].isInTurn {
@@ -85,7 +84,7 @@ struct FairScheduler {
         }
     }
 
-    /// The endpoint that sends now, which has a place until `end`; nil where none may.
+    /// The endpoint that sends now, counted as in flight until `end`; nil if none may send.
     mutating func takeNext() -> (Endpoint, Attempt)? {
         guard underWay < requestsMax else { return nil }
         let fresh = first(of: .first, taken: underWay, of: requestsMax)
@@ -104,7 +103,7 @@ struct FairScheduler {
         }
     }
 
-    /// Gives a place back.
+    /// Ends a request in flight.
     mutating func end(_ endpoint: Endpoint, _ attempt: Attempt) {
         underWay -= 1
         if attempt == .again { againUnderWay -= 1 }
@@ -112,7 +111,7 @@ struct FairScheduler {
         endpoint[attempt].underWay -= 1
     }
 
-    /// Who of the row is next, where one may: its place in it, and what it has under way.
+    /// The row's next app, if one may send: its index and its requests in flight.
     private func first(of attempt: Attempt, taken: Int, of places: Int) -> (place: Int, cost: Int)? {
         guard taken < places else { return nil }
         let isLaneFull = taken >= places - left(of: places)
@@ -129,13 +128,13 @@ struct FairScheduler {
         return least
     }
 
-    /// The places that are kept for apps that have less than their share of them.
+    /// The room reserved for apps below their share.
     private func left(of places: Int) -> Int { appCount > 1 ? places / 4 : 0 }
 
-    /// What each app may have of them.
+    /// Each app's share of the reserved room.
     private func share(of places: Int) -> Int { max(1, places / 4 / max(1, appCount)) }
 
-    /// Lets the app at that place of the row send, and then go behind all others.
+    /// Lets the app at that index send, then moves it to the end of the row.
     private mutating func take(_ place: Int, _ attempt: Attempt) -> (Endpoint, Attempt)? {
         let app = rows[attempt.rawValue].remove(at: place)
         guard let endpoint = app[attempt].ready.popFirst() else { return nil }

@@ -1,57 +1,59 @@
-/// The bounds of what the courier keeps and does. Each is tested at the bound and one past it.
+/// The bounds of the courier. Each is tested at the bound and one past it.
 package struct CourierLimits: Sendable, Equatable {
-    /// Events of one kind that may wait for one endpoint, and as many of one app that the courier's thread has not looked at; one
-    /// more is dropped.
+    /// Events of one kind that may wait for one endpoint, and events of one kind and app that may wait for the courier's
+    /// thread; one more is dropped.
     package var queueEventsMax = 10_000
-    /// Bytes of the events that wait, of all endpoints together. Each kind of an endpoint may have what the others leave; beyond
-    /// the bound that which holds most loses its last events, so that neither an endpoint that does not answer nor a kind of
-    /// which there are many takes anything from the others. An event is taken in any case where its endpoint holds none of
-    /// its kind. Of what the courier's thread has not looked at each kind of each app has an equal share.
+    /// Bytes of the waiting events of all endpoints. Each kind of an endpoint may use what the others leave. Beyond the
+    /// bound, the kind of an endpoint that holds most loses its last events, so that neither a silent endpoint nor a
+    /// frequent kind takes room from others. An endpoint with no event of a kind always accepts one. Before the courier's
+    /// thread has taken events, each kind of each app has an equal share.
     package var queueBytesMax = 64 << 20
-    /// Requests to one endpoint that may be under way, of what has failed half as many. An endpoint that takes batches has one
-    /// of each, and others of what is new only while these hang. A channel has one, so that its events come in their order.
+    /// Requests in flight to one endpoint; retries may be half as many. An endpoint with batches has one first attempt and
+    /// one retry, and further first attempts only while these hang. A channel has one request in flight, so that its events
+    /// arrive in order.
     package var requestsPerEndpoint = 8
-    /// Requests under way; half of them at most of what has failed, and the last quarter for apps that have few (`FairScheduler`).
+    /// Requests in flight; retries may be half as many, and the last quarter is reserved for apps that have few
+    /// (`FairScheduler`).
     package var requestsMax = 128
-    /// Events of one batch.
+    /// Events in one batch.
     package var batchEventsMax = 100
     /// Bytes of one batch, unless its first event is larger.
     package var batchBytesMax = 256 << 10
     /// How long a batch waits for more events.
     package var batchWindow = Duration.milliseconds(500)
-    /// Age of an event after which a request that fails is not repeated (Pusher's "five minutes"), and `requestTimeout` later
-    /// none is begun.
+    /// Age of an event after which a failed request is not retried (Pusher's "five minutes"). Once the event is older by a
+    /// further `requestTimeout`, no request is begun.
     package var retryFor = Duration.seconds(300)
-    /// The pause of a channel after the first request that fails; it doubles with each. And the pause between the repeated
-    /// requests of all channels to an endpoint of which none has answered.
+    /// Backoff of a channel after its first failed request; it doubles with each failure. Also the interval between retries
+    /// of all channels to an endpoint whose last request failed.
     package var pauseMin = Duration.seconds(1)
-    /// The longest pause.
+    /// The longest backoff.
     package var pauseMax = Duration.seconds(60)
-    /// Time for resolving the name, connecting and the TLS handshake.
+    /// Time for name resolution, connecting and the TLS handshake.
     package var connectTimeout = Duration.seconds(5)
-    /// Time for all of a request.
+    /// Time for a whole request.
     package var requestTimeout = Duration.seconds(10)
-    /// How long certificates that were read of a file are good for, in whole seconds: one that is replaced is read by then.
+    /// How long certificates read from a file are cached, in whole seconds; a replaced file is read after that.
     package var certificatesKept = Duration.seconds(60)
-    /// Bytes that are read of an answer, head or body, none of which is kept.
+    /// Bytes read of a response, head and body. None are kept.
     package var responseBytesMax = 64 << 10
 
     package init() {}
 
-    /// Names whose resolving was given up at `connectTimeout` and may still go on, an even share for each app; an app that
-    /// has it makes no request until there are fewer.
+    /// Resolutions given up at `connectTimeout` that may still run. Apps share the bound evenly; an app at its share makes
+    /// no request until some have ended.
     package var lingeringResolvesMax = 64
-    /// How long such a resolving is taken to go on: longer than the system's resolver asks three servers twice.
+    /// How long such a resolution is assumed to run: longer than the system's resolver needs to ask three servers twice.
     package var lingeringResolve = Duration.seconds(60)
 
-    /// Descriptors that the courier may have at once. For a request three: a name that is being resolved has two of libcurl's
-    /// and the resolver's socket, and a connection that is tried by IPv4 and IPv6 side by side has two. For a resolving that
-    /// was given up two; and some of libcurl's own.
+    /// Descriptors that the courier may use at once. Three per request: a name being resolved uses two of libcurl's and the
+    /// resolver's socket, and a connection tried over IPv4 and IPv6 in parallel uses two. Two per resolution given up, plus
+    /// some of libcurl's own.
     package var descriptorsMax: Int { 3 * requestsMax + 2 * lingeringResolvesMax + 16 }
 
-    /// What keeping an event costs beside its text, in bytes, where it is the only one of its channel.
+    /// Bytes that one event costs beside its text, if it is the only one of its channel.
     static let bytesPerEvent = 768
 
-    /// Changes that one webhook was never told and that are remembered; with more, it is taken to be any channel's.
+    /// Lost changes remembered per endpoint. Beyond the bound, any channel is assumed to have lost one.
     static let lostChangesMax = 10_000
 }

@@ -4,7 +4,7 @@ import Clock
 import Logging
 import Reactor
 
-/// What the courier's thread does: brings what is posted to the plan, and what the plan wants to libcurl.
+/// The courier thread's work: passes posted events to the plan, and the plan's requests to libcurl.
 final class CourierLoop {
     private let configuration: CourierConfiguration
     private let inbox: CourierInbox
@@ -13,7 +13,7 @@ final class CourierLoop {
     private var plan: DeliveryPlan
     private var transfers: [ObjectIdentifier: Transfer] = [:]
     private var lingering: DNSLimiter
-    /// When the hub ends: the time that is left.
+    /// Set when the hub stops: the deadline.
     private var end: Instant?
 
     init(
@@ -27,7 +27,7 @@ final class CourierLoop {
         lingering = DNSLimiter(configuration.limits)
     }
 
-    /// Runs until the inbox says stop, and what waits is delivered or its time is over.
+    /// Runs until the inbox is stopped and all that waits is delivered or the deadline has passed.
     func run() {
         while true {
             takeInbox()
@@ -102,13 +102,13 @@ final class CourierLoop {
         }
     }
 
-    /// How long there is nothing to do but what libcurl and the inbox ask for.
+    /// The time until the plan or the deadline needs attention.
     private func patience() -> Int32 {
         let now = Instant.read()
         var wait = Duration.seconds(60)
         if let deadline = plan.nextDeadline { wait = min(wait, deadline.duration(since: now)) }
         if let end { wait = min(wait, end.duration(since: now)) }
-        // Rounded up, or a deadline a fraction of a millisecond away would spin.
+        // Rounded up: otherwise a deadline less than a millisecond away would spin.
         return Int32(clamping: wait.millisecondsRoundedUp)
     }
 }

@@ -1,22 +1,22 @@
 import Metrics
 
-/// What became of webhooks.
+/// Metrics of webhooks.
 package final class CourierMetrics: MetricSource {
     /// Why an event was not delivered.
     enum Drop: String, CaseIterable {
-        /// Too many wait, or too many bytes.
+        /// Too many events or bytes wait.
         case full
-        /// Its requests have failed for `CourierLimits.retryFor`.
+        /// Its requests failed for `CourierLimits.retryFor`.
         case expired
-        /// Its endpoint has left the configuration.
+        /// Its endpoint was removed from the configuration.
         case removed
-        /// No endpoint of its app wants it any more.
+        /// No endpoint of its app wants it.
         case unwanted
-        /// The hub has ended.
+        /// The hub has stopped.
         case stopped
     }
 
-    /// Events that wait for an endpoint, once for each.
+    /// Waiting events, counted once per endpoint.
     let waiting = Gauge()
     let waitingBytes = Gauge()
     private let delivered = Counter()
@@ -30,7 +30,7 @@ package final class CourierMetrics: MetricSource {
         bounds: [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000]
             .map { $0 * 1_000_000 })
 
-    /// Metrics of a courier that has not started.
+    /// Creates the metrics before the courier starts.
     package init() {}
 
     func wait(_ events: Int, bytes: Int) {
@@ -42,10 +42,10 @@ package final class CourierMetrics: MetricSource {
         dropped[reason.rawValue].add(events)
     }
 
-    /// Events went, as one says the reverse of the other.
+    /// Counts events cancelled by their reverse.
     func cancelled(_ events: Int) { undone.add(events) }
 
-    /// An event was delivered, so long after it was posted.
+    /// Counts a delivered event; `time` is measured from its posting.
     func delivered(after time: Duration) {
         delivered.add()
         seconds.record(time)
@@ -60,7 +60,7 @@ package final class CourierMetrics: MetricSource {
         requestSeconds.record(time)
     }
 
-    /// Events that were delivered, and those that were dropped for the reason: for tests.
+    /// Counts of delivered and dropped events, for tests.
     var deliveredCount: UInt64 { delivered.count }
     var cancelledCount: UInt64 { undone.count }
     func droppedCount(_ reason: Drop) -> UInt64 { dropped[reason.rawValue].count }

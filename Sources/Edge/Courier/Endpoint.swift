@@ -3,59 +3,59 @@ import Clock
 import Pusher
 import Reactor
 
-/// An endpoint with what waits for it. Of the courier's thread.
+/// An endpoint with its waiting events. Confined to the courier's thread.
 final class Endpoint {
-    /// Kept for as long as a request is under way, even when the app has left the configuration.
+    /// Kept while a request is in flight, even if the app has left the configuration.
     let app: CourierApp
-    /// As the configuration has it now; the URL stays.
+    /// The current configuration; its URL never changes.
     var configuration: WebhookEndpoint
     var credentials: AppCredentials
-    /// Whether no event is to wait for it any more: it has left the configuration.
+    /// Whether it has left the configuration, so that no event may wait for it.
     var isRemoved = false
-    /// Whether the log has told that it fails, and not yet that it works again.
+    /// Whether the log has reported a failure and not yet the recovery.
     var isFailing = false
     /// Lines whose last request failed.
     var troubled = 0
-    /// Whether the request that ended last failed.
+    /// Whether the last request to end failed.
     var isDown = false
-    /// When its last request was begun.
+    /// When its last request began.
     var lastBegun = Instant(nanoseconds: 0)
-    /// While it is down, when the next request is made again that had failed.
+    /// While it is down: the earliest time of the next retry.
     var nextRepeat = Instant(nanoseconds: 0)
-    /// The pause after which one of its lanes may send; nil where none runs.
+    /// The end of the pause after which one of its lanes may send; nil without a pause.
     var pausedUntil: Instant?
-    /// Paused lines that need not wait for the end of their pauses once it answers.
+    /// Paused lines that may be released early when it answers.
     var releasable = 0
     var lines: [ChannelName: DeliveryLine] = [:]
-    /// What it was never told (`whatWasLostIsToldAgain`).
+    /// The changes that it was never told (`whatWasLostIsToldAgain`).
     var lost = LostChanges()
-    /// By kind, those of requests under way included.
+    /// Its events by kind, including those in flight.
     private(set) var held = Array(repeating: Held(), count: WebhookKinds.count)
     private var lanes = Attempt.allCases.map { _ in Lane() }
 
-    /// What it holds of one kind.
+    /// Its events of one kind.
     struct Held {
         var events = SortedRow<QueuedEvent>()
-        /// Those of requests under way.
+        /// Events in flight.
         var underWay = 0
 
-        /// Whether there is a spare one.
+        /// Whether there is a spare event.
         var hasSpare: Bool { events.count > max(1, underWay) }
-        /// The event that goes where there are too many: the last, but none that is under way, and never the only one.
+        /// The event to drop when there are too many: the last one that is not in flight, but never the only event.
         var spare: QueuedEvent? { hasSpare ? events.last { !$0.isUnderWay } : nil }
     }
 
     /// The lines that may send.
     struct Lane {
-        /// By kind, those that have events of it, the oldest first.
+        /// By kind: the lines with events of that kind, oldest first.
         var rows = Array(repeating: SortedRow<DeliveryLine>(), count: WebhookKinds.count)
-        /// The kind whose turn it is.
+        /// The index of the kind whose turn it is.
         var nextKind = 0
-        /// Of which kinds the newest line is next.
+        /// The kinds whose newest line is next.
         var newestNext: WebhookKinds = []
-        /// Of all its lines.
+        /// Events of all its lines.
         var events = 0
-        /// Requests under way.
+        /// Requests in flight.
         var underWay = 0
         /// Whether the endpoint waits for its turn.
         var isInTurn = false
@@ -77,10 +77,10 @@ final class Endpoint {
 
     // MARK: Requests
 
-    /// Requests that may be under way: where it takes batches one of each lane, and others only while these hang.
+    /// The bound of requests in flight. With batches: one per lane, and further ones only while these hang.
     func places(_ limits: CourierLimits) -> Int { max(configuration.isBatched ? 2 : 1, limits.requestsPerEndpoint) }
 
-    /// Of those, what fails has half, or one batch.
+    /// The bound of one attempt's requests in flight: retries get half, or one batch.
     func places(_ limits: CourierLimits, of attempt: Attempt) -> Int {
         if configuration.isBatched { return attempt == .first ? places(limits) - 1 : 1 }
         return attempt == .first ? places(limits) : max(1, places(limits) / 2)
@@ -93,7 +93,7 @@ final class Endpoint {
 
     /// Whether it may begin a request.
     ///
-    /// - Parameter isTaken: whether it has its place already.
+    /// - Parameter isTaken: whether the request is already counted as in flight.
     func mayBegin(
         _ attempt: Attempt, _ limits: CourierLimits, now: Instant, isTaken: Bool = false, isStopping: Bool
     ) -> Readiness {
@@ -108,7 +108,7 @@ final class Endpoint {
         {
             return .at(until)
         }
-        // One that hangs has soon a place free again all the time, for each ends when a request's time is over.
+        // Spaced so that an endpoint that hangs keeps getting room: a request ends when its time is over.
         let next = lastBegun.advanced(by: limits.requestTimeout / places)
         if attempt == .first, configuration.isBatched, self[attempt].underWay - own > 0, next > now {
             return .at(next)
@@ -150,7 +150,7 @@ final class Endpoint {
 
     // MARK: Lines
 
-    /// The line, which has events, may send.
+    /// Lets a line with events send.
     func makeReady(_ line: DeliveryLine) {
         guard let first = line.queue.first else { return }
         line.state = .ready
@@ -161,7 +161,7 @@ final class Endpoint {
         self[line.attempt].events += line.queue.count
     }
 
-    /// The line, which is ready, may not send any more.
+    /// Makes a ready line idle.
     func rest(_ line: DeliveryLine) {
         line.state = .idle
         for kind in 0..<WebhookKinds.count where line.counts[kind] > 0 {
@@ -170,15 +170,15 @@ final class Endpoint {
         self[line.attempt].events -= line.queue.count
     }
 
-    /// Takes out the line whose turn it is: kinds take turns, so that many events of one delay none of another; and of what has
-    /// not been tried the oldest line and the newest, so that what is new need not wait for all that has piled up.
+    /// Removes the line whose turn it is. Kinds take turns, so many events of one kind do not delay another. First attempts
+    /// take the oldest and the newest line alternately, so a new event does not wait for the whole backlog.
     func takeNext(_ attempt: Attempt) -> DeliveryLine? {
         for _ in 0..<WebhookKinds.count {
             let kind = self[attempt].nextKind
             self[attempt].nextKind = (kind + 1) % WebhookKinds.count
             let bit = WebhookKinds(rawValue: 1 << UInt8(kind))
             let takesNewest = attempt == .first && self[attempt].newestNext.contains(bit)
-            // No copy of the row is held, which would have to be copied when the line goes out of it.
+            // Keeps no copy of the row: removing the line would then copy the storage.
             guard let line = takesNewest ? self[attempt].rows[kind].last : self[attempt].rows[kind].first else {
                 continue
             }
@@ -189,7 +189,7 @@ final class Endpoint {
         return nil
     }
 
-    /// The event of the lane that has waited longest.
+    /// The lane's event that has waited longest.
     func oldest(_ attempt: Attempt) -> QueuedEvent? {
         self[attempt].rows.compactMap(\.first?.queue.first).min { $0.number < $1.number }
     }
@@ -206,7 +206,7 @@ final class Endpoint {
         if !line.wasReleased { releasable += 1 }
     }
 
-    /// The line's pause is over, or where there is none the endpoint's.
+    /// The line's pause is over; without a line, the endpoint's.
     func pauseEnded(_ line: DeliveryLine?) {
         guard let line else {
             pausedUntil = nil

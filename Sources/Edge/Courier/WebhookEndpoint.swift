@@ -2,14 +2,14 @@ import Channels
 import Pusher
 import Reactor
 
-/// Where an app's backend wants to be told, and of what.
+/// Where an app's backend receives webhooks, and of which kinds.
 package struct WebhookEndpoint: Sendable, Equatable {
-    /// An `http` or `https` URL; what it is known by among its app's.
+    /// An `http` or `https` URL; it identifies the endpoint within its app.
     package var url: String
     package var kinds: WebhookKinds
-    /// Several events in one request, as many as come within `CourierLimits.batchWindow`.
+    /// Whether requests carry several events: those that come within `CourierLimits.batchWindow`.
     package var isBatched: Bool
-    /// Further header fields. The names are tokens, the values without line ends (RFC 9110 §5).
+    /// Further header fields. Names are tokens, values contain no line ends (RFC 9110 §5).
     package var headers: [Header]
 
     /// A header field.
@@ -30,7 +30,7 @@ package struct WebhookEndpoint: Sendable, Equatable {
         self.headers = headers
     }
 
-    /// The URL's scheme, host and port: all of it that may be logged. Paths and user names are often secrets.
+    /// The URL's scheme, host and port: the only part that may be logged. Paths and user names are often secrets.
     package var origin: String {
         let parts = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count > 2 else { return "" }
@@ -39,8 +39,9 @@ package struct WebhookEndpoint: Sendable, Equatable {
         return "\(parts[0])//\(host)"
     }
 
-    /// Whether the URL names an address that is not of the public internet, or `localhost`: nothing is sent there but where
-    /// `CourierConfiguration.allowsPrivate` says so. Other names are judged by what they resolve to, when something is sent.
+    /// Whether the URL names `localhost` or an address outside the public internet. Such URLs are used only with
+    /// `CourierConfiguration.allowsPrivate`. Other names are checked by the address that they resolve to when something is
+    /// sent.
     package var isLiterallyPrivate: Bool {
         let authority = origin.split(separator: "/", omittingEmptySubsequences: true).last ?? ""
         let host =
@@ -50,12 +51,12 @@ package struct WebhookEndpoint: Sendable, Equatable {
     }
 }
 
-/// The endpoints of one app, and what their requests are signed with.
+/// The endpoints of one app, and the credentials that sign their requests.
 package struct WebhookApp: Sendable {
     /// `App.id`.
     package let id: String
     package let credentials: AppCredentials
-    /// With URLs that differ.
+    /// With distinct URLs.
     package let endpoints: [WebhookEndpoint]
 
     package init(id: String, credentials: AppCredentials, endpoints: [WebhookEndpoint]) {

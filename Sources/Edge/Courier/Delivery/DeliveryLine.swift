@@ -4,35 +4,34 @@ import Clock
 import Pusher
 import Reactor
 
-/// The events of one channel that wait for one endpoint, and go out one request after the other, in their order.
-///
 /// Valid transitions: idle → ready; ready → underWay, idle; underWay → ready, paused, spent, idle; paused → ready, idle.
-/// Invariant: it is in its endpoint's table exactly while it holds events; it is in its lane's rows exactly while it is ready.
+/// Invariants: it is in its endpoint's table exactly while it holds events, and in its lane's rows exactly while it is
+/// ready.
 final class DeliveryLine {
     enum State {
         case idle, ready, underWay
-        /// After a request that failed.
+        /// After a failed request.
         case paused(until: Instant)
-        /// After the last request that may fail: the hub ends.
+        /// After the last attempt: the hub is stopping.
         case spent
     }
 
-    /// The endpoint has its lines, and what is done to a line holds the endpoint.
+    /// The endpoint owns its lines; callers that use a line hold the endpoint.
     unowned let endpoint: Endpoint
     let channel: ChannelName
     var state = State.idle
     private(set) var queue = SortedRow<QueuedEvent>()
     /// Of its events, how many there are of each kind.
     private(set) var counts = SIMD8<Int32>.zero
-    /// By which it is in the rows of its lane: its first event's.
+    /// Its key in its lane's rows: the number of its first event.
     var rowNumber: UInt64 = 0
-    /// Requests that failed one after the other.
+    /// Consecutive failed requests.
     var failures = 0
-    /// Whether the request made last was made before its pause had ended, for the endpoint had answered another.
+    /// Whether its last request was made before its pause ended, since the endpoint had answered another.
     var wasReleased = false
     /// The last event of each subject.
     private var latest: [TextKey: QueuedEvent] = [:]
-    /// Numbers of the last events that say something of all before them: that are read as if all of it had been, and of the
+    /// Numbers of the last barrier (an event understood only if all before it was told), and of the last event about the
     /// channel itself.
     private var lastBarrier: UInt64 = 0
     private var lastExistence: UInt64 = 0
@@ -44,7 +43,7 @@ final class DeliveryLine {
 
     var isReady: Bool { if case .ready = state { true } else { false } }
     var isUnderWay: Bool { if case .underWay = state { true } else { false } }
-    /// Which requests tell its events.
+    /// The kind of request that carries its events.
     var attempt: Attempt { failures > 0 ? .again : .first }
 
     func append(_ event: QueuedEvent) {
@@ -67,9 +66,11 @@ final class DeliveryLine {
         }
     }
 
-    /// The event that waits and whose reverse this change is: the endpoint needs neither. None that a request has told,
-    /// unless it cannot have arrived; none where the backend may believe something else; and none on which another stands that waits: a client's, or between a channel's
-    /// occupation and vacation one of its members', or the reverse.
+    /// The waiting event that this change reverses, so that the endpoint needs neither. Nil if:
+    /// - a request carried the event and may have arrived;
+    /// - the backend may believe something else;
+    /// - a waiting event depends on it: a client event or a cache miss, or a member event between a channel's occupation
+    ///   and vacation, or the reverse.
     func reverse(of change: WebhookChange) -> QueuedEvent? {
         guard let event = latest[change.subject], event.change?.isBeginning == !change.isBeginning,
             !event.isUnderWay, !event.mayBeKnown, event.number > lastBarrier, endpoint.lost.isSure(of: channel)
@@ -81,26 +82,26 @@ final class DeliveryLine {
     }
 }
 
-/// Whether a request tells what has not been tried, or what has failed.
+/// Whether a request is a first attempt or a retry.
 enum Attempt: Int, CaseIterable {
     case first, again
 }
 
 /// An event that waits for one endpoint.
 final class QueuedEvent {
-    /// Later ones have larger numbers.
+    /// Increases with each event.
     let number: UInt64
     unowned let line: DeliveryLine
-    /// As it stands in a body; shared by all endpoints that want it.
+    /// Its JSON in a body; shared by all endpoints that want it.
     let text: [UInt8]
-    /// One kind.
+    /// Exactly one kind.
     let kind: WebhookKinds
     let change: WebhookChange?
     let postedAt: Instant
-    /// The number of the line's event of the same subject before it; 0 where there was none.
+    /// The number of the line's previous event of the same subject; 0 if there was none.
     var before: UInt64 = 0
     var isUnderWay = false
-    /// Whether a request has told it that failed, and that may have arrived all the same.
+    /// Whether a failed request carried it and may have arrived all the same.
     var mayBeKnown = false
 
     init(_ number: UInt64, _ line: DeliveryLine, _ text: [UInt8], of event: WebhookEvent, postedAt: Instant) {
@@ -112,12 +113,12 @@ final class QueuedEvent {
         self.postedAt = postedAt
     }
 
-    /// Whose share of the bounds it takes.
+    /// The holder whose share of the bounds it uses.
     var holder: EventHolder { EventHolder(endpoint: line.endpoint, kind: kind.place) }
-    /// What it counts against the bounds.
+    /// The bytes that count against the bounds.
     var bytes: Int { text.count + CourierLimits.bytesPerEvent }
 
-    /// Whether it says something that would make no sense without what came before it.
+    /// Whether it makes no sense without the events before it.
     var isBarrier: Bool { kind == .clientEvents || kind == .cacheChannels }
 }
 
@@ -136,11 +137,11 @@ struct EventHolder: Hashable {
     }
 }
 
-/// What an event says has changed, where a later one may say the reverse.
+/// A change that a later event may reverse.
 struct WebhookChange {
     /// The channel itself, or one of its users.
     let subject: TextKey
-    /// It is occupied, or the user is a member; else no more.
+    /// True: the channel became occupied or the user joined. False: the channel became vacant or the user left.
     let isBeginning: Bool
 
     static let channel = TextKey("channel")
@@ -160,7 +161,7 @@ extension WebhookEvent {
 }
 
 extension WebhookKinds {
-    /// Of one kind: its place among all of them.
+    /// For a single kind: its index.
     var place: Int { min(rawValue.trailingZeroBitCount, Self.count - 1) }
 
     static let count = names.count

@@ -4,9 +4,9 @@ import Clock
 import Pusher
 import Reactor
 
-/// What comes into a plan, and what has to go for it.
+/// Adding events to a plan, and dropping those that exceed a bound.
 extension DeliveryPlan {
-    /// Has all endpoints of the app told that want events of the kind.
+    /// Queues the event for all endpoints of the app that want its kind.
     mutating func add(_ event: WebhookEvent, of appID: String, postedAt: Instant, now: Instant) {
         guard let wanting = apps[appID]?.endpoints.filter({ $0.configuration.kinds.contains(event.kind) }),
             !wanting.isEmpty
@@ -36,11 +36,11 @@ extension DeliveryPlan {
         endpoint.append(queued)
         account(queued, 1)
         if case .idle = line.state { endpoint.makeReady(line) }
-        // Perhaps this very event. An endpoint that holds no other of its kind keeps it.
+        // May drop this very event. An endpoint with no other event of its kind keeps it.
         while shares.total > limits.queueBytesMax, let spare = shares.largest?.key.held.spare { drop([spare], .full) }
     }
 
-    /// Drops what has waited longer than any request may take: an endpoint that fails is not asked for each.
+    /// Drops events that waited longer than any retry may take, without a request for each.
     mutating func dropExpired(now: Instant) {
         guard let due = nextExpiry, due <= now, !isStopping else { return }
         let age = limits.retryFor + limits.requestTimeout

@@ -6,22 +6,22 @@ import Reactor
 
 /// Decides which requests are made, when and in what order, and what becomes of events. Performs no I/O, reads no clock.
 ///
-/// The events of one channel wait in a line of their own (`DeliveryLine`), which has one request under way at most: so they
-/// arrive in their order, whatever fails. All else is free, and so lines are chosen such that none starves (`Endpoint.takeNext`).
-/// A line whose request has failed pauses, ever longer. An endpoint that fails is asked little: what has failed one by one,
-/// `pauseMin` apart; what is new at once, while half of its places are free, so that it is soon known that it answers again.
-/// From then on nothing pauses that has not failed twice in its pause.
+/// The events of one channel wait in a `DeliveryLine` with at most one request in flight, so they arrive in order whatever
+/// fails. Between lines the order is free, and no line starves (`Endpoint.takeNext`). A line whose request failed pauses
+/// with a growing backoff. A failing endpoint gets few requests: retries one by one, `pauseMin` apart, and first attempts
+/// at once while half of its room is free, so that its recovery is noticed soon. After its recovery a line stays paused
+/// only if it failed again after an early release.
 ///
 /// Worst interleavings, each with its test in `BacklogTests`, and all of them in `ReceiverHistories`:
-/// - a user comes and goes while the endpoint is asked: what is under way, or may have arrived, is not taken back, and its
-///   reverse follows (`whatMayHaveArrivedIsNotTakenBack`);
-/// - an endpoint hangs with all its places taken, and answers again: a place is free soon, and what is new is told first
-///   (`whatIsNewWaitsForNoBacklog`);
-/// - one channel's event is refused for ever while others are taken: each success lets it be tried again early, once in a
-///   pause (`whatIsRefusedAmongOthersIsNotRepeatedWithEach`).
+/// - A user comes and goes during a request: an event that is in flight or may have arrived is not cancelled, and its
+///   reverse follows (`whatMayHaveArrivedIsNotTakenBack`).
+/// - An endpoint hangs with all its room taken, then answers again: room is free soon, and new events are sent first
+///   (`whatIsNewWaitsForNoBacklog`).
+/// - One channel's event is refused for ever while others are accepted: each success allows one early retry per pause
+///   (`whatIsRefusedAmongOthersIsNotRepeatedWithEach`).
 ///
-/// Invariants: a request has a place of `turns` between `nextRequest` and `finished`. An event leaves by being delivered, by being counted as dropped,
-/// or with its reverse, in no other way.
+/// Invariants: a request is in flight in `turns` from `nextRequest` until `finished`. An event leaves only by being
+/// delivered, counted as dropped, or cancelled with its reverse.
 struct DeliveryPlan {
     let limits: CourierLimits
     let metrics: CourierMetrics
@@ -30,12 +30,12 @@ struct DeliveryPlan {
     private var pauses = Pauses()
     private(set) var isStopping = false
     private var random: any RandomNumberGenerator
-    /// Numbers events.
+    /// The number of the last event.
     var lastNumber: UInt64 = 0
-    /// When the first event may be too old to be sent; nil where none waits.
+    /// When the first event may be too old to send; nil if none waits.
     var nextExpiry: Instant?
 
-    /// What has changed at an endpoint, for the log.
+    /// An endpoint's change of state, for the log.
     enum Change: Equatable {
         case fails(appID: String, origin: String, DeliveryFailure)
         case worksAgain(appID: String, origin: String)
@@ -48,20 +48,20 @@ struct DeliveryPlan {
         turns = FairScheduler(limits)
     }
 
-    /// Events that wait, once for each endpoint, those of requests under way included; and their bytes, by who holds them.
+    /// Waiting events, counted once per endpoint and including those in flight; and their bytes by holder.
     private(set) var waiting = 0
     private(set) var shares = Shares<EventHolder, Void>()
-    /// Requests under way.
+    /// Requests in flight.
     var underWay: Int { turns.underWay }
     /// Apps that have endpoints.
     var appCount: Int { turns.appCount }
-    /// When a pause ends; nil where there is none.
+    /// When the first pause ends; nil if there is none.
     var nextDeadline: Instant? { pauses.nextEnd }
 
     // MARK: The configuration
 
-    /// Takes the endpoints that there are from now on. What waits for one that stays (its app and URL) keeps waiting; if
-    /// anything about it has changed, it is tried again at once.
+    /// Replaces the endpoints. Events for an endpoint that stays (same app and URL) keep waiting; if its configuration
+    /// changed, it is tried again at once.
     mutating func replace(_ configured: [WebhookApp], now: Instant) {
         var old = apps
         apps = [:]
@@ -96,7 +96,7 @@ struct DeliveryPlan {
         schedule(endpoint, now: now)
     }
 
-    /// Requests under way come to their end; all else is dropped.
+    /// Requests in flight finish; all other events are dropped.
     private mutating func remove(_ endpoint: Endpoint) {
         endpoint.isRemoved = true
         turns.remove(endpoint)
@@ -106,9 +106,9 @@ struct DeliveryPlan {
 
     // MARK: Requests
 
-    /// The next request to be made now; nil where there is none, or enough are under way.
+    /// The next request to make now; nil if there is none or too many are in flight.
     ///
-    /// - Parameter milliseconds: of the clock on the wall since 1970.
+    /// - Parameter milliseconds: wall-clock time since 1970.
     mutating func nextRequest(now: Instant, milliseconds: UInt64) -> WebhookRequest? {
         while let (endpoint, line) = pauses.popEnded(at: now) {
             line?.wasReleased = false
@@ -134,7 +134,7 @@ struct DeliveryPlan {
         return nil
     }
 
-    /// Has the endpoint wait for its turn where it may send, or for the time when it may.
+    /// Queues the endpoint for its turn if it may send, or pauses it until it may.
     mutating func schedule(_ endpoint: Endpoint, now: Instant) {
         var until: Instant?
         for attempt in Attempt.allCases {
@@ -147,13 +147,13 @@ struct DeliveryPlan {
         pauses.set(endpoint, until: until)
     }
 
-    /// The events of the endpoint's next request, and their lines; none where all were too old.
+    /// The events and lines of the endpoint's next request; empty if all events were too old.
     private mutating func takeEvents(
         _ endpoint: Endpoint, _ attempt: Attempt, now: Instant
     ) -> (events: [QueuedEvent], lines: [DeliveryLine]) {
         let isBatched = endpoint.configuration.isBatched
         let most = isBatched ? limits.batchEventsMax : 1
-        // Of the first lines no more than that, or one would fill the batch.
+        // Each line first gets only a portion, or one line would fill the batch.
         let portion = max(1, most / WebhookKinds.count)
         var (taken, bytes) = (0, 0)
         var parts: [(line: DeliveryLine, rest: ArraySlice<QueuedEvent>)] = []
@@ -165,12 +165,13 @@ struct DeliveryPlan {
             return true
         }
         while taken < most, let line = endpoint.takeNext(attempt) {
-            // The last request is made when an event's time is over; for its place it waits as long as a request may take.
+            // The last request may begin when an event's retry time ends; it may then wait for room as long as a request
+            // takes.
             dropExpired(line, after: limits.retryFor + limits.requestTimeout, now: now)
             var rest = line.queue.prefix(most)[...]
             while let event = rest.first, rest.startIndex < portion, takes(event) { rest.removeFirst() }
             guard rest.startIndex > 0 else {
-                // Too old, or too long for what is left of the batch.
+                // Too old, or too long for the rest of the batch.
                 if !line.queue.isEmpty { endpoint.makeReady(line) }
                 if taken > 0 { break } else { continue }
             }
@@ -185,7 +186,7 @@ struct DeliveryPlan {
         return (events.sorted { $0.number < $1.number }, parts.map(\.line))
     }
 
-    /// A request came to its end. Returns what the log should tell.
+    /// Ends a request. Returns what to log.
     mutating func finished(_ request: WebhookRequest, _ result: DeliveryResult, now: Instant) -> Change? {
         let endpoint = request.endpoint
         turns.end(endpoint, request.attempt)
@@ -228,23 +229,23 @@ struct DeliveryPlan {
         return change
     }
 
-    /// What becomes of the lines of a request that has ended, as far as they hold more.
+    /// Reschedules the lines of an ended request that still hold events.
     private mutating func goOn(_ lines: [DeliveryLine], _ endpoint: Endpoint, now: Instant) {
         guard !endpoint.isRemoved else {
             for line in lines { drop(line.queue.elements, .removed) }
             return
         }
-        // Of one batch they are tried again together.
+        // The lines of one batch are retried together.
         let failures = lines.map(\.failures).max() ?? 0
         let pause = failures > 0 && !isStopping ? pauseAfter(failures) : .zero
         let first = lines.filter { $0.failures > 0 }.compactMap { $0.queue.first?.postedAt }.min() ?? now
-        // The last one is made when the event's time is over.
+        // The last retry is made when the event's retry time ends.
         let until = min(now.advanced(by: pause), max(first.advanced(by: limits.retryFor), now))
         for line in lines {
             if line.failures == 0 {
                 endpoint.makeReady(line)
             } else if isStopping {
-                // That was the last try.
+                // That was the last attempt.
                 line.state = .spent
             } else {
                 pauses.begin(line, until: until)
@@ -252,7 +253,7 @@ struct DeliveryPlan {
         }
     }
 
-    /// The endpoint answers: what has failed meanwhile need not wait any more.
+    /// The endpoint answers: ends the pauses of lines that failed meanwhile.
     private mutating func release(_ endpoint: Endpoint) {
         guard endpoint.releasable > 0 else { return }
         for line in pauses.end(where: { of, line in of === endpoint && line?.wasReleased == false }) {
@@ -261,7 +262,7 @@ struct DeliveryPlan {
         }
     }
 
-    /// Half of what doubles with each failure, up to all of it, by chance.
+    /// Exponential backoff with jitter: a random half to all of the doubled pause.
     private mutating func pauseAfter(_ failures: Int) -> Duration {
         let pause = limits.pauseMin * (1 << min(failures - 1, 20))
         return min(pause, limits.pauseMax) * Double.random(in: 0.5...1, using: &random)
@@ -269,18 +270,18 @@ struct DeliveryPlan {
 
     // MARK: The end
 
-    /// No batch waits for more events from now on, and what has failed is tried once more, at once. When nothing is under way
-    /// after that, nothing more can be done.
+    /// From now on no batch waits for more events, and failed events are retried once, at once. When no request is in
+    /// flight after that, nothing more can be done.
     mutating func stop(now: Instant) {
         isStopping = true
         for line in pauses.end(where: { _, _ in true }) { line.endpoint.makeReady(line) }
         for app in apps.values { for endpoint in app.endpoints { schedule(endpoint, now: now) } }
     }
 
-    /// Drops all that is left, what is under way included. Returns how many events of each kind, once for each endpoint.
+    /// Drops all events, including those in flight. Returns the number of each kind, counted once per endpoint.
     mutating func abandon(_ underWay: some Sequence<WebhookRequest>) -> [WebhookKinds: Int] {
         var dropped: [WebhookKinds: Int] = [:]
-        // Those of endpoints that have been removed, too.
+        // Includes lines of removed endpoints.
         let lines = apps.values.flatMap(\.endpoints).flatMap(\.lines.values) + underWay.flatMap(\.lines)
         _ = pauses.end { _, _ in true }
         for line in lines {
@@ -309,7 +310,7 @@ struct DeliveryPlan {
         metrics.drop(events.count, reason)
     }
 
-    /// Takes an event out, wherever it is. A line that holds no other goes.
+    /// Removes an event wherever it is. A line without events is removed.
     mutating func take(_ event: QueuedEvent) {
         let line = event.line
         let endpoint = line.endpoint
@@ -326,7 +327,7 @@ struct DeliveryPlan {
         shares.set(event.holder, gives: event.holder.held.hasSpare)
     }
 
-    /// - Parameter events: 1 where it comes, -1 where it goes.
+    /// - Parameter events: 1 to add the event, -1 to remove it.
     mutating func account(_ event: QueuedEvent, _ events: Int) {
         waiting += events
         shares.add(events * event.bytes, to: event.holder)

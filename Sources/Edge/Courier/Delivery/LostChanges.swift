@@ -1,19 +1,19 @@
 import Bytes
 import Pusher
 
-/// The changes that an endpoint was never told of, so that nobody knows what its backend believes of these channels. Nothing
-/// of theirs is cancelled until a later event has said again what is true.
+/// Changes that an endpoint was never told, so its backend's view of these channels is unknown. No event of theirs is
+/// cancelled until a later event has restated the truth.
 ///
-/// Worst interleaving: an event that was queued before the lost one is delivered after it. It says what was true before the
-/// loss, and so settles nothing: events are compared by their numbers (`anEarlierEventSettlesNothing`).
+/// Worst interleaving: an event queued before the lost one is delivered after it. It tells the state before the loss, so it
+/// settles nothing: events are compared by number (`anEarlierEventSettlesNothing`).
 struct LostChanges {
     /// By channel and subject: the number of the last lost event.
     private var channels: [ChannelName: [TextKey: UInt64]] = [:]
     private var count = 0
-    /// There were more such than are kept: it may be any channel, until the endpoint has been told all that waits.
+    /// Too many changes were lost to remember: any channel may be affected, until all that waits is delivered.
     private var mayBeAny = false
 
-    /// An event of that number, or one that was to have it, is dropped.
+    /// Records that an event with that number was dropped.
     mutating func add(_ change: WebhookChange, in channel: ChannelName, number: UInt64) {
         guard !mayBeAny else { return }
         if channels[channel, default: [:]].updateValue(number, forKey: change.subject) == nil { count += 1 }
@@ -22,8 +22,8 @@ struct LostChanges {
         mayBeAny = true
     }
 
-    /// An event of that number was delivered: what it says is known from here on. Where a channel is occupied or vacant, nobody
-    /// who was in it before is in it.
+    /// Records that an event with that number was delivered: its subject is known from here on. A channel's occupation or
+    /// vacation also settles its members: none who was in it before is still in it.
     mutating func told(_ change: WebhookChange, in channel: ChannelName, number: UInt64) {
         guard var lost = channels[channel] else { return }
         if change.isOfChannel {
@@ -38,6 +38,6 @@ struct LostChanges {
     /// The endpoint answers, and nothing waits for it.
     mutating func allTold() { mayBeAny = false }
 
-    /// Whether the backend was told all that was to be told of the channel, so far.
+    /// Whether the backend was told all changes of the channel so far.
     func isSure(of channel: ChannelName) -> Bool { !mayBeAny && channels[channel] == nil }
 }

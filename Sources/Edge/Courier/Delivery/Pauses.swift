@@ -1,22 +1,22 @@
 import Clock
 
-/// The pauses of lines whose requests have failed, and of endpoints that may not send yet.
+/// The pauses of lines whose requests failed, and of endpoints that may not send yet.
 ///
 /// Invariant: a line is here exactly while it is paused, an endpoint exactly while it has a `pausedUntil`.
 struct Pauses {
-    /// The latest first: of a line, or of an endpoint.
+    /// Sorted with the latest end first. Without a line, the pause is the endpoint's.
     private var entries: [(until: Instant, endpoint: Endpoint, line: DeliveryLine?)] = []
 
-    /// When the first of them ends; nil where there is none.
+    /// When the first pause ends; nil if there is none.
     var nextEnd: Instant? { entries.last?.until }
 
-    /// The line, whose request has failed, waits.
+    /// Pauses a line whose request failed.
     mutating func begin(_ line: DeliveryLine, until: Instant) {
         line.endpoint.paused(line, until: until)
         insert(until, line.endpoint, line)
     }
 
-    /// The endpoint may not send before then; nil: it need not wait.
+    /// Pauses the endpoint until then; nil ends its pause.
     mutating func set(_ endpoint: Endpoint, until: Instant?) {
         guard until != endpoint.pausedUntil else { return }
         if let before = endpoint.pausedUntil { remove(before, endpoint, nil) }
@@ -24,14 +24,14 @@ struct Pauses {
         if let until { insert(until, endpoint, nil) }
     }
 
-    /// The line is idle, if it was paused.
+    /// Ends the line's pause, if it has one. The line is idle then.
     mutating func end(_ line: DeliveryLine) {
         guard case .paused(let until) = line.state else { return }
         remove(until, line.endpoint, line)
         line.endpoint.pauseEnded(line)
     }
 
-    /// Takes out one that is over: of the endpoint where it is no line's; a line is idle then.
+    /// Removes one pause that is over. Without a line it was the endpoint's; a line is idle then.
     mutating func popEnded(at now: Instant) -> (endpoint: Endpoint, line: DeliveryLine?)? {
         guard let last = entries.last, last.until <= now else { return nil }
         entries.removeLast()
@@ -39,7 +39,7 @@ struct Pauses {
         return (last.endpoint, last.line)
     }
 
-    /// Takes out those meant, and returns the lines that they were of, which are idle.
+    /// Ends the pauses that match, and returns their lines, which are idle then.
     mutating func end(where isMeant: (Endpoint, DeliveryLine?) -> Bool) -> [DeliveryLine] {
         var lines: [DeliveryLine] = []
         entries.removeAll { pause in
@@ -61,7 +61,7 @@ struct Pauses {
         entries.remove(at: place)
     }
 
-    /// The place of the first that ends at `until` or before.
+    /// The index of the first pause that ends at `until` or before.
     private func first(notAfter until: Instant) -> Int {
         var (low, high) = (0, entries.count)
         while low < high {

@@ -1,7 +1,7 @@
 import Bytes
 
-/// Elements in the order of their numbers. Taking one from an end, and adding one behind all, is constant time in the long
-/// run; elsewhere it is linear in how many are behind it.
+/// Elements sorted by number. Removing at either end and appending take amortised constant time; elsewhere the time is
+/// linear in the number of later elements.
 struct SortedRow<Element> {
     private var entries = Fifo<(number: UInt64, element: Element)>()
 
@@ -10,37 +10,37 @@ struct SortedRow<Element> {
     var first: Element? { entries.first?.element }
     var last: Element? { entries.last?.element }
 
-    /// All, in their order.
+    /// All elements in order.
     var elements: [Element] { prefix(count) }
 
-    /// The element of that number; nil where there is none.
+    /// The element with that number; nil if there is none.
     func element(_ number: UInt64) -> Element? {
         let place = place(of: number)
         return isNumber(number, at: place) ? entries[place].element : nil
     }
 
-    /// The first elements, `count` at most.
+    /// The first elements, at most `count`.
     func prefix(_ count: Int) -> [Element] {
         (0..<min(self.count, max(0, count))).map { entries[$0].element }
     }
 
-    /// The last of those of which that is true.
+    /// The last element that matches.
     func last(where isMeant: (Element) -> Bool) -> Element? {
         (0..<count).reversed().lazy.map { entries[$0].element }.first(where: isMeant)
     }
 
-    /// The first of those of which that is true.
+    /// The first element that matches.
     func first(where isMeant: (Element) -> Bool) -> Element? {
         (0..<count).lazy.map { entries[$0].element }.first(where: isMeant)
     }
 
-    /// - Parameter number: no other element's.
+    /// - Parameter number: unique among the elements.
     mutating func insert(_ element: Element, _ number: UInt64) {
         let isLast = entries.last.map { $0.number < number } ?? true
         entries.insert((number, element), at: isLast ? count : place(of: number))
     }
 
-    /// Removes the element of that number, if there is one.
+    /// Removes the element with that number, if there is one.
     mutating func remove(_ number: UInt64) {
         let place = place(of: number)
         if isNumber(number, at: place) { entries.remove(at: place) }
@@ -48,7 +48,7 @@ struct SortedRow<Element> {
 
     private func isNumber(_ number: UInt64, at place: Int) -> Bool { place < count && entries[place].number == number }
 
-    /// The place of the first element whose number is not smaller.
+    /// The index of the first element whose number is not smaller.
     private func place(of number: UInt64) -> Int {
         var (low, high) = (0, count)
         while low < high {

@@ -1,47 +1,47 @@
-/// A request to be made.
+/// A request to make.
 struct WebhookRequest {
     let endpoint: Endpoint
-    /// The first of their lines, in the order in which they were posted.
+    /// The first events of the lines, in the order of posting.
     let events: [QueuedEvent]
     let lines: [DeliveryLine]
     let attempt: Attempt
     let body: [UInt8]
-    /// Of the body, in hexadecimal.
+    /// The signature of the body, in hexadecimal.
     let signature: String
 
     /// Whether the lines' last requests failed.
     var isRetry: Bool { attempt == .again }
 }
 
-/// What a request came to.
+/// The result of a request.
 enum DeliveryResult: Equatable {
     case delivered
-    /// The label of the reason.
+    /// With the reason.
     case failed(DeliveryFailure)
 }
 
-/// Why a request failed, as metrics and logs have it.
+/// Why a request failed, as a label in metrics and logs.
 enum DeliveryFailure: String, CaseIterable, Sendable {
-    /// The answer's status was of the class.
+    /// The response had a status of this class.
     case status3xx = "3xx"
     case status4xx = "4xx"
     case status5xx = "5xx"
     /// No answer in time.
     case timeout
-    /// No such name.
+    /// The name has no address.
     case name
     /// The address is not of the public internet.
     case address
-    /// Nobody took the connection.
+    /// The connection was refused or could not be made.
     case connect
     /// The certificate is not trusted, or the handshake failed.
     case tls
     /// This process or machine has no descriptor left for a socket.
     case descriptors
-    /// The connection ended, or what came is not HTTP.
+    /// The connection ended early, or the response is not HTTP.
     case broken
 
-    /// Whether the endpoint may have got the request all the same.
+    /// Whether the endpoint may have received the request all the same.
     var mayHaveArrived: Bool {
         switch self {
         case .status3xx, .status4xx, .status5xx, .timeout, .broken: true
@@ -49,7 +49,7 @@ enum DeliveryFailure: String, CaseIterable, Sendable {
         }
     }
 
-    /// For the log: what has happened, and what to do about it where that is the operator's.
+    /// For the log: what happened, and what the operator can do about it.
     var sentence: StaticString {
         switch self {
         case .status3xx: "it answers with a redirect, which is not followed: name the place itself in webhooks"

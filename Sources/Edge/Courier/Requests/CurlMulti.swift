@@ -1,16 +1,16 @@
 import CCurl
 
-/// libcurl's multi handle: transfers side by side, and the connections that they leave for the next.
+/// libcurl's multi handle: concurrent transfers, and a cache of their connections.
 ///
-/// `@unchecked Sendable`: all but `wake` is of one thread; `curl_multi_wakeup` may be called on any (its manual), as long
-/// as the handle is there, which this object's reference sees to.
+/// `@unchecked Sendable`: one thread makes all calls except `wake`. `curl_multi_wakeup` may be called on any thread (its
+/// manual) while the handle exists; a reference to this object keeps it alive.
 final class CurlMulti: @unchecked Sendable {
     private let multi: UnsafeMutableRawPointer
 
     private static let isReady: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
-    /// - Parameter connections: open at most, those that are kept for further requests included.
-    /// - Throws: `CourierError`, for want of memory.
+    /// - Parameter connections: the bound of open connections, including cached ones.
+    /// - Throws: `CourierError` if memory runs out.
     init(connections: Int) throws(CourierError) {
         guard Self.isReady, let multi = curl_multi_init() else { throw CourierError("libcurl cannot be used") }
         self.multi = multi
@@ -21,17 +21,17 @@ final class CurlMulti: @unchecked Sendable {
         curl_multi_cleanup(multi)
     }
 
-    /// Begins a transfer; false where it cannot. It is kept until `remove`.
+    /// Begins a transfer; false if it cannot. The caller keeps the transfer until `remove`.
     func add(_ transfer: Transfer) -> Bool {
         curl_multi_add_handle(multi, transfer.handle) == CURLM_OK
     }
 
-    /// Ends a transfer, whatever it has come to.
+    /// Ends a transfer in any state.
     func remove(_ transfer: Transfer) {
         curl_multi_remove_handle(multi, transfer.handle)
     }
 
-    /// Goes on with all transfers, and tells which have ended.
+    /// Advances all transfers, and reports those that have ended.
     func perform(_ ended: (Transfer, CURLcode) -> Void) {
         var running: Int32 = 0
         curl_multi_perform(multi, &running)
@@ -44,12 +44,12 @@ final class CurlMulti: @unchecked Sendable {
         }
     }
 
-    /// Waits until a transfer can go on, `wake` is called, or the time is over.
+    /// Waits until a transfer can proceed, `wake` is called, or the time is over.
     func wait(milliseconds: Int32) {
         curl_multi_poll(multi, nil, 0, milliseconds, nil)
     }
 
-    /// Ends the wait under way, or the next. Any thread.
+    /// Ends the current wait, or the next. Any thread.
     func wake() {
         curl_multi_wakeup(multi)
     }

@@ -5,7 +5,7 @@ import Glibc
 import Pusher
 import Reactor
 
-/// One request on its way, as libcurl's functions see it. Of the courier's thread, but for the resolver's, which does not
+/// One request in flight, as seen by libcurl's callbacks. Confined to the courier's thread; the resolver's thread does not
 /// touch it.
 final class Transfer {
     let request: WebhookRequest
@@ -19,7 +19,7 @@ final class Transfer {
     private var refusedAddress = false
     private var lacksDescriptors = false
 
-    /// Prepares a request; nil where libcurl cannot, for want of memory or of a URL that it understands.
+    /// Prepares a request; nil if memory runs out or libcurl does not accept the URL.
     init?(_ request: WebhookRequest, _ configuration: CourierConfiguration, at now: Instant) {
         guard let easy = curl_easy_init() else { return nil }
         self.request = request
@@ -37,15 +37,15 @@ final class Transfer {
         curl_slist_free_all(headers)
     }
 
-    /// What the multi handle knows it by.
+    /// Its handle in the multi handle.
     var handle: UnsafeMutableRawPointer { easy }
 
-    /// The transfer of a handle that a multi handle has told about.
+    /// The transfer of a handle that a multi handle reported.
     static func of(_ handle: UnsafeMutableRawPointer) -> Transfer? {
         carillon_curl_context(handle).map { Unmanaged<Transfer>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// What it came to. A status counts wherever one came, however the answer ended: the receiver has the event.
+    /// The result. A status counts even if the response ended badly: the receiver has the event.
     func result(_ code: CURLcode) -> DeliveryResult {
         let status = carillon_curl_status(easy)
         switch status {
@@ -67,7 +67,7 @@ final class Transfer {
         }
     }
 
-    /// Whether it was given up while its name was being resolved, which then goes on without it.
+    /// Whether it timed out during name resolution, which then continues without it.
     func wasResolving(_ code: CURLcode) -> Bool {
         code == CURLE_OPERATION_TIMEDOUT && carillon_curl_has_resolved(easy) == 0
     }
@@ -76,16 +76,17 @@ final class Transfer {
         var fields = [
             "Content-Type: application/json", "X-Pusher-Key: \(request.endpoint.credentials.key)",
             "X-Pusher-Signature: \(request.signature)",
-            // No round trip to be told to continue.
+            // Avoids a round trip for 100 Continue.
             "Expect:",
         ]
         for header in request.endpoint.configuration.headers {
-            // The form in which libcurl sends a field that is empty.
+            // libcurl's form of an empty field.
             fields.append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)")
         }
         var list: UnsafeMutablePointer<curl_slist>?
         for field in fields {
-            // Nil for want of memory; the list stays as it was, and the request lacks a field, to be refused and repeated.
+            // Nil if memory runs out. The list is unchanged and the request lacks a field; the endpoint refuses it, and it
+            // is retried.
             if let longer = curl_slist_append(list, field) { list = longer }
         }
         return list
@@ -97,7 +98,7 @@ final class Transfer {
         settings.connect_milliseconds = configuration.limits.connectTimeout.wholeMilliseconds
         settings.total_milliseconds = configuration.limits.requestTimeout.wholeMilliseconds
         settings.ca_seconds = Int(clamping: configuration.limits.certificatesKept.components.seconds)
-        // Not kept alive by it: whoever has the transfer keeps it until the multi handle has let go of the easy one.
+        // Unretained: the caller keeps the transfer until the multi handle has released the easy handle.
         settings.context = Unmanaged.passUnretained(self).toOpaque()
         settings.open_socket = { context, _, address in
             guard let context, let address else { return CURL_SOCKET_BAD }
@@ -118,7 +119,7 @@ final class Transfer {
         }
     }
 
-    /// A socket for an address that the name has resolved to, or that the URL holds; none where it is not to be reached.
+    /// A socket for an address that the URL contains or its name resolved to; none if the address is not allowed.
     private func openSocket(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
         if !allowsPrivate {
             var storage = sockaddr_storage()
@@ -135,7 +136,7 @@ final class Transfer {
         return descriptor
     }
 
-    /// Counts what comes, and keeps none of it.
+    /// Counts the received bytes and keeps none.
     private static func receive(_ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?) -> Int {
         guard let context else { return 0 }
         let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()

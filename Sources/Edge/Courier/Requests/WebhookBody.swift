@@ -5,7 +5,7 @@ import Pusher
 
 /// The JSON of webhooks (Pusher's "Webhook format").
 enum WebhookBody {
-    /// One event, as it stands in `events`.
+    /// One event as an element of `events`.
     static func text(of event: WebhookEvent) -> [UInt8] {
         var writer = ByteWriter(capacity: 128)
         func open(_ name: StaticString, _ channel: ChannelName) {
@@ -48,7 +48,7 @@ enum WebhookBody {
 
     /// The body of a request.
     ///
-    /// - Parameter milliseconds: of the clock on the wall since 1970, as the request is made: receivers refuse old ones.
+    /// - Parameter milliseconds: wall-clock time since 1970 when the request is made. Receivers refuse old requests.
     static func body(_ events: some Sequence<[UInt8]>, at milliseconds: UInt64) -> [UInt8] {
         var writer = ByteWriter(capacity: 512)
         writer.append("{\"time_ms\":")
@@ -66,7 +66,7 @@ enum WebhookBody {
 }
 
 extension WebhookEvent {
-    /// The channel concerned, whose events keep their order.
+    /// The event's channel, within which events stay in order.
     var channel: ChannelName {
         switch self {
         case .channelOccupied(let channel), .channelVacated(let channel), .cacheMiss(let channel): channel
@@ -76,7 +76,7 @@ extension WebhookEvent {
         }
     }
 
-    /// About what it keeps of memory before it is encoded, in bytes.
+    /// Approximate memory before encoding, in bytes.
     var bytesKept: Int {
         let more =
             switch self {
