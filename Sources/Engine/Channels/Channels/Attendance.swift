@@ -11,11 +11,11 @@ struct Attendance {
     private let channels: ChannelStates
     private let limits: ShardLimits
     private let metrics: EngineMetrics
-    /// Departures of users, and of channels, by the app's index. An app's clients never end the grace of another app with fewer
+    /// Departures of users and of channels, by app index. An app's clients never end the grace of another app with fewer
     /// departures. All departures of one kind wait equally long.
     private var userDepartures: SharedOrder<Int, Departure>
     private var channelDepartures: SharedOrder<Int, Departure>
-    /// The departures of users that have something to be done before their end, too.
+    /// The departures of users that also need work before their end.
     private var earlier = Fifo<Departure>()
     private var lastNumber: UInt64 = 0
 

@@ -3,11 +3,9 @@ import Clock
 import Metrics
 import Pusher
 
-/// The last events of the cache channels of one shard.
-///
-/// Beyond the bound the app that has most loses its oldest event, but never its last one, however large that is.
+/// Beyond the bound, the app that holds most loses its oldest event, but never its last one, however large that is.
 struct ChannelCache {
-    /// A cached event's place; stands for nothing once another took its channel's.
+    /// An entry in the eviction order. Stale once its channel has a newer event.
     struct Entry {
         let key: ChannelKey
         let number: UInt64

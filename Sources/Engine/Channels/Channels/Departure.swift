@@ -1,7 +1,7 @@
 import Clock
 
-/// The end of a grace period in a shard: of a user without a connection, or of a channel without anybody. Stale once somebody
-/// has come back.
+/// The end of a grace period in a shard: for a user without a connection, or for an empty channel. Stale once somebody has
+/// come back.
 struct Departure {
     let key: ChannelKey
     /// Nil for the channel itself.
