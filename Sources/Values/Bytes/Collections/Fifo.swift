@@ -60,8 +60,8 @@ public struct Fifo<Element> {
         return element
     }
 
-    /// Whether a sweep is due, if only `live` elements are not stale. Stale elements are skipped when their turn comes, and swept
-    /// when they are the most. `slack`: elements kept beyond twice as many.
+    /// Whether a sweep is due if only `live` elements are not stale. Stale elements are skipped when their turn comes, and
+    /// swept when they are more than half. `slack`: elements kept beyond twice `live`.
     @inlinable public func needsSweep(live: Int, slack: Int = 1_024) -> Bool { count > 2 * live + slack }
 
     /// Removes all elements that are not to be kept, in linear time. The order stays.

@@ -1,25 +1,25 @@
-/// Elements of several keys in the order in which they came, whose sizes are bounded for all together. Beyond the bound the key
-/// that has most loses its oldest, and no key loses any for others while it has no more than an even share (`Shares`).
+/// Elements of several keys in order of arrival, with one bound on their total size. Beyond the bound, the key that holds
+/// most loses its oldest element. A key with at most an even share loses nothing for others (`Shares`).
 ///
-/// What is gone before its turn is not looked for: `leave` counts it out, and its place stands for nothing. Whatever takes a place
-/// out sees to that, and `sweep` drops such places of a key where most are such.
+/// An element that ends early is not searched for: `leave` only subtracts it, and its slot becomes stale. Callers ignore a
+/// stale element that they pop, and `sweep` removes a key's stale slots once they are the majority.
 ///
-/// Invariant: a key with places is in `ages`, once.
+/// Invariant: each key with slots is in `ages` exactly once.
 public struct SharedOrder<Key: Hashable, Element> {
     @usableFromInline typealias Holder = Shares<Key, Line>.Holder
 
     @usableFromInline struct Line {
         @usableFromInline var places = Fifo<(number: UInt64, element: Element)>()
-        /// Those that stand for something.
+        /// Slots that are not stale.
         @usableFromInline var count = 0
-        /// The number of its first place, and where it is in `ages`.
+        /// The number of its first slot, and its index in `ages`.
         @usableFromInline var oldest: UInt64 = 0
         @usableFromInline var age = 0
 
         @usableFromInline init() {}
     }
 
-    /// A key that has places, the one with the oldest first.
+    /// A key with slots; the key with the oldest slot comes first.
     @usableFromInline struct Aged: HeapEntry {
         @usableFromInline let holder: Holder
 
@@ -35,25 +35,25 @@ public struct SharedOrder<Key: Hashable, Element> {
     @usableFromInline var ages = Heap<Aged>()
     @usableFromInline var lastNumber: UInt64 = 0
 
-    /// Places of a key for which nothing is swept, beyond twice as many as it has elements.
+    /// A key's slots are swept only above twice its elements plus this.
     @usableFromInline static var slack: Int { 64 }
 
     /// - Parameters:
-    ///   - bound: of all sizes together.
-    ///   - spared: elements that a key keeps in any case, its last ones.
+    ///   - bound: of the total size.
+    ///   - spared: the number of last elements that a key never loses.
     @inlinable public init(bound: Int, spared: Int = 0) {
         self.bound = bound
         self.spared = spared
     }
 
-    /// The sizes of all, and what is held of the bound besides.
+    /// The total size, including amounts held without an element.
     @inlinable public var total: Int { shares.total }
-    /// The oldest place of all.
+    /// The oldest slot's element.
     @inlinable public var first: Element? { ages.first?.holder.own.places.first?.element }
-    /// Places of all keys, those that stand for nothing included; in linear time.
+    /// Slots of all keys, including stale ones; takes linear time.
     public var placeCount: Int { shares.holders.values.reduce(0) { $0 + $1.own.places.count } }
 
-    /// Puts one behind all others. The key has something from then on, by its size or by what it holds.
+    /// Appends an element. Afterwards the key must hold something, by `size` or by `hold`.
     @inlinable public mutating func append(_ element: Element, of key: Key, size: Int = 1) {
         let holder = shares.holder(of: key, new: Line(), gives: false)
         lastNumber &+= 1
@@ -66,19 +66,19 @@ public struct SharedOrder<Key: Hashable, Element> {
         settle(holder, by: size)
     }
 
-    /// One of the key's is gone; its place stays.
+    /// Subtracts one element of the key; its slot becomes stale.
     @inlinable public mutating func leave(of key: Key, size: Int = 1) {
         guard let holder = shares.find(key) else { return }
         holder.own.count -= 1
         settle(holder, by: -size)
     }
 
-    /// The key holds so much more of the bound, or less, without an element.
+    /// Changes the amount that the key holds without an element.
     @inlinable public mutating func hold(_ size: Int, of key: Key) {
         settle(shares.holder(of: key, new: Line(), gives: false), by: size)
     }
 
-    /// Takes out the oldest place of all, if its time is over.
+    /// Removes the oldest slot if its element is over.
     @inlinable public mutating func popFirst(if isOver: (Element) -> Bool) -> Element? {
         guard let oldest = ages.first, let first = oldest.holder.own.places.first?.element, isOver(first) else {
             return nil
@@ -86,14 +86,14 @@ public struct SharedOrder<Key: Hashable, Element> {
         return pop(oldest.holder)
     }
 
-    /// Takes out the oldest place of the key's.
+    /// Removes the key's oldest slot.
     @inlinable public mutating func popFirst(of key: Key) -> Element? { shares.find(key).flatMap { pop($0) } }
 
-    /// Takes out the place whose turn it is to go, for there is too much; nil where there is not, or nobody has more than an even
-    /// share that can lose something.
+    /// Removes the next slot to evict; nil if the total is within the bound, or no key above an even share can lose
+    /// something.
     @inlinable public mutating func popExcess() -> Element? { shares.excess(beyond: bound).flatMap { pop($0) } }
 
-    /// Drops the key's places that stand for nothing, where most are such.
+    /// Removes the key's stale slots if they are the majority.
     @inlinable public mutating func sweep(of key: Key, keeping stands: (Element) -> Bool) {
         guard let holder = shares.find(key), holder.own.places.needsSweep(live: holder.own.count, slack: Self.slack)
         else { return }
@@ -117,7 +117,7 @@ public struct SharedOrder<Key: Hashable, Element> {
         }
     }
 
-    /// What the key has is another, or whether it can lose something.
+    /// Changes the holder's amount, and whether it can lose something.
     @inlinable mutating func settle(_ holder: Holder, by size: Int) {
         if holder.amount + size <= 0, !holder.own.places.isEmpty {
             ages.remove(at: holder.own.age)

@@ -1,17 +1,17 @@
-/// How much each key has of what all share, and who has most. Each change takes the logarithm of the number of keys. Keys that
-/// have nothing are not in it.
+/// The amount that each key holds of a shared resource, and the key that holds most. Each change takes logarithmic time in
+/// the number of keys. A key that holds nothing is not stored.
 public struct Shares<Key: Hashable, Own> {
-    /// A key with what it has. Belongs to its table.
+    /// A key and its amount. Belongs to its table.
     ///
-    /// `@unchecked Sendable`: of one table, which is one thread's or behind a lock.
+    /// `@unchecked Sendable`: belongs to one table, which is confined to a thread or guarded by a lock.
     public final class Holder: HeapEntry, @unchecked Sendable {
-        /// Whose it is.
+        /// The key.
         public let key: Key
-        /// What the table's owner keeps with the key.
+        /// Data that the table's owner stores with the key.
         public var own: Own
-        /// How much it has.
+        /// The amount that it holds.
         @usableFromInline var amount = 0
-        /// Whether there is something that it can lose.
+        /// Whether it can lose something.
         @usableFromInline var gives: Bool
         @usableFromInline var place = 0
 
@@ -21,35 +21,35 @@ public struct Shares<Key: Hashable, Own> {
             self.gives = gives
         }
 
-        /// Has more, or can lose something where the other cannot.
+        /// Holders that can lose something come first; then those with a larger amount.
         @inlinable public func precedes(_ other: Holder) -> Bool {
             gives == other.gives ? amount > other.amount : gives
         }
 
-        /// Where it stands in the table.
+        /// Its index in the heap.
         @inlinable public func moved(to place: Int) { self.place = place }
     }
 
     @usableFromInline var holders: [Key: Holder] = [:]
     @usableFromInline var rank = Heap<Holder>()
-    /// What all have together.
+    /// The sum of all amounts.
     @inlinable public var total: Int { totalAmount }
     @usableFromInline var totalAmount = 0
 
-    /// Nobody has anything.
+    /// An empty table.
     @inlinable public init() {}
 
-    /// Keys that have something.
+    /// Keys that hold something.
     @inlinable public var count: Int { holders.count }
 
-    /// What the key has.
+    /// The amount that the key holds.
     @inlinable public subscript(key: Key) -> Int { holders[key]?.amount ?? 0 }
 
-    /// Who has most of those that can lose something.
+    /// The holder with the largest amount among those that can lose something.
     @inlinable public var largest: Holder? { rank.first.flatMap { $0.gives ? $0 : nil } }
 
-    /// The largest, where all together have more than the bound; nil where it has no more than an even share of it. So no key
-    /// loses anything for others while it has no more than that.
+    /// The largest holder if the total exceeds the bound; nil if it holds no more than an even share of the bound. So a key
+    /// with at most an even share loses nothing for others.
     @inlinable public func excess(beyond bound: Int) -> Holder? {
         guard total > bound, let largest, largest.amount > bound / count else { return nil }
         return largest
@@ -59,7 +59,7 @@ public struct Shares<Key: Hashable, Own> {
 
     @inlinable func find(_ key: Key) -> Holder? { holders[key] }
 
-    /// The key's holder, which has nothing yet where it is new: `add` follows.
+    /// The key's holder. A new one holds nothing yet; the caller must call `add` next.
     @inlinable mutating func holder(of key: Key, new own: @autoclosure () -> Own, gives: Bool) -> Holder {
         if let known = holders[key] { return known }
         let holder = Holder(key, own(), gives: gives)
@@ -68,7 +68,7 @@ public struct Shares<Key: Hashable, Own> {
         return holder
     }
 
-    /// It has so much more, or less; or whether it can lose something has changed.
+    /// Changes the holder's amount, or restores the order after `gives` has changed.
     @inlinable mutating func add(_ amount: Int, to holder: Holder) {
         totalAmount += amount
         holder.amount += amount
@@ -82,12 +82,12 @@ public struct Shares<Key: Hashable, Own> {
 }
 
 extension Shares where Own == Void {
-    /// The key has so much more, or less; not less than nothing.
+    /// Changes the key's amount, which must not become negative.
     @inlinable public mutating func add(_ amount: Int, to key: Key) {
         add(amount, to: holder(of: key, new: (), gives: true))
     }
 
-    /// Whether the key, where it has something, can lose some of it; it can at first.
+    /// Sets whether the key can lose something, if it holds anything. Initially it can.
     @inlinable public mutating func set(_ key: Key, gives: Bool) {
         guard let holder = find(key), holder.gives != gives else { return }
         holder.gives = gives
