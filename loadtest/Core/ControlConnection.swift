@@ -1,6 +1,6 @@
 import Reactor
 
-/// Waits for who asks for events.
+/// Accepts connections that ask for events.
 final class ControlListener: EventSource {
     private let socket: ListeningSocket
     private unowned let feed: DemandFeed
@@ -15,7 +15,7 @@ final class ControlListener: EventSource {
     }
 }
 
-/// Reads the numbers of the users of whom events are wanted: those of one read are one batch, as those of one query are.
+/// Reads the numbers of the users whose events are wanted. The numbers of one read form one batch, as one query's would.
 final class ControlConnection: EventSource {
     private let socket: Int32
     private unowned let feed: DemandFeed

@@ -10,11 +10,11 @@ import Logging
 import Pusher
 import Reactor
 
-/// The hub's core, to be measured without PostgreSQL: the gateway as `carillon serve` runs it, whose events come from
-/// whoever connects to a second port instead of from a database.
+/// Measures the hub's core without PostgreSQL: the gateway as `carillon serve` runs it, with events requested over a second
+/// port instead of read from a database.
 ///
-/// What is in its figures: streams and their windows, frames, loops and what they say to one another, write queues and
-/// sockets. What is not: the feed's connections, queries and rows.
+/// Included in its figures: streams and their windows, frames, loops and their messages, write queues and sockets. Not
+/// included: the feed's connections, queries and rows.
 @main struct CoreHub: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "corehub",
@@ -51,7 +51,7 @@ import Reactor
         let credentials = AppCredentials(key: appKey, secret: appSecret)
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: true)]
         configuration.limits.exemptsLoopback = true
-        // No pings in the middle of a measurement.
+        // No pings during a measurement.
         configuration.timeouts.activity = .seconds(3600)
         let logger = Logger(label: "corehub") { _ in SwiftLogNoOpLogHandler() }
         let verifier = try await TokenVerifier(policy: TokenPolicy(), logger: logger)
@@ -70,7 +70,7 @@ import Reactor
     }
 }
 
-/// The hub's routes, and one at which nothing is done: what a request costs that a route does not.
+/// The hub's routes, and one that does nothing, to measure the cost of a request without its route.
 private struct CoreRoutes: HTTPRoutes {
     let hub: HubRoutes
 

@@ -3,12 +3,12 @@ import Feed
 import Reactor
 import Sync
 
-/// A feed that makes the events it is asked for. In place of the tail of a database, on a thread of its own as that is.
+/// A feed that makes events on demand. Replaces the tail of a database, and like it runs on its own thread.
 final class DemandFeed {
     private let loop: EventLoop
     private let data: EventData
     private let sink: FeedSink
-    /// The streams watched, by the number at the end of the user's name.
+    /// The watched streams, by the number at the end of the user's name.
     private var streams: [Int: Watched] = [:]
 
     /// A stream, and the number of its last event.
@@ -17,7 +17,7 @@ final class DemandFeed {
         var top: Int64
     }
 
-    /// Offsets of one number of digits, so that all frames are of one size.
+    /// Offsets with a constant number of digits, so that all frames have one size.
     private static let firstOffset: Int64 = 1_000_000_000
     private static let epoch = "demand"
 
@@ -27,7 +27,7 @@ final class DemandFeed {
         self.sink = sink
     }
 
-    /// Starts the thread, which listens for whoever asks for events on `socket`.
+    /// Starts the thread, which accepts requests for events on `socket`.
     static func start(_ data: EventData, _ socket: ListeningSocket, _ sink: FeedSink) throws -> Feed {
         let handle = try LoopHandle()
         let requests = Mailbox<FeedRequest>(handle)
@@ -45,7 +45,7 @@ final class DemandFeed {
         return Feed(requests, thread)
     }
 
-    /// Makes an event of each user's stream, in that order; users that nobody watches get none.
+    /// Makes one event in each user's stream, in that order. Users that nobody watches get none.
     func publish(_ users: [Int]) {
         var outputs: [FeedOutput] = []
         outputs.reserveCapacity(users.count)
@@ -80,7 +80,7 @@ final class DemandFeed {
             let position = StreamPosition(epoch: Self.epoch, offset: top)
             sink.deliver([.positioned(stream, serial: serial, position)])
         case .read(let read):
-            // Nothing is kept: who falls behind is told to fetch a snapshot.
+            // Nothing is kept: a client that falls behind is told to fetch a snapshot.
             sink.deliver([.unreadable(read, .expired)])
         case .unwatch, .wake:
             break
@@ -88,7 +88,7 @@ final class DemandFeed {
     }
 }
 
-/// The data of events, all of one size: an object with a text as long as it takes, and `_sync`.
+/// Event data, all of one size: an object with a text that fills the rest, and `_sync`.
 struct EventData: Sendable {
     static let name = "occurrence.updated"
     static let bytesMin = 100

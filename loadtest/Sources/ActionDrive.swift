@@ -3,28 +3,28 @@ import Clock
 import Histogram
 import Reactor
 
-/// Actions of all devices of a run, sent over their WebSockets, with the answers and what the devices then get.
+/// Actions of all devices of a run, sent over their WebSockets, with the answers and the events that follow.
 ///
-/// Each device works on rows of its own, so that every action is to be applied: another answer ends the run. What
-/// arrives at the devices is judged by the run's ledger, as if writers had changed the rows.
+/// Each device works on its own rows, so every action must be applied: another answer ends the run. The run's ledger judges
+/// the events, as if writers had changed the rows.
 final class ActionDrive {
     /// How fast, and how long.
     struct Pace {
         var seconds: Double
-        /// Actions without an answer at a time; the pace where no rate is given.
+        /// Actions in flight; sets the pace if no rate is given.
         var inFlight: Int
-        /// Actions a second, at random times.
+        /// Actions per second, at random times.
         var rate: Double?
     }
 
-    /// What one measurement gave.
+    /// The result of one measurement.
     struct Outcome {
         /// Actions answered within the time.
         var answered = 0
         var seconds = 0.0
-        /// Nanoseconds from when an action was due to its answer.
+        /// Nanoseconds from an action's due time to its answer.
         var answers = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
-        /// Nanoseconds from when an action was due to its event, at each of the user's devices.
+        /// Nanoseconds from an action's due time to its event, at each of the user's devices.
         var deliveries = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
         var serverCPUSeconds: Double?
         var ownCPUSeconds = 0.0
@@ -32,7 +32,7 @@ final class ActionDrive {
 
     private let drive: Drive
     private var actors: ContiguousArray<Actor> = []
-    /// The devices' numbers in the order of their turns: neighbours are different users'.
+    /// Device numbers in order of turns; neighbours belong to different users.
     private let turns: [Int]
     private var turn = 0
     private var waiting = 0
@@ -41,7 +41,7 @@ final class ActionDrive {
     private var complaint: String?
     private var schedules: UInt64 = 0
 
-    /// Actions of the devices of `drive`, which has been opened and whose writers stay idle.
+    /// Actions of the devices of `drive`, which must be open with idle writers.
     init(_ drive: Drive) {
         self.drive = drive
         let perUser = drive.plan.devicesPerUser
@@ -54,7 +54,7 @@ final class ActionDrive {
         drive.script.answered = { [unowned self] result, device in answered(result, device) }
     }
 
-    /// Sends actions at that pace, and waits until all are answered and their events are with all devices.
+    /// Sends actions at that pace, then waits until all are answered and all devices have the events.
     func measure(_ pace: Pace, server: ProcessMeter?, progress: ProgressLine) throws -> Outcome {
         drive.ledger.restart()
         answers.reset()
@@ -93,7 +93,7 @@ final class ActionDrive {
         return outcome
     }
 
-    /// Holds what the database stored against what was sent.
+    /// Compares what the database stored with what was sent.
     func close() throws -> Ledger.Faults {
         let prefix = drive.population.names.prefix
         let rows = try drive.connection.query(
@@ -107,7 +107,7 @@ final class ActionDrive {
 
     // MARK: Steps
 
-    /// Sends what is due, or what there is room for.
+    /// Sends the actions that are due, or that the window allows.
     private func send(_ pace: Pace, _ schedule: inout Schedule?, _ now: Instant) throws {
         guard schedule != nil else {
             while waiting < pace.inFlight { try send(dueAt: now) }
@@ -120,7 +120,7 @@ final class ActionDrive {
     }
 
     private func send(dueAt due: Instant) throws {
-        // A device that has too many of its own waiting is passed over; all of them cannot have.
+        // Skips a device with too many actions in flight; not all devices can have that.
         for _ in turns {
             let device = turns[turn]
             turn = (turn + 1) % turns.count
@@ -175,11 +175,11 @@ final class ActionDrive {
     }
 }
 
-/// What a device has done.
+/// A device's actions.
 private struct Actor {
     let rows: [Int]
     var sent = 0
     var answered = 0
-    /// Of those without an answer, by their number modulo the most there may be.
+    /// Due times of its actions in flight, by number modulo the bound.
     var dueTimes = ContiguousArray(repeating: Instant(nanoseconds: 0), count: Limits.actionsPerDevice)
 }

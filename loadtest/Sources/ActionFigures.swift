@@ -11,7 +11,7 @@ struct Latencies: Codable {
         p99.append(Double(times.valueAtPercentile(99)) / 1000)
     }
 
-    /// Median, least and most of both, in milliseconds, as two cells of a table.
+    /// Median, minimum and maximum of both, in milliseconds, as two table cells.
     var cells: String { "\(Spread(p50).text(unit: 1000, digits: 2)) | \(Spread(p99).text(unit: 1000, digits: 2))" }
     /// The medians, in milliseconds.
     var medians: String {
@@ -19,7 +19,7 @@ struct Latencies: Codable {
     }
 }
 
-/// What `actions` found.
+/// The results of `actions`.
 struct ActionFigures: Codable {
     /// The rounds of one side.
     struct Side: Codable {
@@ -36,13 +36,13 @@ struct ActionFigures: Codable {
     struct Comparison: Codable {
         var hub = Side()
         var pgbench = Side()
-        /// From when an action was due to its event at the user's devices.
+        /// From an action's due time to its event at the user's devices.
         var deliveries = Latencies()
-        /// CPU time by elapsed time, in cores, of the hub and of the load tester.
+        /// CPU time per elapsed time of the hub and of the load tester, in cores.
         var hubShare: [Double] = []
         var ownShare: [Double] = []
 
-        /// Hub to pgbench, round by round; nil without pgbench.
+        /// Hub relative to pgbench, by round; nil without pgbench.
         var ratio: Spread? {
             guard !pgbench.perSecond.isEmpty, pgbench.perSecond.count == hub.perSecond.count else { return nil }
             return Spread(zip(hub.perSecond, pgbench.perSecond).map { $0 / $1 })

@@ -3,7 +3,7 @@ import Histogram
 import Postgres
 import Reactor
 
-/// `loadtest actions`: actions through the hub, beside pgbench calling the same function, in alternating rounds.
+/// `loadtest actions`: actions through the hub, compared with pgbench calling the same function, in alternating rounds.
 struct ActionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "actions", abstract: "Actions per second through the hub, and their latency, beside pgbench.",
@@ -71,7 +71,7 @@ struct ActionsCommand: ParsableCommand {
         let actions = ActionDrive(drive)
         let comparing = Comparing(
             actions: actions, bench: bench, connections: connections, server: server, progress: progress)
-        // Plans, caches and files are made once.
+        // Warms up plans, caches and files.
         _ = try comparing.rounds(1, seconds: 1, inFlight: inFlight, rate: nil)
 
         var figures = ActionFigures(
@@ -100,7 +100,7 @@ struct ActionsCommand: ParsableCommand {
     }
 }
 
-/// The two that are compared, in rounds whose order alternates.
+/// The two sides, measured in rounds of alternating order.
 private struct Comparing {
     let actions: ActionDrive
     let bench: PgBench?
@@ -111,7 +111,7 @@ private struct Comparing {
     func rounds(_ count: Int, seconds: Int, inFlight: Int, rate: Double?) throws -> ActionFigures.Comparison {
         var comparison = ActionFigures.Comparison()
         for round in 0..<count {
-            // Who goes first pays for what the other left to be written.
+            // The first side of a round also pays for what the other left to be written.
             if round % 2 == 0 { try hub(&comparison, seconds, inFlight, rate) }
             if let bench {
                 let outcome = try bench.measure(clients: connections, seconds: seconds, rate: rate)

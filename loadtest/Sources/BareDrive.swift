@@ -25,7 +25,7 @@ final class BareDrive {
         try listener.start(url)
     }
 
-    /// Lets the writers write, and waits until all that they committed has been read. Returns changes a second.
+    /// Runs the writers, and waits until all their commits have been read. Returns changes per second.
     func measure(_ pace: Writers.Pace) throws -> Double {
         listener.restart()
         let before = book.committed.load(ordering: .acquiring)
@@ -44,7 +44,7 @@ final class BareDrive {
         return Double(book.committed.load(ordering: .acquiring) - before) / seconds
     }
 
-    /// Ends the listener and takes the rows away.
+    /// Stops the listener and removes the rows.
     func cleanUp() {
         listener.stop()
         do {

@@ -6,8 +6,8 @@ import Histogram
 import Reactor
 import Synchronization
 
-/// A client that listens to PostgreSQL itself, blocking, on a thread of its own: it waits for a NOTIFY and reads the row
-/// that it names. What no hub can be faster than, for one user who trusts it with the whole database.
+/// A blocking client that listens to PostgreSQL on its own thread: it waits for a NOTIFY and reads the row that it names.
+/// No hub can be faster for one user who may read the whole database.
 final class BareListener: Sendable {
     private let population: Population
     private let book: CommitBook
@@ -27,9 +27,9 @@ final class BareListener: Sendable {
 
     /// Changes whose row has been read.
     var completed: Int { read.load(ordering: .acquiring) }
-    /// Whether the thread has not ended.
+    /// Whether the thread still runs.
     var isRunning: Bool { running.load(ordering: .acquiring) }
-    /// What ended it, other than `stop`.
+    /// Why it ended, unless by `stop`.
     var failure: String? { complaint.withLock { $0 } }
     /// Nanoseconds from sending COMMIT to having read the row, since `restart`.
     var latencies: Histogram<UInt64> { times.withLock { $0 } }
@@ -39,7 +39,7 @@ final class BareListener: Sendable {
         times.withLock { $0.reset() }
     }
 
-    /// Starts the thread, and returns when it listens.
+    /// Starts the thread. Returns once it listens.
     func start(_ url: String) throws {
         guard let pg = PQconnectdb(url) else { throw LoadFailure("libpq: out of memory") }
         let listening = BareConnection(pg)
@@ -78,7 +78,7 @@ final class BareListener: Sendable {
                 PQfreemem(notification)
                 guard let row, revisions.indices.contains(row) else { continue }
                 let revision = try connection.revision(of: population.names.id(row))
-                // One reading may serve two notifications.
+                // One read may answer two notifications.
                 guard revision > revisions[row] else { continue }
                 let made = Int(revision - revisions[row])
                 revisions[row] = revision
@@ -94,9 +94,9 @@ final class BareListener: Sendable {
     }
 }
 
-/// One connection of libpq's, used as its manual shows (libpq-example, "Asynchronous Notification").
+/// A libpq connection, used as in its manual (libpq-example, "Asynchronous Notification").
 private struct BareConnection: ~Copyable, @unchecked Sendable {
-    // @unchecked Sendable: handed to the thread that is started with it, and used there alone.
+    // @unchecked Sendable: handed to the thread that is started with it, and used only there.
     let pg: OpaquePointer
 
     init(_ pg: OpaquePointer) {
@@ -109,7 +109,7 @@ private struct BareConnection: ~Copyable, @unchecked Sendable {
 
     var error: String { String(cString: PQerrorMessage(pg)) }
 
-    /// Waits for bytes, a twentieth of a second at most, and takes them in.
+    /// Waits at most 50 ms for bytes, and reads them.
     func wait() throws(LoadFailure) {
         var socket = pollfd(fd: PQsocket(pg), events: Int16(POLLIN), revents: 0)
         guard poll(&socket, 1, 50) >= 0 || errno == EINTR, PQconsumeInput(pg) == 1 else { throw LoadFailure(error) }

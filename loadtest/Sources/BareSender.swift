@@ -1,7 +1,7 @@
 import Clock
 import Reactor
 
-/// The bare C sender of `loadtest/Limit`, with receivers that count: the practical limit to hold a hub against.
+/// The bare C sender of `loadtest/Limit`, with counting receivers: the practical limit for a hub.
 final class BareSender {
     /// `plain` or `cork`, as it was started.
     let name: String
@@ -30,10 +30,10 @@ final class BareSender {
         try receivers.open(count, perUser: count, topics: 0, progress: progress)
     }
 
-    /// Has `frames` frames sent to every receiver, `burst` at a time, in `seconds` at the least.
+    /// Has `frames` frames sent to every receiver, `burst` at a time, in at least `seconds`.
     ///
-    /// At the pace of the hub's own round: a sender that never waits has all it touches in the processor's caches, which
-    /// a server whose events come from a database beside it has not.
+    /// Uses the pace of the hub's round: a sender that never waits keeps its data in the processor's caches, which a server
+    /// with a database beside it cannot.
     func measure(frames: Int, burst: Int, seconds: Double) throws -> Drive.Outcome {
         let receiverCount = receivers.liveCount
         counter.messages = 0

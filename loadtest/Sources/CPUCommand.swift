@@ -1,7 +1,7 @@
 import ArgumentParser
 import Reactor
 
-/// `loadtest cpu`: deliveries per CPU-second of the hub, beside bare senders, in alternating rounds of one run.
+/// `loadtest cpu`: deliveries per CPU-second of the hub and of bare senders, in alternating rounds of one run.
 struct CPUCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cpu", abstract: "Deliveries per CPU-second on one channel of many devices.",
@@ -78,7 +78,7 @@ struct CPUCommand: ParsableCommand {
 }
 
 extension CPUCommand {
-    /// Half of what may be on its way is one commit, so that the database, which here is the slower, fills the window.
+    /// One commit uses half of the window, so that the slower database still fills it.
     private func pace(inFlight: Int) -> Writers.Pace {
         let rows = min(max(1, inFlight / 2), Self.rows)
         return Writers.Pace(transactions: max(1, events / rows), rowsPerTransaction: rows)
@@ -92,7 +92,7 @@ extension CPUCommand {
 struct Series: Codable {
     var deliveriesPerCPUSecond: [Double] = []
     var deliveriesPerSecond: [Double] = []
-    /// CPU time by elapsed time of the server and of the load tester, in cores: the server should be the busier.
+    /// CPU time per elapsed time of the server and of the load tester, in cores. The server should be the busier.
     var serverShare: [Double] = []
     var ownShare: [Double] = []
 
@@ -105,12 +105,12 @@ struct Series: Codable {
     }
 }
 
-/// What `cpu` found.
+/// The results of `cpu`.
 struct CPUFigures: Codable {
     let devices: Int
     let eventsPerRound: Int
     let frameBytes: Int
-    /// By events in flight, by server.
+    /// By events in flight, then by server.
     var series: [String: [String: Series]] = [:]
 
     func print(order: [String], inFlight: [Int]) {
@@ -138,7 +138,7 @@ struct CPUFigures: Codable {
         }
     }
 
-    /// Deliveries per CPU-second of the hub by those of a sender in the same round; nil without a `--pid`.
+    /// Deliveries per CPU-second of the hub relative to a sender in the same round; nil without `--pid`.
     private func ratio(to sender: String, _ inFlight: Int) -> Spread? {
         guard let hub = series["\(inFlight)"]?["hub"]?.deliveriesPerCPUSecond,
             let other = series["\(inFlight)"]?[sender]?.deliveriesPerCPUSecond, hub.count == other.count, !hub.isEmpty

@@ -2,11 +2,11 @@ import Clock
 import Reactor
 import Synchronization
 
-/// When each change was committed: written by the writers, read by the loop on which its events arrive.
+/// The commit time of each change: written by the writers, read by the loop that receives the events.
 ///
-/// A row is changed by one writer only, which numbers its revisions. A place is used again after `depth` revisions,
-/// and no more changes than that are ever on their way.
-// @unchecked Sendable: the two pointers are set once; all they point to is atomic.
+/// One writer changes a row and numbers its revisions. A slot is reused after `depth` revisions; no more changes than that
+/// are in flight.
+// @unchecked Sendable: the two pointers are set once, and all they point to is atomic.
 final class CommitBook: @unchecked Sendable {
     /// Changes committed.
     let committed = Atomic<Int>(0)
@@ -16,7 +16,7 @@ final class CommitBook: @unchecked Sendable {
     private let times: UnsafeMutablePointer<Atomic<UInt64>>
     private let revisions: UnsafeMutablePointer<Atomic<Int64>>
 
-    /// For `rows` rows at revision 1, with `inFlight` changes on their way at most.
+    /// For `rows` rows at revision 1, with at most `inFlight` changes in flight.
     init(rows: Int, inFlight: Int) {
         self.rows = rows
         var depth = 2
@@ -42,7 +42,7 @@ final class CommitBook: @unchecked Sendable {
         times[place(row, revision)].store(now.nanoseconds, ordering: .releasing)
     }
 
-    /// When the commit of that revision was sent; nil for a row or revision that is not of this book.
+    /// When that revision's commit was sent; nil for a row or revision outside this book.
     func commitTime(_ row: Int, _ revision: Int64) -> Instant? {
         guard row >= 0, row < rows, revision > 0 else { return nil }
         let nanoseconds = times[place(row, revision)].load(ordering: .acquiring)

@@ -28,7 +28,7 @@ struct ConnectCommand: ParsableCommand {
         var figures = ConnectFigures(
             connections: connections, servers: servers.map(\.name),
             bare: servers.first { $0.kind == .bare }?.name)
-        // The first connections of a server cost more: its tables grow.
+        // Warm-up: a server's first connections cost more, since its tables grow.
         for server in servers { _ = try measure(server) }
         try servers.inTurns(rounds) { figures.add(try measure($0), of: $0.name) }
         figures.print()
@@ -41,7 +41,7 @@ struct ConnectCommand: ParsableCommand {
         let began = Instant.read()
         try swarm.open(connections, perUser: 1, topics: RowKind.allCases.count, progress: ProgressLine())
         let cpu = (server.meter?.cpuSeconds() ?? 0) - cpuBefore
-        // The first cannot, and of many at once a few may not.
+        // The first cannot resume, and a few of many concurrent ones may not.
         guard !server.kind.resumes || swarm.resumedCount * 10 >= connections * 9 else {
             throw LoadFailure("\(server.name): \(swarm.resumedCount) of \(connections) connections resumed a session")
         }
@@ -53,7 +53,7 @@ struct ConnectCommand: ParsableCommand {
 }
 
 extension HubOptions {
-    /// Devices of a server, each of which is its own user on all topics; none yet.
+    /// A swarm whose devices are each their own user on all topics; not connected yet.
     func swarm(of server: MeasuredServer) throws -> Swarm {
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let names = Names(run: String(seed, radix: 36), topics: RowKind.allCases.map(\.topic))
@@ -66,12 +66,12 @@ extension HubOptions {
     }
 }
 
-/// What `connect` found.
+/// The results of `connect`.
 struct ConnectFigures: Codable {
     let connections: Int
-    /// In their order.
+    /// In order of measurement.
     let servers: [String]
-    /// The one that the others are compared with.
+    /// The server that the others are compared with.
     let bare: String?
     /// By server, one figure for each round.
     var perCPUSecond: [String: [Double]] = [:]

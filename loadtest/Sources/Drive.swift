@@ -35,7 +35,7 @@ final class Drive {
                 throw LoadFailure("writers: from 1 to \(Limits.writersMax)")
             }
             guard (1...Limits.inFlightMax).contains(inFlight), inFlight >= writers * rowsPerTransaction else {
-                // Less would let writers wait for one another with a part of their places each.
+                // With less, writers would wait for one another while each holds part of a transaction's slots.
                 throw LoadFailure(
                     "--in-flight must be at most \(Limits.inFlightMax), and no less than writers times rows each")
             }
@@ -45,7 +45,7 @@ final class Drive {
         }
     }
 
-    /// What one measurement gave.
+    /// The result of one measurement.
     struct Outcome {
         var seconds = 0.0
         var changes = 0
@@ -65,7 +65,7 @@ final class Drive {
     let writers: Writers
     private let progress: ProgressLine
 
-    /// Makes the rows; connects nothing yet.
+    /// Creates the rows; connects nothing yet.
     init(_ plan: Plan, _ options: HubOptions, loop: EventLoop, seed: UInt64, progress: ProgressLine) throws {
         try plan.check()
         self.plan = plan
@@ -94,9 +94,9 @@ final class Drive {
         try swarm.open(plan.devices, perUser: plan.devicesPerUser, topics: plan.topics.count, progress: progress)
     }
 
-    /// Lets the writers write, and waits until all that they committed has arrived, or nothing comes any more.
+    /// Runs the writers, and waits until all their commits have arrived or nothing arrives any more.
     ///
-    /// `inFlight`: row changes on their way at a time, at most the plan's.
+    /// `inFlight`: row changes in flight, at most the plan's.
     func measure(_ pace: Writers.Pace, inFlight: Int, server: ProcessMeter?) throws -> Outcome {
         window.resize(to: min(inFlight, plan.inFlight))
         ledger.restart()
@@ -129,7 +129,7 @@ final class Drive {
         return outcome
     }
 
-    /// Waits for what is still on its way, and holds what devices have against what the database says.
+    /// Waits for what is still in flight, and compares the devices with the database.
     func close() throws -> Ledger.Faults {
         let positions = try population.positions(connection)
         var watch = StallWatch()
@@ -140,7 +140,7 @@ final class Drive {
         return ledger.faults
     }
 
-    /// Takes devices and rows away, whatever came before.
+    /// Removes devices and rows, also after a failure.
     func cleanUp() {
         swarm.closeAll()
         do {

@@ -2,7 +2,7 @@ import ArgumentParser
 import Clock
 import Reactor
 
-/// `loadtest drop`: how long newcomers wait when many connections have ended at once.
+/// `loadtest drop`: how long newcomers wait after many connections have ended at once.
 struct DropCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drop", abstract: "Drop many subscribed connections at once; time until new ones are subscribed.",
@@ -61,12 +61,12 @@ struct DropCommand: ParsableCommand {
     }
 }
 
-/// What `drop` found, in milliseconds.
+/// The results of `drop`, in milliseconds.
 struct DropFigures: Codable {
     let connections: Int
     let channels: Int
     let newcomers: Int
-    /// In their order.
+    /// In order of measurement.
     let servers: [String]
     /// By server, one figure for each round.
     var sinceLast: [String: [Double]] = [:]

@@ -77,7 +77,7 @@ struct FanoutCommand: ParsableCommand {
 
 extension RowKind: ExpressibleByArgument {}
 
-/// What `fanout` found.
+/// The results of `fanout`.
 struct FanoutFigures: Codable {
     let seed: UInt64
     let users: Int
@@ -87,9 +87,9 @@ struct FanoutFigures: Codable {
     let seconds: Double
     let rowChangesPerSecond: Double
     let deliveriesPerSecond: Double
-    /// From sending COMMIT to the device's read, in microseconds, by percentile.
+    /// From sending COMMIT to the device's read, in microseconds by percentile.
     let microseconds: [String: Double]
-    /// From sending COMMIT to the database's answer, in microseconds, the median: the part that is not the hub's.
+    /// Median from sending COMMIT to the database's answer, in microseconds: the part that is not the hub's.
     let commitMicroseconds: Double
     let bytesPerEvent: Int
     let deliveriesPerServerCPUSecond: Double?

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The middle of several rounds, with the least and the most.
+/// Median, minimum and maximum of several rounds.
 struct Spread: Codable {
     let median: Double
     let least: Double
@@ -29,12 +29,12 @@ extension [String] {
     }
 }
 
-/// `value` with so many digits after the point.
+/// `value` with that many digits after the point.
 func decimal(_ value: Double, _ digits: Int = 0) -> String {
     String(format: "%.\(digits)f", value)
 }
 
-/// Writes figures as JSON to `file`, where one was asked for.
+/// Writes the figures as JSON to `file`, if given.
 func write(_ figures: some Encodable, to file: String?) throws {
     guard let file else { return }
     let encoder = JSONEncoder()

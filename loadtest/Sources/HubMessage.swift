@@ -2,7 +2,7 @@ import Bytes
 import JSON
 import Pusher
 
-/// What a hub says, as far as a device of the load tester cares.
+/// A hub's message, as far as a device of the load tester needs it.
 enum HubMessage {
     /// The connection's id.
     case established(SocketID)
@@ -13,12 +13,12 @@ enum HubMessage {
     /// The answer to an action.
     case result(ActionResult)
     case ping
-    /// A refusal or an error: its name.
+    /// The name of a refusal or error.
     case refusal(String)
-    /// Nothing to act upon.
+    /// A message that needs no action.
     case other
 
-    /// Reads one message. A hub's message that cannot be read is a failure of the run.
+    /// Reads one message. An unreadable message fails the run.
     init(_ text: UnsafeRawBufferPointer, names: Names) throws(JSONError) {
         var name = ""
         var channel: JSONValue?
@@ -77,9 +77,9 @@ enum HubMessage {
     }
 }
 
-/// The answer to one action, as far as it matters here.
+/// The answer to one action.
 struct ActionResult {
-    /// The device and the action's number there; nil where the key is of nobody's action here.
+    /// The device and its action number; nil if the key belongs to no action of this run.
     var action: (device: Int, number: Int)?
     var status = ""
     var code: String?
@@ -101,17 +101,17 @@ extension ActionResult {
     }
 }
 
-/// One event as it came to a device.
+/// One event received by a device.
 struct Arrival {
     let user: Int
     let topic: Int
     /// Its number in the stream.
     let offset: Int64
-    /// The row it tells of; -1 where it is of none of ours, such as a day's summary.
+    /// The event's row; -1 if it is not a row of this run, such as a day's summary.
     let row: Int
     /// The row's revision.
     let revision: Int64
-    /// Of the whole message: two devices that got the same bytes agree.
+    /// Of the whole message: devices that received the same bytes agree.
     let checksum: UInt64
 }
 
@@ -152,7 +152,7 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-/// A quick checksum, eight bytes a step: to compare what devices got, not against anybody's malice.
+/// A fast checksum, eight bytes a step, to compare deliveries. Not secure.
 enum Checksum {
     /// The checksum of `bytes`.
     static func of(_ bytes: UnsafeRawBufferPointer) -> UInt64 {

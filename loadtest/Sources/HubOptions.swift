@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import Pusher
 
-/// Which hub, which database, and where the figures go.
+/// The hub, its database, and the output file.
 struct HubOptions: ParsableArguments {
     @Option(help: "Folder of `carillon dev`: address and database are read there.")
     var dir: String?
@@ -46,7 +46,7 @@ struct HubOptions: ParsableArguments {
     @Option(help: "A shell command to run at the end, while all devices are still there.")
     var onceDone: String?
 
-    /// Runs a command of the user's, where there is one, and waits for it.
+    /// Runs the user's command, if any, and waits for it.
     func run(_ command: String?) throws {
         guard let command else { return }
         let shell = Process()
@@ -95,14 +95,14 @@ struct HubOptions: ParsableArguments {
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The hub's process, where it was named and is there.
+    /// The hub's process, if it was named and exists.
     func process() throws -> ProcessMeter? {
         guard let pid else { return nil }
         return try ProcessMeter(pid: pid)
     }
 }
 
-/// What `carillon dev` leaves about its hub, as far as it matters here.
+/// The part of the record of `carillon dev` that is needed here.
 private struct HubRecord: Decodable {
     let url: String
     let secureURL: String?

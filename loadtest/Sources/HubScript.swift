@@ -3,15 +3,15 @@ import JSON
 import Pusher
 import Reactor
 
-/// A device of a hub: signs in as its user, subscribes to the user's topics, answers pings, and hands events over.
+/// A device of a hub: signs in as its user, subscribes to the user's topics, answers pings, and passes events on.
 ///
-/// Signin and subscribes leave together as soon as the connection is established, as an impatient client's would.
+/// It sends signin and subscribes together once the connection is established, as an impatient client would.
 final class HubScript: DeviceScript {
     /// Called with each event of a live device.
     var arrived: (Arrival, LoadDevice) -> Void = { _, _ in }
     /// Called with each answer to an action.
     var answered: (ActionResult, LoadDevice) -> Void = { _, _ in }
-    /// Bytes of the event read last, without the frame's header.
+    /// Size of the last event in bytes, without the frame header.
     private(set) var lastEventBytes = 0
 
     private let credentials: AppCredentials
@@ -86,7 +86,7 @@ final class HubScript: DeviceScript {
 
     // MARK: The same message to many devices is parsed once
 
-    /// A message read before, and what it said.
+    /// A parsed message, with its bytes.
     private struct Parsed {
         var bytes: [UInt8] = []
         var arrival: Arrival?

@@ -2,7 +2,7 @@ import ArgumentParser
 import Clock
 import Reactor
 
-/// `loadtest idle`: what a connection costs that does nothing.
+/// `loadtest idle`: the cost of an idle connection.
 struct IdleCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "idle", abstract: "Open connections, each its own user on two channels; weigh the server.",
@@ -53,7 +53,7 @@ struct IdleCommand: ParsableCommand {
     }
 }
 
-/// What `idle` found.
+/// The results of `idle`.
 struct IdleFigures: Codable {
     let connections: Int
     /// Until all were subscribed.

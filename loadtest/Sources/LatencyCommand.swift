@@ -2,7 +2,7 @@ import ArgumentParser
 import Postgres
 import Reactor
 
-/// `loadtest latency`: from the commit to the devices, beside a client that listens to PostgreSQL itself.
+/// `loadtest latency`: time from the commit to the devices, compared with a client that listens to PostgreSQL itself.
 struct LatencyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "latency", abstract: "From the commit to the devices' sockets, beside a bare LISTEN client.",
@@ -75,18 +75,18 @@ struct LatencyCommand: ParsableCommand {
         }
     }
 
-    /// More than a second of the usual rates.
+    /// More than the usual rates produce in a second.
     private static let inFlight = 1024
-    /// The dose's, and the day's summary.
+    /// The dose and the day's summary.
     private static let eventsPerChange = 2.0
 }
 
-/// What `latency` found.
+/// The results of `latency`.
 struct LatencyFigures: Codable {
     /// One rate.
     struct Row: Codable {
         let eventsPerSecond: Double
-        /// What came about, of both, in events a second.
+        /// Achieved events per second of both.
         private(set) var hubPerSecond: [Double] = []
         private(set) var barePerSecond: [Double] = []
         private(set) var hub = Latencies()

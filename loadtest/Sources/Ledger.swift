@@ -2,22 +2,22 @@ import Clock
 import Histogram
 import Reactor
 
-/// Judges every delivery: each device must get each event of its user's streams once, in order, in the same bytes as
-/// its user's other devices, the row's revisions without a gap, and nothing of another user.
+/// Judges every delivery. Each device must get each event of its user's streams once and in order, with the same bytes as
+/// the user's other devices, with no gap in a row's revisions, and no event of another user.
 final class Ledger {
-    /// What must not happen; all zero in a good run.
+    /// Faults; all zero in a good run.
     struct Faults: Codable {
-        /// Events that a device did not get.
+        /// Events that a device never got.
         var lost = 0
-        /// Events that a device got again.
+        /// Events that a device got twice.
         var duplicate = 0
-        /// Events that came after a later one.
+        /// Events that arrived after a later one.
         var outOfOrder = 0
         /// Events of another user.
         var foreign = 0
         /// Events whose bytes differ between devices of one user.
         var different = 0
-        /// Revisions of a row that came in another order than they were committed, or never were.
+        /// Revisions of a row that arrived in another order than committed, or were never committed.
         var revision = 0
 
         var isZero: Bool { lost + duplicate + outOfOrder + foreign + different + revision == 0 }
@@ -76,13 +76,13 @@ final class Ledger {
         }
     }
 
-    /// Forgets times and counts, not what was seen: a new measurement begins.
+    /// Resets times and counts for a new measurement; keeps what was seen.
     func restart() {
         deliveries = 0
         latencies.reset()
     }
 
-    /// After the run: what the database says was committed must be what devices have.
+    /// After the run: compares the devices with what the database says was committed.
     func close(
         _ devices: some Sequence<Recipient>, positions: [(user: Int, topic: Int, top: Int64)], revisions: [Int: Int64]
     ) {
@@ -111,7 +111,7 @@ final class Ledger {
 
     // MARK: Steps
 
-    /// An event that is not the next one. Returns whether it counts as received.
+    /// Handles an event that is not the next one. Returns whether it counts as received.
     private func misplaced(_ arrival: Arrival, _ last: Int64, _ device: Recipient) -> Bool {
         if arrival.offset > last {
             for offset in (last + 1)..<arrival.offset where gaps.count < Limits.gapsKept {
@@ -150,14 +150,14 @@ final class Ledger {
     private func place(_ user: Int, _ topic: Int) -> Int { user * population.names.topics.count + topic }
 }
 
-/// An event that a device has not got though it got a later one.
+/// An event that a device missed although it got a later one.
 private struct Gap: Hashable {
     let device: Int
     let topic: Int
     let offset: Int64
 }
 
-/// What the devices of a stream have got: the latest offset, and checksums of the latest events.
+/// A stream's latest offset, and checksums of its latest events.
 private struct StreamRecord {
     private(set) var top: Int64 = -1
     private var checksums: ContiguousArray<UInt64> = []
@@ -175,10 +175,10 @@ private struct StreamRecord {
     }
 }
 
-/// What is known of a row from its events.
+/// A row, as known from its events.
 private struct RowRecord {
-    /// Seen last; rows are inserted at 1.
+    /// The last one seen; rows are inserted at 1.
     var revision: Int64 = 1
-    /// Deliveries of all its revisions: a multiple of the devices when the last is with all of them.
+    /// Deliveries of all its revisions. A multiple of the number of devices once all have the last one.
     var receipts = 0
 }

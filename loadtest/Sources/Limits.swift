@@ -4,21 +4,21 @@ enum Limits {
     static let connectionsMax = 19_000
     /// Connections from one address 127.0.0.x, below the number of ephemeral ports.
     static let connectionsPerAddress = 10_000
-    /// Handshakes under way at a time; a hub's backlog is longer.
+    /// Concurrent handshakes; a hub's backlog is longer.
     static let handshakesAtOnce = 128
-    /// Time without any progress after which a run is given up; a hub under valgrind on a busy machine is slow.
+    /// Time without progress after which a run is aborted; a hub under valgrind on a busy machine is slow.
     static let stall = Duration.seconds(60)
     /// Writers, each a thread with a connection to PostgreSQL.
     static let writersMax = 64
-    /// Row changes committed and not yet with all their devices.
+    /// Row changes in flight: committed, but not yet received by all their devices.
     static let inFlightMax = 4096
-    /// Actions of one device without an answer.
+    /// Actions of one device in flight.
     static let actionsPerDevice = 8
     /// Rows of one run.
     static let rowsMax = 100_000
-    /// Events of a stream whose content is remembered, to compare what its devices get.
+    /// Events of a stream whose content is kept, to compare deliveries.
     static let contentsKept = 64
-    /// Gaps remembered, to tell late events from repeated ones.
+    /// Gaps kept, to tell late events from repeated ones.
     static let gapsKept = 10_000
     /// Latest messages kept parsed.
     static let parsedKept = 64

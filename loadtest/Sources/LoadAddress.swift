@@ -5,12 +5,12 @@ import Reactor
 /// A numeric IPv4 address and a port, in the clear or with TLS.
 struct LoadAddress {
     let text: String
-    /// How TLS is spoken; nil: not at all.
+    /// The TLS settings; nil without TLS.
     var security: TLSClient.Manner?
     private let address: in_addr
     private let port: UInt16
 
-    /// - Throws: `LoadFailure` where `text` is not like `127.0.0.1:6001`, perhaps behind `ws://` or `wss://`.
+    /// - Throws: `LoadFailure` unless `text` is like `127.0.0.1:6001`, optionally after `ws://` or `wss://`.
     init(_ text: String) throws(LoadFailure) {
         var address = in_addr()
         if text.hasPrefix("wss://") { security = TLSClient.Manner() }
@@ -24,13 +24,13 @@ struct LoadAddress {
         self.port = port
     }
 
-    /// A non-blocking socket whose connect has begun, from the loopback address number `source` where the hub is on
-    /// the loopback interface: one address has too few ports for many connections.
+    /// A non-blocking socket that has begun to connect. If the hub is on the loopback interface, it connects from loopback
+    /// address number `source`, since one address has too few ports.
     func connect(source: Int) throws(LoadFailure) -> Int32 {
         let descriptor = cl_stream_socket(AF_INET)
         guard descriptor >= 0 else { throw LoadFailure("socket: \(String(cString: strerror(errno)))") }
         _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
-        // Closed with a reset: tens of thousands of ports in TIME_WAIT would starve the next run.
+        // Closes with a reset: tens of thousands of ports in TIME_WAIT would starve the next run.
         var lingering = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))
         if address.s_addr & 0xFF == 127 {
@@ -43,7 +43,7 @@ struct LoadAddress {
         return descriptor
     }
 
-    /// IP_BIND_ADDRESS_NO_PORT (ip(7)): the port is chosen at connect, so that one port serves several peers.
+    /// IP_BIND_ADDRESS_NO_PORT (ip(7)): the port is chosen at connect, so one port serves several peers.
     private static let bindWithoutPort: Int32 = 24
 
     private func failure(_ call: String, _ descriptor: Int32) -> LoadFailure {

@@ -4,8 +4,8 @@ import Postgres
 import Reactor
 import Synchronization
 
-/// Wakes hubs from a session of its own, so often, whether or not there is news: the batched NOTIFY of one hub for all
-/// its commits, without the hub.
+/// Wakes hubs periodically from its own session, with or without news: the batched NOTIFY of a hub for all its commits,
+/// without the hub.
 final class LoadAnnouncer: Sendable {
     private let isStopping = Atomic<Bool>(false)
     private let complaint = Mutex<String?>(nil)
@@ -26,8 +26,8 @@ final class LoadAnnouncer: Sendable {
         }
     }
 
-    /// Ends it after the announcement it is at.
-    /// - Throws: `LoadFailure` where it had ended before.
+    /// Stops after the current announcement.
+    /// - Throws: `LoadFailure` if it had already ended.
     func stop() throws {
         isStopping.store(true, ordering: .relaxed)
         if let failure = complaint.withLock({ $0 }) { throw LoadFailure(failure) }

@@ -6,11 +6,11 @@ import Pusher
 import Reactor
 import WebSocket
 
-/// What devices do with their connection once it is a WebSocket.
+/// A device's behaviour once its connection is a WebSocket.
 protocol DeviceScript: AnyObject {
     /// The WebSocket is open.
     func opened(_ device: LoadDevice)
-    /// A whole text message came; it lies in a buffer that changes after this call.
+    /// A whole text message has arrived. Its buffer is reused after this call.
     func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice)
 }
 
@@ -22,7 +22,7 @@ final class LoadDevice: EventSource {
         case connecting, securing, upgrading, joining, live, gone
     }
 
-    /// What it is and has received.
+    /// The device as the ledger knows it.
     let recipient: Recipient
     private(set) var phase = Phase.connecting
 
@@ -78,33 +78,33 @@ final class LoadDevice: EventSource {
         swarm.isLive(self)
     }
 
-    /// Sends a text message; the connection fails where the socket does not take it whole.
+    /// Sends a text message. The connection fails if the socket does not take it whole.
     func send(_ text: borrowing ByteWriter) {
         send(Opcode.text, text)
     }
 
-    /// Says something that servers ignore: a pong that nobody asked for (RFC 6455, 5.5.3).
+    /// Sends an unsolicited pong, which servers ignore (RFC 6455 §5.5.3).
     ///
-    /// For a device that need not say anything to be live, while one that subscribes must: from its first word on Linux takes
-    /// it for a client that talks, and lets its acknowledgements wait for the next segment, when they are made in the
+    /// Used for a device that is live without sending anything, to compare it fairly with one that subscribes. Once a
+    /// client has sent data, Linux delays its acknowledgements until the next segment, and they are then made in the
     /// sender's time (`tcp_cleanup_rbuf`, `__tcp_ack_snd_check`). Silent devices cost their server up to a quarter less.
     func speakOnce() {
         send(Opcode.pong, ByteWriter())
     }
 
-    /// Whether it takes what comes; what it does not take stays in the kernel, and then with the server.
+    /// Whether it reads. Unread bytes stay in the kernel, then at the server.
     func setReading(_ isReading: Bool) {
         guard phase == .live else { return }
         swarm.loop.setInterest(self, isReading ? .readable : [])
     }
 
-    /// Lets go of the connection, without a word.
+    /// Closes the connection without a close frame.
     func drop() {
         phase = .gone
         swarm.loop.remove(self)
     }
 
-    /// The connection is of no use any more, which is a failure of the run.
+    /// The connection is unusable, which fails the run.
     func fail(_ reason: String) {
         guard phase != .gone else { return }
         drop()
@@ -151,7 +151,7 @@ final class LoadDevice: EventSource {
         keep(bytes, from: consumed)
     }
 
-    /// Whether the answer to the upgrade has come, and is a good one.
+    /// Whether the response to the upgrade has arrived and is valid.
     private func upgraded(_ bytes: UnsafeRawBufferPointer, _ consumed: inout Int) -> Bool {
         do {
             guard let head = try ResponseHead.parse(bytes) else {
@@ -202,7 +202,7 @@ final class LoadDevice: EventSource {
     }
 
     private func sendAll(_ bytes: borrowing ByteWriter) {
-        // What a device says fits into an empty send buffer many times over.
+        // An empty send buffer holds any message of a device many times.
         let isSent = bytes.withUnsafeBytes { bytes in
             guard let tls else { return Socket.send(socket, bytes) == .bytes(bytes.count) }
             return tls.seal(bytes) && tls.send(socket) == .all

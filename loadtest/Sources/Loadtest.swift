@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
 
-/// The load tester: many devices of many users on one side of a hub, writers to its database on the other.
+/// The load tester: many devices of many users at a hub, and writers to its database.
 ///
-/// It drives events through PostgreSQL as an app's backend does, and judges what arrives: every device must get every
-/// event of its user's streams, once, in order, with the same content, and nothing of another user's.
+/// It drives events through PostgreSQL as an app's backend does, and judges deliveries: every device must get every event
+/// of its user's streams once, in order, with the same content, and no event of another user.
 @main struct Loadtest: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "loadtest",
@@ -29,11 +29,11 @@ import Foundation
     }
 }
 
-/// A run that came to nothing, in one line for a person.
+/// Why a run failed, in one line.
 struct LoadFailure: Error, CustomStringConvertible {
     let description: String
 
-    /// A failure of one line.
+    /// A failure with a one-line description.
     init(_ description: String) {
         self.description = description
     }

@@ -1,8 +1,8 @@
-/// How a row is changed, each change being one revision.
+/// How a row is changed; each change is one revision.
 enum Manner {
     /// By UPDATE, as a backend does.
     case update
-    /// By sync.apply, as the hub does: markTaken, and in the next turn its undo. Doses only.
+    /// By sync.apply, as the hub does: markTaken, then its undo. Doses only.
     case action
     /// By UPDATE, with a NOTIFY of the row's id, for a client that listens to PostgreSQL itself.
     case notifyingUpdate
@@ -11,18 +11,18 @@ enum Manner {
     static let channel = "loadtest"
 }
 
-/// What a device does as its action number `n`, from 1: it takes a dose, and then undoes that, row after row.
+/// A device's action number `n`, from 1: it takes a dose and then undoes that, row by row.
 ///
-/// Each applied action is one revision of its row, so that a row at revision `r` is due for markTaken where `r` is odd.
+/// Each applied action is one revision of its row, so a row at an odd revision is due for markTaken.
 struct MannerStep: Equatable {
     /// In the device's own order.
     let number: Int
     /// Among the device's rows.
     let row: Int
-    /// Undo of the action before, or markTaken.
+    /// Undo of the previous action, or markTaken.
     let isUndo: Bool
 
-    /// The step number `number`, from 1, of a device with `rows` rows.
+    /// Step `number`, from 1, of a device with `rows` rows.
     init(_ number: Int, rows: Int) {
         self.number = number
         row = (number - 1) / 2 % max(1, rows)

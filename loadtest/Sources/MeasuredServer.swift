@@ -1,21 +1,20 @@
 import Pusher
 
-/// A server to measure, and what it is spoken to in.
+/// A server to measure, and its protocol.
 struct MeasuredServer {
     enum Kind: String, CaseIterable {
-        /// A hub: devices sign in and subscribe to channels of their user's. To send, one needs the control port of
+        /// A hub: devices sign in and subscribe to their user's channels. Sending requires the control port of
         /// loadtest/Core.
         case hub
-        /// A hub, over TLS with a handshake in full for each connection; the certificate is not judged.
+        /// A hub over TLS with a full handshake per connection; the certificate is not verified.
         case tls
-        /// A hub, over TLS with the session of the first connection resumed in all others.
+        /// A hub over TLS; all connections resume the session of the first.
         case resumed
-        /// The same two, by TLS 1.2.
+        /// Full and resumed handshakes over TLS 1.2.
         case tls12, resumed12
-        /// Any server of Pusher's protocol: devices subscribe to one public channel, and are sent to by signed calls of
-        /// its HTTP API.
+        /// Any server of Pusher's protocol: devices subscribe to one public channel, and signed calls of its HTTP API send.
         case pusher
-        /// The same on presence channels, each device a member of its own.
+        /// A Pusher server with presence channels; each device is its own member.
         case presence
         /// The bare sender of loadtest/Limit: the path names the channel.
         case bare
@@ -28,16 +27,16 @@ struct MeasuredServer {
         fileprivate var speaksTLS: Bool { self == .tls || self == .resumed || isTLS12 }
     }
 
-    /// In the tables.
+    /// Its name in the tables.
     let name: String
     let kind: Kind
     let address: LoadAddress
-    /// Where it is told to send; nil where it cannot be.
+    /// Where to request messages; nil if it has no such port.
     let control: LoadAddress?
-    /// Nil where it is not known which process it is.
+    /// Nil if its process is unknown.
     let meter: ProcessMeter?
 
-    /// From `NAME=KIND:PORT:PID`, or `NAME=KIND:PORT:PID:CONTROL` for hubs, ports being of 127.0.0.1.
+    /// From `NAME=KIND:PORT:PID`, or `NAME=KIND:PORT:PID:CONTROL` for hubs, with ports of 127.0.0.1.
     init(_ text: String) throws(LoadFailure) {
         let halves = text.split(separator: "=", maxSplits: 1)
         let parts = (halves.last ?? "").split(separator: ":").map(String.init)
@@ -72,7 +71,7 @@ struct MeasuredServer {
         meter = try options.process()
     }
 
-    /// Path and query of the upgrade, to which the number of the device's user is added where channels are so named.
+    /// Path and query of the upgrade, and whether the number of the device's user is appended.
     func target(appKey: String) -> (path: String, isNumbered: Bool) {
         switch kind {
         case .hub, .tls, .resumed, .tls12, .resumed12, .pusher, .presence:
@@ -82,7 +81,7 @@ struct MeasuredServer {
         }
     }
 
-    /// What its devices do until they are live.
+    /// The script of its devices.
     func script(_ credentials: AppCredentials, _ names: Names) -> any DeviceScript {
         switch kind {
         case .hub, .tls, .resumed, .tls12, .resumed12: HubScript(credentials, names)
@@ -93,7 +92,7 @@ struct MeasuredServer {
     }
 }
 
-/// A device that is live as soon as it is connected.
+/// A device that is live once it is connected.
 private final class ListeningScript: DeviceScript {
     func opened(_ device: LoadDevice) {
         device.speakOnce()

@@ -1,8 +1,8 @@
-/// Messages on their way: when each was asked for, and how many of its channel's devices have not got it.
+/// Messages in flight: when each was requested, and how many of its channel's devices still lack it.
 ///
-/// A device gets the messages of its channel in order, so that the number of those it has got says which one comes next.
+/// A device gets its channel's messages in order, so the number received tells which comes next.
 struct MessageBook {
-    /// What an arrival was.
+    /// A received message.
     struct Receipt: Equatable {
         /// When the message was asked for, in nanoseconds.
         let sentAt: UInt64
@@ -10,11 +10,11 @@ struct MessageBook {
         let isLast: Bool
     }
 
-    /// Messages of all channels that some device has not got.
+    /// Messages that some device still lacks, of all channels.
     private(set) var outstanding = 0
 
     private let perChannel: Int
-    /// The most messages of one channel that may be on their way.
+    /// The bound of one channel's messages in flight.
     private let depth: Int
     private var sentAt: [UInt64]
     private var missing: [Int]
@@ -24,7 +24,7 @@ struct MessageBook {
     /// By device.
     private var received: [Int]
 
-    /// `channels` channels of `perChannel` devices each, device `n` being in channel `n / perChannel`.
+    /// `channels` channels with `perChannel` devices each; device `n` is in channel `n / perChannel`.
     init(channels: Int, perChannel: Int, depth: Int) {
         self.perChannel = perChannel
         self.depth = depth
@@ -35,7 +35,7 @@ struct MessageBook {
         received = Array(repeating: 0, count: channels * perChannel)
     }
 
-    /// A message is asked for. False, and nothing happens, where as many as may be are on their way in that channel.
+    /// Records a requested message. Returns false, without effect, if the channel has too many in flight.
     mutating func send(on channel: Int, at now: UInt64) -> Bool {
         guard sent[channel] - completed[channel] < depth else { return false }
         let place = channel * depth + sent[channel] % depth
@@ -46,7 +46,7 @@ struct MessageBook {
         return true
     }
 
-    /// A device has got a message. Nil where there is none that it could have got.
+    /// Records a received message. Nil if none was in flight for the device.
     mutating func received(by device: Int) -> Receipt? {
         let channel = device / perChannel
         guard received[device] < sent[channel] else { return nil }

@@ -3,7 +3,7 @@ import Bytes
 import Pusher
 import Reactor
 
-/// `loadtest messages`: what clients say and a hub answers at once, one message in each turn of a connection.
+/// `loadtest messages`: client messages that a hub answers at once, one per turn of a connection.
 struct MessagesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "messages", abstract: "Have messages answered, one at a time on each connection.",
@@ -45,12 +45,12 @@ struct MessagesCommand: ParsableCommand {
     }
 }
 
-/// What is said.
+/// The client's message.
 enum MessageKind: String, CaseIterable, ExpressibleByArgument {
     /// `pusher:ping`, answered by `pusher:pong`.
     case ping
-    /// A subscribe to another user's channel, answered by `pusher:subscription_error`: the channel's name is read, and
-    /// nothing is verified.
+    /// A subscribe to another user's channel, answered by `pusher:subscription_error`: the hub reads the channel's name and
+    /// verifies nothing.
     case refused
 
     /// What the answer begins with.
@@ -62,7 +62,7 @@ enum MessageKind: String, CaseIterable, ExpressibleByArgument {
     }
 }
 
-/// A device that asks, and asks again when it is answered.
+/// A device that asks again after each answer.
 private final class AskingScript: DeviceScript {
     private(set) var answers = 0
     private let joining: HubScript
@@ -75,7 +75,7 @@ private final class AskingScript: DeviceScript {
         self.joining = joining
         self.kind = kind
         self.messages = messages
-        // The first number of nobody here: connections are as many as that at most.
+        // A number that no device has: there are at most that many connections.
         let foreign = names.channel(0, of: Limits.connectionsMax)
         text =
             switch kind {
@@ -94,7 +94,7 @@ private final class AskingScript: DeviceScript {
         ask(device)
     }
 
-    /// Asks once more, if the device has not asked often enough.
+    /// Asks once more unless the device has sent all its messages.
     func ask(_ device: LoadDevice) {
         guard asked[device.recipient.number, default: 0] < messages else { return }
         asked[device.recipient.number, default: 0] += 1

@@ -1,7 +1,7 @@
 import Bytes
 import Sync
 
-/// The names of a run's users, rows and channels: all begin with a prefix of the run's own, and end with a number.
+/// The names of a run's users, rows and channels. All begin with the run's prefix and end with a number.
 struct Names {
     /// Before the number of a user or row.
     let prefix: String
@@ -23,10 +23,10 @@ struct Names {
     /// The id of user or row `number`.
     func id(_ number: Int) -> String { "\(prefix)\(number)" }
 
-    /// The key of an action: the number of its device or row, and the action's own number there.
+    /// An action's key, from the number of its device or row and the action's own number.
     func key(_ owner: Int, _ number: Int) -> String { "\(prefix)\(owner)-\(number)" }
 
-    /// What `key` was made of; nil where it is not of this run.
+    /// The numbers in `key`; nil if it is not of this run.
     func action(of key: UnsafeRawBufferPointer) -> (owner: Int, number: Int)? {
         guard let dash = key.lastIndex(of: UInt8(ascii: "-")), let owner = number(in: key.part(0..<dash)),
             let number = key.part(dash + 1..<key.count).decimalValue
@@ -39,14 +39,14 @@ struct Names {
         StreamName(form: .user, stream: StreamID(user: id(user), topic: topics[topic])).format() ?? ""
     }
 
-    /// The number of the user or row called `id`; nil where it is not of this run.
+    /// The number of the user or row called `id`; nil if it is not of this run.
     func number(in id: UnsafeRawBufferPointer) -> Int? {
         let digits = prefix.utf8.count
         guard id.count > digits, id.prefix(digits).elementsEqual(prefix.utf8) else { return nil }
         return id.part(digits..<id.count).decimalValue
     }
 
-    /// What the channel belongs to; nil where it is not of this run.
+    /// The user and topic of the channel; nil if it is not of this run.
     func place(of channel: UnsafeRawBufferPointer) -> Place? {
         guard channel.hasPrefix("user."), let dot = channel.lastIndex(of: UInt8(ascii: ".")), dot > 5,
             let user = number(in: channel.part(5..<dot)),

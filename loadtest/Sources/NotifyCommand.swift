@@ -1,7 +1,7 @@
 import ArgumentParser
 import Reactor
 
-/// `loadtest notify`: what it costs, and what it brings, to wake the hub in the transaction, in batches, or not at all.
+/// `loadtest notify`: the cost and benefit of waking the hub in the transaction, in batches, or not at all.
 struct NotifyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "notify", abstract: "NOTIFY in the transaction, batched, or none: actions per second and latency.",
@@ -85,20 +85,20 @@ struct NotifyCommand: ParsableCommand {
         }
     }
 
-    /// More than what the usual rates commit between two polls.
+    /// More than the usual rates commit between two polls.
     private static let inFlight = 2048
 }
 
-/// Who wakes the hub.
+/// How the hub is woken.
 enum NotifyMode: String, Codable, CaseIterable {
     case inTransaction = "in the transaction"
     case batched = "batched"
     case none = "poll only"
 }
 
-/// What `notify` found.
+/// The results of `notify`.
 struct NotifyFigures: Codable {
-    /// One number of connections, one way.
+    /// One number of connections with one mode.
     struct Row: Codable {
         let connections: Int
         let mode: NotifyMode

@@ -2,17 +2,16 @@ import Foundation
 import Histogram
 import Postgres
 
-/// PostgreSQL's own `pgbench`, calling the function that the hub calls for an action: the practical limit of a hub with
-/// as many connections.
+/// PostgreSQL's `pgbench` calling the function that the hub calls for an action: the practical limit of a hub with as many
+/// connections.
 ///
-/// Its users, rows and turns are those of `ActionDrive` with one device for each user; its sessions' settings are the
-/// hub's.
+/// Its users, rows and turns match `ActionDrive` with one device per user; its session settings match the hub's.
 final class PgBench {
-    /// What one run gave.
+    /// The result of one run.
     struct Outcome {
         var transactions = 0
         var seconds = 0.0
-        /// Nanoseconds from when a transaction was due to its answer.
+        /// Nanoseconds from a transaction's due time to its answer.
         var answers = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
     }
 
@@ -37,10 +36,10 @@ final class PgBench {
         try population.insert(connection)
     }
 
-    /// Runs `clients` connections for so many seconds, at `rate` transactions a second where one is given.
+    /// Runs `clients` connections for `seconds`, at `rate` transactions per second if given.
     func measure(clients: Int, seconds: Int, rate: Double?, notify: Bool = false) throws -> Outcome {
         run += 1
-        // Doses that the run before left taken would be noops.
+        // Doses that the last run left taken would be no-ops.
         try connection.execute(
             """
             set sync.notify = 'off';
@@ -71,7 +70,7 @@ final class PgBench {
         return outcome
     }
 
-    /// Holds what was stored against what pgbench says, and takes all of it away.
+    /// Compares what was stored with what pgbench reports, then removes everything.
     func close() throws {
         let rows = try connection.query(
             "select status, count(*) from sync.action where starts_with(user_id, '\(population.names.prefix)') group by status"
@@ -81,7 +80,7 @@ final class PgBench {
         }
     }
 
-    /// Takes rows and files away.
+    /// Removes rows and files.
     func cleanUp() {
         try? FileManager.default.removeItem(at: folder)
         do {
@@ -91,8 +90,7 @@ final class PgBench {
         }
     }
 
-    /// Nanoseconds of the transactions in a log of `pgbench -l`: the third column, in microseconds, which counts from
-    /// when the transaction was due.
+    /// Nanoseconds of the transactions in a log of `pgbench -l`: its third column, in microseconds from the due time.
     static func latencies(log: String) -> [UInt64] {
         log.split(separator: "\n").compactMap { line in
             let columns = line.split(separator: " ")
@@ -133,7 +131,7 @@ final class PgBench {
         throw LoadFailure("pgbench said nothing of: \(label)")
     }
 
-    /// Each client has users of its own, and takes them in turn; a user's number is the one that `MannerStep` begins with.
+    /// Each client takes its own users in turn. A user's number is the one that `MannerStep` starts with.
     private static let script = """
         \\set made :made + 1
         \\set n :made / :each + 1

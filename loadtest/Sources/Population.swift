@@ -12,14 +12,14 @@ enum RowKind: String, CaseIterable {
     fileprivate var table: String { self == .doses ? "care.dose_occurrence" : "care.reminder_rule" }
 }
 
-/// The users and rows of a run: made before it, removed after it.
+/// The users and rows of a run: created before it, removed after it.
 struct Population {
     let names: Names
     let kind: RowKind
     let users: Int
     let rowsPerUser: Int
     var manner = Manner.update
-    /// Days before today on which each user took as many doses, so that statistics have something to count.
+    /// Days before today on which each user took `rowsPerUser` doses, so that statistics have data.
     var historyDays = 0
 
     var rows: Int { users * rowsPerUser }
@@ -27,7 +27,7 @@ struct Population {
     /// The user who owns a row.
     func owner(of row: Int) -> Int { row / rowsPerUser }
 
-    /// Inserts the rows, at revision 1, with statistics for the planner. Nobody has subscribed yet.
+    /// Inserts the rows at revision 1 and updates planner statistics. Call before anybody subscribes.
     func insert(_ connection: BlockingConnection) throws(StatementError) {
         guard rows > 0 else { return }
         try insertRows(connection)
@@ -62,7 +62,7 @@ struct Population {
         }
     }
 
-    /// Makes a writer's connection ready for `beginChange`.
+    /// Prepares a writer's connection for `beginChange`.
     func prepare(_ connection: BlockingConnection) throws(StatementError) {
         switch manner {
         case .update: break
@@ -76,9 +76,9 @@ struct Population {
         }
     }
 
-    /// Begins a transaction and changes the rows, once each; the commit is left to the caller.
+    /// Begins a transaction and changes each row once; the caller commits.
     ///
-    /// - Parameter rows: with the revision that each has now.
+    /// - Parameter rows: with the current revision of each.
     func beginChange(of rows: [(row: Int, revision: Int64)], _ connection: BlockingConnection) throws {
         if manner == .action {
             try connection.execute("begin")
@@ -101,7 +101,7 @@ struct Population {
         try connection.execute("begin; \(notify) update \(kind.table) set \(change) where id in (\(ids))")
     }
 
-    /// The action that makes the row's next revision: each row is a device of its own, whose numbers are revisions.
+    /// The action that makes the row's next revision. Each row is its own device, with its revision as the action number.
     private func act(_ row: Int, _ revision: Int, _ connection: BlockingConnection) throws {
         let step = MannerStep(revision, rows: 1)
         let type = step.isUndo ? "undo" : "markTaken"
@@ -117,7 +117,7 @@ struct Population {
         guard status == "applied" else { throw LoadFailure("\(type) was answered \(status ?? "with nothing")") }
     }
 
-    /// Removes rows, events, streams and actions of the run. Nobody is subscribed any more.
+    /// Removes the run's rows, events, streams and actions. Call when nobody is subscribed.
     func remove(_ connection: BlockingConnection) throws(StatementError) {
         try connection.execute(
             """
@@ -134,7 +134,7 @@ struct Population {
             """)
     }
 
-    /// The number of the last event of each user's topic that has any.
+    /// The last event's number in each stream that has any.
     func positions(_ connection: BlockingConnection) throws(StatementError) -> [(user: Int, topic: Int, top: Int64)] {
         let rows = try connection.query(
             """

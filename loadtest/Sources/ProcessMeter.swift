@@ -1,17 +1,17 @@
 import Foundation
 import Glibc
 
-/// What another process has used so far, from /proc.
+/// The resources used by another process, from /proc.
 struct ProcessMeter {
     private let folder: String
 
-    /// - Throws: `LoadFailure` where there is no such process, or its memory may not be read.
+    /// - Throws: `LoadFailure` if the process does not exist or its memory may not be read.
     init(pid: Int32) throws(LoadFailure) {
         folder = "/proc/\(pid)"
         guard residentBytes() != nil else { throw LoadFailure("no process \(pid), or it belongs to another user") }
     }
 
-    /// Seconds on a CPU of all threads that are alive, user and kernel (`schedstat`, nanoseconds), or nil.
+    /// CPU seconds of all live threads, user and kernel (`schedstat`, nanoseconds), or nil.
     func cpuSeconds() -> Double? {
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/task") else { return nil }
         var nanoseconds: UInt64 = 0
@@ -31,7 +31,7 @@ struct ProcessMeter {
         return nil
     }
 
-    /// Waits until it does next to nothing, as after many connections have ended; ten seconds at most.
+    /// Waits at most ten seconds until it is almost idle, for example after many connections have ended.
     func waitUntilIdle() {
         var last = cpuSeconds() ?? 0
         for _ in 0..<100 {
@@ -41,7 +41,7 @@ struct ProcessMeter {
         }
     }
 
-    /// Of a tenth of a second, what a server without connections takes: its clocks tick.
+    /// CPU seconds per 100 ms of a server without connections, whose timers still tick.
     private static let idleSeconds = 0.005
 
     /// CPU seconds of this process, user and kernel.
@@ -51,7 +51,7 @@ struct ProcessMeter {
         return [usage.ru_utime, usage.ru_stime].map { Double($0.tv_sec) + Double($0.tv_usec) / 1e6 }.reduce(0, +)
     }
 
-    // FileHandle, since files of /proc have no size.
+    // Uses FileHandle, since files of /proc have no size.
     private static func contents(_ path: String) -> String? {
         guard let handle = FileHandle(forReadingAtPath: path), let data = try? handle.readToEnd() else { return nil }
         return String(decoding: data, as: UTF8.self)

@@ -3,7 +3,7 @@ import Foundation
 import Glibc
 import Reactor
 
-/// One line on a terminal, rewritten a few times a second. Says nothing elsewhere.
+/// One line on a terminal, rewritten a few times per second. Silent elsewhere.
 final class ProgressLine {
     private let isTerminal = isatty(STDERR_FILENO) == 1
     private var next = Instant(nanoseconds: 0)
@@ -11,7 +11,7 @@ final class ProgressLine {
 
     private static let interval = Duration.milliseconds(250)
 
-    /// Shows `text` if it is time for it.
+    /// Shows `text` if an update is due.
     func show(_ text: @autoclosure () -> String) {
         guard isTerminal else { return }
         let now = Instant.read()
@@ -21,7 +21,7 @@ final class ProgressLine {
         write("\r\u{1B}[K" + text())
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     func clear() {
         guard isShown else { return }
         isShown = false

@@ -4,7 +4,7 @@ import Clock
 import Pusher
 import Reactor
 
-/// `loadtest publish`: publishes by HTTP per CPU-second of a hub, beside a route that does nothing, in alternating rounds.
+/// `loadtest publish`: HTTP publishes per CPU-second of a hub, and of a route that does nothing, in alternating rounds.
 struct PublishCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish", abstract: "Publishes by HTTP per CPU-second, on connections that are kept alive.",
@@ -51,7 +51,7 @@ struct PublishCommand: ParsableCommand {
         }
         let backend = try Backend(self)
         if let requests {
-            // What runs for the first time costs more.
+            // Warm-up: first runs cost more.
             try backend.send(connections * 10, pipelined: pipelined[0])
             try options.run(options.onceOpen)
             try backend.send(requests, pipelined: pipelined[0])
@@ -78,7 +78,7 @@ struct PublishCommand: ParsableCommand {
     private static let warmingSeconds = 0.3
 }
 
-/// A backend's connections to one hub, and the devices that hear what it publishes.
+/// A backend's connections to one hub, and the devices that receive its events.
 private final class Backend {
     private let loop: EventLoop
     private let swarm: Swarm
@@ -106,7 +106,7 @@ private final class Backend {
         publishers = try (0..<command.connections).map { _ in try Publisher(address, loop: loop) }
     }
 
-    /// Sends so many publishes, and waits until all are answered, and heard.
+    /// Sends `count` publishes, and waits until all are answered and received.
     func send(_ count: Int, pipelined: Int) throws {
         for place in publishers.indices {
             publishers[place].left = count / publishers.count + (place < count % publishers.count ? 1 : 0)
@@ -157,7 +157,7 @@ private final class Backend {
     }
 }
 
-/// A device on one public channel, that counts what it hears.
+/// A device on one public channel that counts events.
 private final class ListenerScript: DeviceScript {
     private(set) var heard = 0
     private let channel: String

@@ -1,6 +1,6 @@
-/// What `publish` found.
+/// The results of `publish`.
 struct PublishFigures: Codable {
-    /// What one measurement gave.
+    /// The result of one measurement.
     struct Outcome {
         var requests: Int
         var seconds: Double
@@ -10,10 +10,10 @@ struct PublishFigures: Codable {
 
     /// The rounds of one route.
     struct Rounds: Codable {
-        /// Empty where the server's process is not known.
+        /// Empty if the server's process is unknown.
         var requestsPerCPUSecond: [Double] = []
         var requestsPerSecond: [Double] = []
-        /// CPU time by elapsed time of the server and of the load tester, in cores.
+        /// CPU time per elapsed time of the server and of the load tester, in cores.
         var serverShare: [Double] = []
         var ownShare: [Double] = []
 
@@ -30,9 +30,9 @@ struct PublishFigures: Codable {
     let subscribers: Int
     let dataBytes: Int
     let pipelined: [Int]
-    /// By requests sent ahead.
+    /// By pipeline depth.
     var publish: [Int: Rounds] = [:]
-    /// Of the route that does nothing.
+    /// The route that does nothing.
     var bare: [Int: Rounds] = [:]
 
     mutating func add(_ outcome: Outcome, _ isBare: Bool, _ depth: Int) {

@@ -3,11 +3,11 @@ import Digests
 import Glibc
 import Pusher
 
-/// The requests that backends send: a publish, signed now, and the same bytes for another path.
+/// A backend's requests: a publish, signed now, and one of equal size for another path.
 struct PublishRequests {
     /// `POST /apps/{id}/events`.
     let publish: SharedBytes
-    /// As many bytes, for a path at which the server does nothing.
+    /// A request of equal size for a path where the server does nothing.
     let bare: SharedBytes
 
     /// - Parameter dataBytes: of the event's data.
@@ -27,6 +27,6 @@ struct PublishRequests {
         bare = request(Self.barePath)
     }
 
-    /// At which loadtest/Core answers 200, and does nothing.
+    /// loadtest/Core answers 200 here and does nothing.
     static let barePath = "/bare"
 }

@@ -3,13 +3,13 @@ import Glibc
 import HTTP
 import Reactor
 
-/// A backend's connection, kept alive: sends one request over and over, so many ahead of their answers.
+/// A backend's keep-alive connection that repeats one request, pipelined.
 final class Publisher: EventSource {
-    /// Answers that have come, all of them 200.
+    /// Answers received, all of them 200.
     private(set) var answers = 0
-    /// What went wrong, if anything did.
+    /// The first failure, if any.
     private(set) var failure: String?
-    /// Requests that may be sent still.
+    /// Requests that may still be sent.
     var left = 0
     private let socket: Int32
     private let loop: EventLoop
@@ -21,7 +21,7 @@ final class Publisher: EventSource {
 
     private static let connectMilliseconds: Int32 = 5000
 
-    /// Connects, and waits for that.
+    /// Connects, and waits until connected.
     init(_ address: LoadAddress, loop: EventLoop) throws {
         self.loop = loop
         socket = try address.connect(source: 0)
@@ -37,17 +37,17 @@ final class Publisher: EventSource {
         close(socket)
     }
 
-    /// Sends `left` requests from here on, `depth` of them ahead.
+    /// Starts sending `left` requests, `depth` of them in flight.
     func start(_ request: SharedBytes, depth: Int) {
         self.request = request
         self.depth = depth
         sendMore()
     }
 
-    /// Whether all that was sent has been answered.
+    /// Whether every request has been answered.
     var isIdle: Bool { underWay == 0 }
 
-    /// Lets go of the connection.
+    /// Closes the connection.
     func drop() {
         loop.remove(self)
     }

@@ -2,10 +2,10 @@ import Bytes
 import JSON
 import Pusher
 
-/// A device of any server of Pusher's protocol, on one ordinary channel: subscribes once the connection is established,
-/// and is live when that is acknowledged.
+/// A device of any server of Pusher's protocol, on one ordinary channel. It subscribes once connected, and is live when the
+/// subscription is acknowledged.
 final class PusherScript: DeviceScript {
-    /// What devices join: the channel of their user, where each is a member of its own if it is a presence channel.
+    /// The kind of channel. A presence channel is named after the user, and each device is its own member.
     enum Channels {
         case `public`, presence
     }

@@ -4,7 +4,7 @@ import Histogram
 import Pusher
 import Reactor
 
-/// The receivers of one server, on channels of so many each, and what makes the server send.
+/// The receivers of one server, grouped in channels, and the trigger that makes the server send.
 final class Receivers {
     /// Channels, and devices on each.
     struct Shape {
@@ -14,14 +14,14 @@ final class Receivers {
         var devices: Int { channels * perChannel }
     }
 
-    /// How it is made to send.
+    /// How messages are requested.
     enum Load: Equatable {
-        /// So many messages on their way at a time.
+        /// This many messages in flight.
         case inFlight(Int)
-        /// So many messages a second, evenly, whether or not the earlier ones have come.
+        /// This many messages per second, evenly spaced, regardless of earlier ones.
         case rate(Double)
 
-        /// In the tables.
+        /// The name in the tables.
         var name: String {
             switch self {
             case .inFlight(let count): "\(count) in flight"
@@ -30,16 +30,16 @@ final class Receivers {
         }
     }
 
-    /// What one measurement gave.
+    /// The result of one measurement.
     struct Outcome {
         var deliveries = 0
         var seconds = 0.0
         var serverCPUSeconds = 0.0
         var ownCPUSeconds = 0.0
-        /// From asking for a message to a device's read.
+        /// From the request for a message to a device's read.
         var p50Microseconds = 0.0
         var p99Microseconds = 0.0
-        /// Messages that were not asked for when they were due, since those before had not come: the rate is too high.
+        /// Messages not requested when due, since earlier ones had not arrived: the rate is too high.
         var late = 0
     }
 
@@ -54,14 +54,14 @@ final class Receivers {
     private var deliveries = 0
     private var latencies = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
 
-    /// Messages on their way in one channel, where there are many.
+    /// Messages in flight per channel, if there are many channels.
     private static let depth = 4
 
     /// Connects the devices, and waits until all are live.
     ///
     /// - Parameters:
-    ///   - bodyBytes: of a message that the server does not make itself.
-    ///   - inFlight: the most that any load will ask for.
+    ///   - bodyBytes: of a message that the server does not create itself.
+    ///   - inFlight: the most that any load will request.
     init(
         _ server: MeasuredServer, _ shape: Shape, _ options: HubOptions, bodyBytes: Int, inFlight: Int,
         loop: EventLoop, seed: UInt64, progress: ProgressLine
@@ -93,10 +93,10 @@ final class Receivers {
         try swarm.open(shape.devices, perUser: shape.perChannel, topics: 1, progress: progress)
     }
 
-    /// Bytes of the message that came last, without the frame's header.
+    /// Size of the last message in bytes, without the frame header.
     var lastMessageBytes: Int { script.lastBytes }
 
-    /// Has the server send for so long, and waits until everything has come.
+    /// Has the server send for `seconds`, then waits for all deliveries.
     func measure(_ load: Load, seconds: Double) throws -> Outcome {
         deliveries = 0
         latencies.reset()
@@ -119,7 +119,7 @@ final class Receivers {
                         due += 1
                         if !sendNext(at: now) { outcome.late += 1 }
                     }
-                    // The kernel's timers are too coarse for what is due so often: look again at once.
+                    // The kernel's timers are too coarse for this rate: poll at once.
                     wait = rate < 500 ? .milliseconds(1) : .zero
                 }
             } else if book.outstanding == 0 {
@@ -141,7 +141,7 @@ final class Receivers {
         return outcome
     }
 
-    /// Lets go of all connections, and waits until the server has done with them.
+    /// Closes all connections, and waits until the server has cleaned up.
     func close() {
         trigger.drop()
         swarm.closeAll()
@@ -165,9 +165,9 @@ final class Receivers {
     }
 }
 
-/// A device that counts messages once it is live, and looks no further into them.
+/// A device that counts messages once it is live, without parsing them.
 private final class TallyScript: DeviceScript {
-    /// Called with each message of a live device that is not the protocol's own.
+    /// Called with each message of a live device, except the protocol's own.
     var received: (LoadDevice) -> Void = { _ in }
     private(set) var lastBytes = 0
     private let joining: any DeviceScript

@@ -1,13 +1,13 @@
 /// A device as the ledger knows it.
 final class Recipient {
-    /// Among all devices of the run.
+    /// Its number in the run.
     let number: Int
     /// The user's number.
     let user: Int
-    /// The offset received last of each topic; -1 before the subscribe is acknowledged.
+    /// The last offset received per topic; -1 before the subscribe is acknowledged.
     var offsets: ContiguousArray<Int64>
 
-    /// A device that has subscribed to nothing yet.
+    /// A device without subscriptions.
     init(_ number: Int, user: Int, topics: Int) {
         self.number = number
         self.user = user

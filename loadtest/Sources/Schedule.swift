@@ -4,15 +4,15 @@ import Foundation
 import Glibc
 import Reactor
 
-/// When things are due: at random, so many a second in the mean, as they come from people who do not know of each
-/// other, and as `pgbench --rate` has it. The same seed gives the same times.
+/// Due times at a mean rate with random gaps, as from independent people and as with `pgbench --rate`. The same seed gives
+/// the same times.
 struct Schedule {
-    /// The next one's time.
+    /// The next due time.
     private(set) var next: Instant
     private let meanNanoseconds: Double
     private var random: SeededGenerator
 
-    /// `rate` a second, from `start`.
+    /// `rate` per second, from `start`.
     init(rate: Double, start: Instant, seed: UInt64) {
         meanNanoseconds = 1e9 / rate
         random = SeededGenerator(seed: seed)
@@ -20,26 +20,26 @@ struct Schedule {
         advance()
     }
 
-    /// Goes on to the one after.
+    /// Moves on to the following due time.
     mutating func advance() {
         let pause = -log(Double.random(in: Double.leastNonzeroMagnitude..<1, using: &random)) * meanNanoseconds
         next = next.advanced(by: .nanoseconds(Int64(min(pause, 1e12))))
     }
 }
 
-/// Wakes a loop whenever something is due: epoll_wait counts in milliseconds, which here are long.
+/// Wakes a loop at due times, since epoll_wait only counts milliseconds.
 final class Metronome: EventSource {
     private let descriptor: Int32
     private let loop: EventLoop
 
-    /// Wakes `loop` at the schedule's times, up to `end`, from a thread of its own.
+    /// Wakes `loop` at the schedule's times up to `end`, from its own thread.
     init(_ schedule: Schedule, until end: Instant, loop: EventLoop) throws {
         descriptor = cl_eventfd()
         self.loop = loop
         super.init()
         guard descriptor >= 0 else { throw LoadFailure("eventfd: \(String(cString: strerror(errno)))") }
         try loop.add(self, descriptor: descriptor, interest: .readable)
-        // The thread's own, for it may outlive this object by one pause.
+        // The thread's own descriptor: it may outlive this object by one pause.
         let own = dup(descriptor)
         Thread.detachNewThread {
             var schedule = schedule
@@ -62,7 +62,7 @@ final class Metronome: EventSource {
         _ = read(descriptor, &count, 8)
     }
 
-    /// No more wakes.
+    /// Stops waking.
     func stop() {
         loop.remove(self)
     }

@@ -3,7 +3,7 @@ import Digests
 import Glibc
 import Pusher
 
-/// Publishes of Pusher's HTTP API, signed as any backend signs them: `POST /apps/ID/events`.
+/// Publishes through Pusher's HTTP API, signed like any backend's: `POST /apps/ID/events`.
 struct SignedPublish {
     private let path: String
     private let credentials: AppCredentials
@@ -13,8 +13,8 @@ struct SignedPublish {
     /// Publishes of the app `id`.
     ///
     /// - Parameters:
-    ///   - channel: the name of a channel, by its number.
-    ///   - frameBytes: of the event as its receivers get it, without the frame's header; the data is as long as it takes.
+    ///   - channel: a channel's name by its number.
+    ///   - frameBytes: the event's size at its receivers, without the frame header; the data fills the rest.
     init(app id: String, _ credentials: AppCredentials, frameBytes: Int, channel: @escaping (Int) -> String) {
         path = "/apps/\(id)/events"
         self.credentials = credentials
@@ -31,7 +31,7 @@ struct SignedPublish {
         append(body, at: time(nil), host: host, to: &writer)
     }
 
-    /// Appends a request with that body, signed at that time (seconds since 1970).
+    /// Appends a request with that body, signed at `seconds` since 1970.
     func append(_ body: [UInt8], at seconds: Int, host: String, to writer: inout ByteWriter) {
         let digest = body.withUnsafeBytes { MD5($0).hex }
         let query = "auth_key=\(credentials.key)&auth_timestamp=\(seconds)&auth_version=1.0&body_md5=\(digest)"
@@ -43,6 +43,6 @@ struct SignedPublish {
         writer.append(body)
     }
 
-    /// An event without its channel's name and data.
+    /// An event without its channel name and data.
     private static let frame = #"{"event":"e","channel":"","data":""}"#
 }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Reactor
 
-/// `loadtest stalled`: what a device that does not read costs those that do.
+/// `loadtest stalled`: the cost of a device that does not read, for the devices that do.
 struct StalledCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stalled",
@@ -49,7 +49,7 @@ struct StalledCommand: ParsableCommand {
         var figures = StalledFigures(seed: seed, devices: devices, eventsPerSecond: rate)
         figures.noteMemory(server)
         for round in 0..<(2 * rounds) {
-            // There, back, back, there: neither side is always the first.
+            // Order A B B A: neither side is always first.
             if [1, 2].contains(round % 4) {
                 let reader = try StalledReader(beside: drive, options, seed: seed &+ UInt64(round))
                 reader.stall()
@@ -79,13 +79,13 @@ struct StalledCommand: ParsableCommand {
         return try drive.measure(pace(seconds), inFlight: Self.inFlight, server: server)
     }
 
-    /// Each writer has so many of its own as a transaction may want.
+    /// Each writer has as many rows as a transaction may need.
     private static let rows = 256
     private static let writers = 4
     private static let inFlight = 2048
 }
 
-/// What `stalled` found.
+/// The results of `stalled`.
 struct StalledFigures: Codable {
     /// The rounds of one kind.
     struct Side: Codable {
@@ -109,7 +109,7 @@ struct StalledFigures: Codable {
     let eventsPerSecond: Double
     var healthy = Side()
     var stalled = Side()
-    /// Of the hub, before and after each round, in bytes.
+    /// The hub's, before and after each round, in bytes.
     private(set) var residentBytes: [Int] = []
 
     mutating func noteMemory(_ server: ProcessMeter?) {

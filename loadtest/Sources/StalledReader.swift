@@ -1,13 +1,13 @@
 import Reactor
 
-/// A device that subscribes and then does not read, beside others that do.
+/// A device that subscribes and then stops reading, beside others that read.
 final class StalledReader {
     private let swarm: Swarm
     private let script: HubScript
-    /// Whether each event that it read was the next one.
+    /// Whether every event that it read was the next one.
     private(set) var isInOrder = true
 
-    /// Subscribes to the topics of `drive`'s first user, on the loop of the others.
+    /// Subscribes to the topics of `drive`'s first user, on the others' loop.
     init(beside drive: Drive, _ options: HubOptions, seed: UInt64) throws {
         script = HubScript(options.credentials, drive.population.names)
         swarm = try Swarm(
@@ -19,14 +19,14 @@ final class StalledReader {
         try swarm.open(1, perUser: 1, topics: drive.plan.topics.count, progress: ProgressLine())
     }
 
-    /// Reads no more.
+    /// Stops reading.
     func stall() {
         for device in swarm.devices { device.setReading(false) }
     }
 
-    /// Reads all that there is, up to these positions.
+    /// Reads everything up to these positions.
     ///
-    /// - Throws: `LoadFailure` where it was closed, or something is missing.
+    /// - Throws: `LoadFailure` if it was closed or an event is missing.
     func catchUp(with positions: [(user: Int, topic: Int, top: Int64)]) throws(LoadFailure) {
         for device in swarm.devices { device.setReading(true) }
         let wanted = positions.filter { $0.user == 0 }

@@ -8,29 +8,29 @@ final class Swarm {
     let address: LoadAddress
     /// Path and query of the upgrade.
     let target: String
-    /// Whether the number of the device's user follows it.
+    /// Whether the number of the device's user is appended to it.
     var isTargetNumbered = false
     let loop: EventLoop
     let script: any DeviceScript
-    /// Bytes are read here; shared by all devices.
+    /// The read buffer, shared by all devices.
     let buffer: UnsafeMutableRawBufferPointer
     let messageLimits: MessageLimits
-    /// Nil in the clear.
+    /// Nil without TLS.
     private let security: (client: TLSClient, wire: TLSWire)?
     var random: SeededGenerator
-    /// When the bytes being looked at were read.
+    /// When the bytes being handled were read.
     private(set) var receivedAt = Instant(nanoseconds: 0)
     private(set) var receivedBytes = 0
     private(set) var devices: ContiguousArray<LoadDevice> = []
     private(set) var liveCount = 0
-    /// Connections whose TLS handshake took up an earlier session.
+    /// Connections that resumed a TLS session.
     private(set) var resumedCount = 0
     private(set) var failureCount = 0
     private(set) var firstFailure: String?
 
     /// A swarm without devices.
     ///
-    /// - Throws: where the roots of TLS cannot be read.
+    /// - Throws: if the TLS roots cannot be read.
     init(_ address: LoadAddress, target: String, loop: EventLoop, script: any DeviceScript, seed: UInt64) throws {
         self.address = address
         security = try address.security.map { (try TLSClient($0), try TLSWire()) }
@@ -49,13 +49,13 @@ final class Swarm {
         buffer.deallocate()
     }
 
-    /// TLS for a new connection; nil in the clear.
+    /// TLS for a new connection; nil without TLS.
     func newTLSSession() throws -> TLSSession? {
         guard let security else { return nil }
         return try security.client.session(host: "localhost", on: security.wire)
     }
 
-    /// Connections that may be on their way: one, until there is a session to resume.
+    /// Concurrent handshakes: one, until there is a session to resume.
     private var handshakesAtOnce: Int {
         guard let security, address.security?.resumes == true, !security.client.canResume else {
             return Limits.handshakesAtOnce
@@ -63,7 +63,7 @@ final class Swarm {
         return 1
     }
 
-    /// Connects `count` devices, `perUser` to each user, and waits until all are live.
+    /// Connects `count` devices, `perUser` for each user, and waits until all are live.
     func open(_ count: Int, perUser: Int, topics: Int, progress: ProgressLine) throws {
         devices.reserveCapacity(count)
         var watch = StallWatch()
@@ -86,7 +86,7 @@ final class Swarm {
     /// The devices as the ledger knows them.
     var recipients: [Recipient] { devices.map(\.recipient) }
 
-    /// Lets go of all connections.
+    /// Closes all connections.
     func closeAll() {
         for device in devices where device.phase != .gone { device.drop() }
         devices = []
@@ -109,7 +109,7 @@ final class Swarm {
         if resumed { resumedCount += 1 }
     }
 
-    /// A device has subscribed to all it wants.
+    /// A device has completed its subscriptions.
     func isLive(_ device: LoadDevice) {
         liveCount += 1
     }
@@ -121,12 +121,12 @@ final class Swarm {
     }
 }
 
-/// Tells whether something still moves.
+/// Detects a run that makes no progress.
 struct StallWatch {
     private var last = -1
     private var since = Instant.read()
 
-    /// Whether `count` has changed within the time that a run may stand still.
+    /// Whether `count` has changed within `Limits.stall`.
     mutating func isMoving(_ count: Int) -> Bool {
         let now = Instant.read()
         if count != last {
@@ -141,7 +141,7 @@ struct StallWatch {
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
-    /// A generator whose numbers follow from `seed`.
+    /// A generator with that seed.
     init(seed: UInt64) {
         state = seed
     }

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Reactor
 
-/// `loadtest transport`: deliveries per CPU-second and latency of servers that are told what to send, in alternating
-/// rounds of one run.
+/// `loadtest transport`: deliveries per CPU-second and latency of servers that send on request, in alternating rounds of
+/// one run.
 struct TransportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "transport", abstract: "Fan-out of a hub's core beside bare senders, without a database.",
@@ -90,7 +90,7 @@ struct TransportCommand: ParsableCommand {
     }
 }
 
-/// Which servers are measured beside one another.
+/// The servers to compare.
 struct ServerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -102,7 +102,7 @@ struct ServerOptions: ParsableArguments {
                 """))
     var server: [String] = []
 
-    /// Those named, at least one, of different names.
+    /// The named servers: at least one, with distinct names.
     func measured() throws -> [MeasuredServer] {
         let servers = try server.map { try MeasuredServer($0) }
         guard !servers.isEmpty, Set(servers.map(\.name)).count == servers.count else {
@@ -113,7 +113,7 @@ struct ServerOptions: ParsableArguments {
 }
 
 extension [MeasuredServer] {
-    /// Measures each of them in each round, another one first each time.
+    /// Measures each server once per round, with another one first each time.
     func inTurns(_ rounds: Int, _ measure: (MeasuredServer) throws -> Void) rethrows {
         for round in 0..<rounds {
             for place in indices { try measure(self[(place + round) % count]) }

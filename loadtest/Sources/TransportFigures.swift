@@ -1,15 +1,15 @@
-/// What `transport` found.
+/// The results of `transport`.
 struct TransportFigures: Codable {
-    /// The rounds of one server under one load.
+    /// The rounds of one server with one load.
     struct Rounds: Codable {
         var deliveriesPerCPUSecond: [Double] = []
         var deliveriesPerSecond: [Double] = []
         var p50Microseconds: [Double] = []
         var p99Microseconds: [Double] = []
-        /// CPU time by elapsed time of the server and of the load tester, in cores.
+        /// CPU time per elapsed time of the server and of the load tester, in cores.
         var serverShare: [Double] = []
         var ownShare: [Double] = []
-        /// Messages not asked for when they were due.
+        /// Messages not requested when due.
         var late: [Int] = []
 
         mutating func add(_ outcome: Receivers.Outcome) {
@@ -27,12 +27,12 @@ struct TransportFigures: Codable {
     let channels: Int
     let devicesPerChannel: Int
     let frameBytes: Int
-    /// In their order.
+    /// In order of measurement.
     let servers: [String]
-    /// The one that the others are compared with.
+    /// The server that the others are compared with.
     let bare: String?
     let loads: [String]
-    /// By load, by server.
+    /// By load, then by server.
     var rounds: [String: [String: Rounds]] = [:]
 
     mutating func add(_ outcome: Receivers.Outcome, of server: String, under load: String) {
@@ -71,7 +71,7 @@ struct TransportFigures: Codable {
         }
     }
 
-    /// Deliveries per CPU-second of a server by those of the bare one in the same round; nil of the latter itself.
+    /// Deliveries per CPU-second relative to the bare server in the same round; nil for the bare server.
     private func ratio(of server: String, under load: String) -> Spread? {
         guard let bare, bare != server, let own = rounds[load]?[server]?.deliveriesPerCPUSecond,
             let other = rounds[load]?[bare]?.deliveriesPerCPUSecond
@@ -81,7 +81,7 @@ struct TransportFigures: Codable {
 }
 
 extension Spread {
-    /// Of one value by another of the same round; nil where a round lacks one.
+    /// The ratios round by round; nil if a round lacks a value.
     init?(ratios values: [Double], to others: [Double]) {
         guard !values.isEmpty, values.count == others.count, others.allSatisfy({ $0 > 0 }) else { return nil }
         self.init(zip(values, others).map { $0 / $1 })

@@ -2,19 +2,19 @@ import Bytes
 import Glibc
 import Reactor
 
-/// A connection that makes a server send: what is asked for in one turn of the loop leaves by one call.
+/// A connection that makes a server send. The requests of one turn of the loop leave in one call.
 final class Trigger: EventSource {
-    /// How a channel is named.
+    /// How a request names its channel.
     enum Form {
-        /// By four bytes, after a greeting: loadtest/Core and loadtest/Limit.
+        /// Four bytes, after a greeting: loadtest/Core and loadtest/Limit.
         case records
-        /// By the path of a POST, whose body is the message: Nchan.
+        /// The path of a POST whose body is the message: Nchan.
         case posts(body: String)
-        /// In the body of a signed POST: Pusher's HTTP API.
+        /// The body of a signed POST: Pusher's HTTP API.
         case publishes(SignedPublish)
     }
 
-    /// Whether the server has gone.
+    /// Whether the server has closed the connection.
     private(set) var isBroken = false
     private let form: Form
     private let socket: Int32
@@ -24,7 +24,7 @@ final class Trigger: EventSource {
 
     private static let connectMilliseconds: Int32 = 5000
 
-    /// Connects, and waits for that.
+    /// Connects, and waits until connected.
     init(_ address: LoadAddress, _ form: Form, loop: EventLoop) throws {
         self.form = form
         self.loop = loop
@@ -43,7 +43,7 @@ final class Trigger: EventSource {
         close(socket)
     }
 
-    /// Asks for one message to the receivers of a channel, when `flush` is called.
+    /// Queues a request for one message on a channel, until `flush`.
     func send(on channel: Int) {
         switch form {
         case .records:
@@ -62,7 +62,7 @@ final class Trigger: EventSource {
         }
     }
 
-    /// Sends what has been asked for, as far as the server takes it; the rest goes with the next call.
+    /// Sends the queued requests as far as the server takes them; the rest leaves with the next call.
     func flush() {
         guard !unsent.isEmpty, !isBroken else { return }
         switch unsent.withUnsafeBytes({ Socket.send(socket, $0) }) {
@@ -76,12 +76,12 @@ final class Trigger: EventSource {
         }
     }
 
-    /// Lets go of the connection.
+    /// Closes the connection.
     func drop() {
         loop.remove(self)
     }
 
-    /// Answers, of which nothing is wanted.
+    /// Discards the answers.
     override func ready(_ readiness: Readiness) {
         let result = withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 16) {
             Socket.receive(socket, into: $0)

@@ -1,10 +1,10 @@
 import Glibc
 
-/// How many changes may be on their way: a semaphore that writers wait on and arrivals post.
+/// Bounds the changes in flight: a semaphore that writers wait on and arrivals post.
 // @unchecked Sendable: the pointer is set once, and semaphores are made for several threads (sem_overview(7)).
 final class Window: @unchecked Sendable {
     private let semaphore: UnsafeMutablePointer<sem_t>
-    /// Looked at by the thread that measures alone.
+    /// Used only by the measuring thread.
     private nonisolated(unsafe) var size: Int
 
     /// A window of `size` changes.
@@ -20,13 +20,13 @@ final class Window: @unchecked Sendable {
         semaphore.deallocate()
     }
 
-    /// Makes the window another size. Only while nothing is on its way.
+    /// Resizes the window. Only while nothing is in flight.
     func resize(to newSize: Int) {
         if newSize > size { release(newSize - size) } else { reserve(size - newSize) }
         size = newSize
     }
 
-    /// Waits until `count` changes more may go out.
+    /// Waits until `count` more changes may be sent.
     func reserve(_ count: Int) {
         for _ in 0..<count {
             while sem_wait(semaphore) != 0, errno == EINTR {}

@@ -5,18 +5,18 @@ import Postgres
 import Reactor
 import Synchronization
 
-/// Threads that change rows, each on a connection of its own, until so many transactions are made or time is up.
+/// Threads that change rows, each on its own connection, until the transactions are made or time is up.
 ///
-/// Row `n` belongs to writer `n` modulo their number, so that a row's revisions are one writer's, while the rows of a
-/// user belong to several: their transactions meet at the user's streams.
+/// Row `n` belongs to writer `n` modulo their number. So one writer makes a row's revisions, while a user's rows belong to
+/// several writers: their transactions meet at the user's streams.
 final class Writers: Sendable {
     /// How long and how fast.
     struct Pace: Sendable {
-        /// Transactions of all writers together; nil for no end.
+        /// Transactions of all writers; nil for no end.
         var transactions: Int?
-        /// When to stop whatever is left; nil for never.
+        /// When to stop regardless; nil for never.
         var duration: Duration?
-        /// Transactions a second of all writers together; nil for as fast as the window lets them.
+        /// Transactions per second of all writers; nil for as fast as the window allows.
         var rate: Double?
         /// Rows changed by one transaction.
         var rowsPerTransaction = 1
@@ -34,7 +34,7 @@ final class Writers: Sendable {
     private let complaint = Mutex<String?>(nil)
     private let answers = Mutex(Histogram<UInt64>(numberOfSignificantValueDigits: .three))
 
-    /// `count` writers, at most one for each row; each sends the statements of `session` when it has connected.
+    /// `count` writers, at most one per row; each sends the statements of `session` when it has connected.
     init(
         _ count: Int, _ url: String, session: String = "", _ population: Population, _ book: CommitBook,
         _ window: Window
@@ -47,7 +47,7 @@ final class Writers: Sendable {
         self.window = window
     }
 
-    /// Whether any writer is still at work.
+    /// Whether any writer is running.
     var areRunning: Bool { running.load(ordering: .acquiring) > 0 }
 
     /// The first writer's failure, which stops all of them.
@@ -75,7 +75,7 @@ final class Writers: Sendable {
         }
     }
 
-    /// Asks the writers to end after the transaction they are at, and frees those that wait at the window.
+    /// Asks the writers to end after their current transaction, and frees those waiting for the window.
     func stop() {
         stopping.store(true, ordering: .relaxed)
         window.release(Limits.inFlightMax)
@@ -95,7 +95,7 @@ final class Writers: Sendable {
         var made = 0
         while takeOne() {
             if let rate = pace.rate {
-                // The schedule is fixed: a slow commit does not thin out those that follow.
+                // The schedule is fixed: a slow commit does not delay those that follow.
                 let due = Double(made * count + number) / rate
                 sleep(until: began.advanced(by: .nanoseconds(Int64(min(due * 1e9, 1e18)))))
             }
