@@ -4,7 +4,7 @@ import TestHub
 import TestSupport
 import Testing
 
-/// The same actions by HTTP.
+/// Actions by HTTP.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ActionRouteTests {
     private let toy: ToyActions
 
@@ -27,7 +27,7 @@ import Testing
         return "\(head)\r\n\(body)"
     }
 
-    /// The answer, by asking again while the store is not up yet.
+    /// The answer, retried until the store is up.
     private func answer(_ client: TestClient, _ request: String) async throws -> (head: String, body: String) {
         while true {
             try await client.sendRaw(request)
@@ -80,7 +80,7 @@ import Testing
             client, post(#"{"idempotencyKey":"k","actionType":"retry","payload":{}}"#, token: token))
         #expect(retry.head.hasPrefix("HTTP/1.1 503 ") && retry.head.contains("Retry-After: 1\r\n"))
         #expect(retry.body.contains(#""code":"out_of_order","expected":5,"#))
-        // What the hub itself finds wrong has the same shape.
+        // The hub's own refusals have the same shape.
         let invalid = try await answer(
             client, post(#"{"idempotencyKey":"k","actionType":"applied"}"#, token: token))
         #expect(invalid.head.hasPrefix("HTTP/1.1 422 "))
@@ -131,7 +131,7 @@ import Testing
         #expect(plain.body.contains(#""key":"f-2""#))
     }
 
-    /// Who asks is decided before what is asked.
+    /// Authorization is checked before the request itself.
     @Test func onlyTheUserMayAct() async throws {
         let fixture = try await fixture()
         let client = try TestClient(port: fixture.port)

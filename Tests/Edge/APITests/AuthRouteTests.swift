@@ -6,7 +6,7 @@ import TestHub
 import TestSupport
 import Testing
 
-/// The endpoints that Pusher's clients ask before they subscribe or sign in.
+/// The endpoints that Pusher's clients call before they subscribe or sign in.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct AuthRouteTests {
     private func post(_ path: String, _ body: String, token: String?, fields: String = "") -> String {
         let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
@@ -82,7 +82,7 @@ import Testing
         #expect(try await client.response().head.contains("Access-Control-Allow-Origin: https://app.example\r\n"))
     }
 
-    /// The hub's own endpoint signs by the secret that the app has then.
+    /// The hub's own endpoint signs with the app's current secret.
     @Test func theHubSignsByTheNewSecret() async throws {
         let app = TestApp(0) { $0.ownsDatabase = true }
         let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true) { $0.apps = [app.app] }
@@ -100,7 +100,7 @@ import Testing
         #expect(try await client.text().hasPrefix(#"{"event":"pusher:signin_success""#))
     }
 
-    /// Of a user a body has 64 KiB, whatever `limits.bodyBytes` allows.
+    /// A user's body is limited to 64 KiB, whatever `limits.bodyBytes` allows.
     @Test(arguments: [(65_536, 404), (65_537, 413)])
     func aUsersLargeBodyIsCounted(_ bytes: Int, _ status: Int) async throws {
         let metrics = GatewayMetrics()

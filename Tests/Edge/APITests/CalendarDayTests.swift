@@ -3,7 +3,7 @@ import Testing
 @testable import API
 
 @Suite struct CalendarDayTests {
-    /// As many as the calendar has, and each is written as it was read.
+    /// All days of these years are read, and written as they were read.
     @Test(arguments: [
         (1, 365), (4, 366), (100, 365), (400, 366), (1900, 365), (2000, 366), (2023, 365), (2024, 366), (9999, 365),
     ])

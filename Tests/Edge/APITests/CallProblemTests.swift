@@ -4,7 +4,7 @@ import Testing
 
 @testable import API
 
-/// What backends are told of calls that are refused.
+/// The answers to refused calls of backends.
 @Suite struct CallProblemTests {
     private func field(_ name: String, _ problem: CallProblem) -> String? {
         problem.response.fields.first { "\($0.name)" == name }?.value
@@ -19,7 +19,7 @@ import Testing
         #expect(field("Retry-After", .tooFast(wait)) == seconds)
     }
 
-    /// A caller that may come again is told when. One that may not is told nothing of the kind.
+    /// Only a refusal that is worth a retry has a Retry-After.
     @Test(
         arguments: [
             (.tooManyCalls, 503, "60"), (.tooManyKeys, 503, "1"), (.overloaded, 503, "1"), (.listUnderWay, 429, "1"),
@@ -43,7 +43,7 @@ import Testing
         #expect(String(decoding: body, as: UTF8.self) == #"{"error":"a \"b\" \\ \n\u0001ü","code":400}"# + "\n")
     }
 
-    /// All that is wrong with a signature is 401, but for a query that is not read to its end.
+    /// Every signature problem is 401, except a query with too many parameters.
     @Test(arguments: CallRefusal.allCases) func signatures(_ refusal: CallRefusal) {
         let problem = CallProblem(refusal)
         #expect(problem.status == (refusal == .tooManyParameters ? .badRequest : .unauthorized))
@@ -65,7 +65,7 @@ import Testing
         #expect(wrong.status == .badRequest && wrong.refusal == .invalid)
     }
 
-    /// The same call is the same however it is signed; nothing else is.
+    /// The digest does not depend on the signature, only on what the call asks for.
     @Test func digestsAreOfWhatIsAsked() throws {
         func digest(_ path: String, _ query: String, _ body: String) throws -> CallDigest {
             try Array(path.utf8).withUnsafeBytes { path in

@@ -6,11 +6,11 @@ import TestHub
 import TestSupport
 import Testing
 
-/// What browsers are told about calls from pages of other origins (Fetch standard §3.2).
+/// CORS answers to browsers (Fetch standard §3.2).
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct CrossOriginTests {
     private static let origin = "https://app.example"
     private static let usual = "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Requested-With"
-    /// All that a page calls.
+    /// The paths that a page calls.
     private static let paths = [
         "/pusher/auth", "/pusher/user-auth", "/users/u1/adherence/actions", "/users/u1/adherence/bulk",
         "/users/u1/adherence/today", "/users/u1/adherence/month", "/users/u1/reminders",
@@ -45,7 +45,8 @@ import Testing
 
     // MARK: Preflights
 
-    /// Laravel Echo on a page with a CSRF token, its axios interceptor, and others: a page may send what it asks for.
+    /// A page may send the header fields that it asks for, such as those of Laravel Echo with a CSRF token and its axios
+    /// interceptor.
     @Test(arguments: [
         ("x-csrf-token", "x-csrf-token"),
         (
@@ -67,13 +68,13 @@ import Testing
         }
     }
 
-    /// What is no list of names is not echoed: the usual ones are allowed, and the browser decides.
+    /// A malformed list of names is not echoed: the usual names are allowed, and the browser decides.
     @Test(arguments: [nil, "", ",", "a,,b", "a,", "x csrf", "a;b", "a:b", "ä", "a, \"b\"", "(a)", "a/b", "*, a\u{1F}b"])
     func whatIsNoListIsNotEchoed(_ asked: String?) async throws {
         let fixture = try await fixture()
         let client = try TestClient(port: fixture.port)
         let head = try await preflight(client, "/pusher/auth", asked)
-        // The parser refuses control characters altogether.
+        // The parser refuses control characters.
         if asked?.contains("\u{1F}") == true {
             #expect(head.hasPrefix("HTTP/1.1 400 "))
         } else {
@@ -103,7 +104,7 @@ import Testing
         #expect(head.hasPrefix("HTTP/1.1 404 ") && !head.contains("Access-Control"))
     }
 
-    /// `withCredentials` needs the hub's word, and never gets it together with an origin that nobody has named.
+    /// `withCredentials` needs the hub's consent, which it gives only to origins that are named.
     @Test(arguments: [true, false]) func credentialsAreForNamedOrigins(_ isNamed: Bool) async throws {
         let fixture = try await fixture(isNamed ? .only([Self.origin]) : .any)
         let client = try TestClient(port: fixture.port)
@@ -121,7 +122,7 @@ import Testing
 
     // MARK: Errors
 
-    /// A browser shows a page no answer without these fields, not even its status.
+    /// Without these fields a browser shows a page no answer, not even its status.
     @Test(arguments: [
         ("POST /pusher/auth", "", 401), ("GET /pusher/auth", "", 405), ("GET /nothing", "", 404),
         ("GET /users/u1/adherence/nothing", "", 404), ("GET /users/u1/adherence/today", "", 401),
@@ -140,7 +141,7 @@ import Testing
         #expect(field("Vary", head) == "Origin")
     }
 
-    /// Also those that no route gives: a full hub's, and the one where no answer came in time.
+    /// Includes errors that no route makes: a full hub, and an answer that did not come in time.
     @Test func theGatewaysOwnErrorsCanBeRead() async throws {
         let full = try await fixture { $0.limits.connectionsMax = 1 }
         let first = try TestClient(port: full.port)

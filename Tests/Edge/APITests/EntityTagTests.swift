@@ -26,7 +26,7 @@ import Testing
         )
     }
 
-    /// Only what holds it, or a star, can name it; and no bytes trap.
+    /// Only a field that contains the tag, or a star, matches. No bytes trap.
     @Test func anyBytesAreRead() {
         var random = SeededRandom()
         let parts = [Array(Self.text.utf8), Array("W/".utf8), [0x22], [0x2C], [0x20], [0x00], [0xFF], [0x78]]

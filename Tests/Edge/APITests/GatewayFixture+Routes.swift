@@ -6,7 +6,7 @@ import Store
 import TestHub
 
 extension GatewayFixture {
-    /// A gateway with the routes of the hub, or with those given.
+    /// A gateway with the hub's routes, or with the given ones.
     convenience init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
         actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(), routes: (any HTTPRoutes)? = nil,

@@ -7,7 +7,7 @@ import TestHub
 import TestSupport
 import Testing
 
-/// What is appended: taken at once, and in a real database soon.
+/// Appended objects: accepted at once, and soon in a real database.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct OwnAppendTests {
     private let database: Database
     private let owner: BlockingConnection
@@ -64,7 +64,7 @@ import Testing
         try await until(1)
         let holder = try database.owner()
         try holder.execute("SELECT pg_advisory_lock(77)")
-        // Nobody waits for the database.
+        // No request waits for the database.
         for n in 1...40 { #expect(try await post(client, #"{"n":\#(n)}"#, n % 2 == 0 ? "u1" : "u2").hasPrefix("202 ")) }
         let many = (41...140).map { #"{"n":\#($0)}"# }.joined(separator: ",")
         #expect(try await post(client, "[\(many)]").hasPrefix("202 "))

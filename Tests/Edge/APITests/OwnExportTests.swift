@@ -8,7 +8,7 @@ import TestHub
 import TestSupport
 import Testing
 
-/// Exports, of a real database: whole, or seen not to be.
+/// Exports from a real database: complete, or visibly broken off.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct OwnExportTests {
     private let database: Database
     private let owner: BlockingConnection
@@ -68,14 +68,14 @@ import Testing
         return "\(method) /users/\(user)/\(path) HTTP/\(version)\r\nHost: h\r\nAuthorization: Bearer \(token)\r\n\r\n"
     }
 
-    /// The head of the answer, by asking again while it is 503: the database is not there yet, or the connection is taken.
+    /// The head of the answer, retried while it is 503: the database is not there yet, or the connection is in use.
     private func head(_ client: TestClient, _ request: String) async throws -> String {
         while true {
             try await client.sendRaw(request)
             let head = try await client.readHeadOnly()
             guard head.hasPrefix("HTTP/1.1 503 ") else { return head }
             #expect(head.contains("Retry-After: "))
-            // To a HEAD nothing comes behind it, however long it says that would be.
+            // No body follows the answer to a HEAD, whatever its Content-Length.
             if !request.hasPrefix("HEAD ") { try await client.discard(length(head)) }
         }
     }
@@ -84,7 +84,7 @@ import Testing
         head.split(separator: "\r\n").first { $0.hasPrefix("Content-Length: ") }.flatMap { Int($0.dropFirst(16)) } ?? 0
     }
 
-    /// Reads chunks to the last; nil where there is none.
+    /// Reads chunks to the last one; nil if it never comes.
     private func body(_ client: TestClient) async throws -> [UInt8]? {
         var body: [UInt8] = []
         while true {
@@ -123,7 +123,7 @@ import Testing
             #expect(head.contains("Cache-Control: no-store\r\n") && !head.contains("Content-Length"))
             #expect(try await body(client) == lines("u1", last), "\(last)")
         }
-        // What has no body leaves the connection as it was.
+        // An answer without a body leaves the connection usable.
         let bare = try await head(client, try await request("lines?last=5", "u1", "HEAD"))
         #expect(bare.hasPrefix("HTTP/1.1 200 ") && bare.contains("Transfer-Encoding: chunked\r\n"))
         for (path, status, words) in [
@@ -169,7 +169,7 @@ import Testing
             AND state = 'idle in transaction' AND now() - state_change > interval '500 milliseconds'
         """
 
-    /// Reads nothing behind the head, of an export that has no end; returns when the database is asked for no more.
+    /// Begins an endless export and reads only its head; returns when the hub no longer asks the database for more.
     private func stalled(_ fixture: GatewayFixture, _ user: String) async throws -> (TestClient, backend: String) {
         let client = try TestClient(port: fixture.port, receiveBuffer: 4096)
         let head = try await head(client, try await request("lines?last=1000000000", user))
@@ -184,7 +184,7 @@ import Testing
     @Test func aSlowReaderHoldsUpItsOwn() async throws {
         let fixture = try await fixture(connections: 2)
         let (client, _) = try await stalled(fixture, "slow")
-        // Its user may have no other; another user may, and the third finds no connection.
+        // The same user may begin no second export; another user may, and a third would find no connection.
         let impatient = try TestClient(port: fixture.port)
         try await impatient.sendRaw(try await request("lines?last=1", "slow"))
         #expect(try await impatient.response().head.hasPrefix("HTTP/1.1 503 "))
@@ -193,7 +193,7 @@ import Testing
             _ = try await head(other, try await request("lines?last=1000", "quick"))
             #expect(try await body(other) == lines("quick", 1_000))
         }
-        // What it has been sent so far is the beginning, in order.
+        // The start of the export has arrived, in order.
         let size = try await client.read(1)
         #expect(size[0].hexValue != nil)
     }
@@ -219,7 +219,7 @@ import Testing
         #expect(try await body(other) == lines("u1", 1_000))
     }
 
-    /// However eagerly what has no end is read.
+    /// Holds even if the endless export is read eagerly.
     @Test func theEndOfTheHubIsSeen() async throws {
         let fixture = try await fixture(drain: .milliseconds(100))
         let (client, _) = try await stalled(fixture, "u1")

@@ -11,7 +11,7 @@ import TestHub
 import TestSupport
 import Testing
 
-/// What a resource takes: a row of the table, and a function in a real database.
+/// What a new resource needs: a row of the table, and a function in a real database.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct OwnRouteTests {
     private let database: Database
     private let owner: BlockingConnection
@@ -87,7 +87,7 @@ import Testing
         return try await GatewayFixture(ownsDatabase: true, actions: configuration, table: Self.table)
     }
 
-    /// The answer, by asking again while the store is not up yet.
+    /// The answer, retried until the store is up.
     private func answer(_ client: TestClient, _ request: String) async throws -> (head: String, body: String) {
         while true {
             try await client.sendRaw(request)
@@ -131,7 +131,7 @@ import Testing
         let none = try await get("/users/u1/weights/none")
         #expect(none.head.hasPrefix("HTTP/1.1 404 ") && none.body.contains("There is no such unit."))
         #expect(field("Cache-Control", none.head) == "no-store")
-        // An error that the row does not name is a fault, and its words stay in the database's log.
+        // An error that the row does not name is a fault, and its text stays in the database's log.
         try await client.sendRaw(request("GET", "/users/u1/weights/bad", token: token))
         let fault = try await client.response()
         #expect(fault.head.hasPrefix("HTTP/1.1 503 ") && !fault.body.contains("secret"))
@@ -143,7 +143,7 @@ import Testing
             "/users/{userId}/weights", "weights", "public.weights",
             [RouteParameter("most", .integer(1...1_000), absence: .value("100"))])
 
-    /// What `sql/README.md` says: its table, its function and its row.
+    /// The example of `sql/README.md`: its table, its function and its row.
     @Test func theExampleOfThePageWorks() async throws {
         func folded(_ text: String) -> String { String(text.filter { !$0.isWhitespace }) }
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../..")
@@ -189,7 +189,7 @@ import Testing
         #expect(try await answer(client, request("GET", "/weights?unit=g", token: nil)).head.hasPrefix("HTTP/1.1 401 "))
     }
 
-    /// The question of a row with little time is answered when that is over, whatever stands before it in the queue.
+    /// A row with a short limit is answered when that is over, whatever is ahead of it in the queue.
     @Test func aRowHasItsTime() async throws {
         let fixture = try await fixture(statementTimeout: .seconds(25))
         let (token, otherToken) = try await (GatewayFixture.token("u1"), GatewayFixture.token("u2"))
@@ -203,7 +203,7 @@ import Testing
         let hasty = try TestClient(port: fixture.port)
         try await hasty.sendRaw(request("GET", "/weights/soon?unit=g", token: token))
         #expect(try await hasty.response().head.hasPrefix("HTTP/1.1 503 "))
-        // Nor does its statement take longer in the database, and the next one has its own time again.
+        // Its statement is cancelled in the database too, and the next one has its own time again.
         try await hasty.sendRaw(request("GET", "/weights/soon?unit=slow", token: otherToken))
         #expect(try await hasty.response().head.hasPrefix("HTTP/1.1 503 "))
         let waiting = """
@@ -241,7 +241,7 @@ import Testing
         let again = try await put("/weights/7?unit=g", #"{"grams":71500,"id":"x","rev":3}"#, "Idempotency-Key: k1\r\n")
         #expect(again.body.contains(#""replayed":true"#))
         #expect(try await put("/weights/7", #"{"grams":1}"#, "Idempotency-Key: k1\r\n").head.hasPrefix("HTTP/1.1 422 "))
-        // Without a key of the client's, each is another.
+        // Without a client's key, each is a different action.
         for _ in 0..<2 { #expect(try await put("/weights/7", #"{"grams":2}"#).body.contains(#""replayed":false"#)) }
         #expect(try owner.query("SELECT count(*) FROM app.weight") == [["3"]])
         let empty = try await put("/weights/7", nil)
@@ -279,7 +279,7 @@ import Testing
             rest = three.body[found.upperBound...]
         }
         #expect(try owner.query("SELECT grams FROM app.weight ORDER BY id") == [["1"], ["3"]])
-        // A number is missing: nothing behind that one is carried out.
+        // A number is missing: nothing after that action is carried out.
         let gap = try await post(
             #"{"changes":[\#(action("a", "1", 1)),\#(action("e", "5", 5)),{"idempotencyKey":"f","actionType":"weigh","payload":{"grams":6}}]}"#
         )
@@ -287,7 +287,7 @@ import Testing
         #expect(
             gap.body.contains(#"{"key":"f","status":"retry","code":"busy""#) && field("Retry-After", gap.head) != nil)
         #expect(try owner.query("SELECT count(*) FROM app.weight") == [["2"]])
-        // What is wrong with one is its own answer; where nobody could be answered, nothing is carried out.
+        // An invalid action gets its own answer; if an action has no key to answer to, nothing is carried out.
         let odd = try await post(#"{"x":1,"changes":[{"key":"g","type":"weigh","payload":1},\#(action("h", "8", 4))]}"#)
         #expect(odd.body.contains(#"{"key":"g","status":"rejected","code":"invalid","path":"payload""#))
         #expect(try owner.query("SELECT count(*) FROM app.weight") == [["3"]])
@@ -311,7 +311,7 @@ import Testing
         #expect(try owner.query("SELECT count(*) FROM app.weight") == [["3"]])
     }
 
-    /// The app's backend, for users whom it names.
+    /// The app's backend calls for the users that it names.
     @Test func theAppCallsByItsSignature() async throws {
         let fixture = try await fixture()
         let client = try TestClient(port: fixture.port)
@@ -341,13 +341,13 @@ import Testing
         #expect(try owner.query("SELECT count(*) FROM app.weight") == [["1"]])
     }
 
-    /// A call that was carried out is refused when it comes again, where that is wanted; one by which nothing was done is not.
+    /// With replay protection, a call that was carried out is refused when repeated; one without effect may be repeated.
     @Test func aReplayIsRefusedWhereThatIsWanted() async throws {
         let now = try #require(
             try owner.query("SELECT extract(epoch FROM now())::bigint").first?[0].flatMap { Int64($0) })
         var settings = PusherRoutes.Settings()
         settings.refusesReplays = true
-        // Made a minute ago.
+        // Started a minute ago.
         let pusher = PusherRoutes(settings, now: { UnixTime(seconds: now - 60) })
         let fixture = try await GatewayFixture(
             ownsDatabase: true, actions: StoreConfiguration(connectionString: database.hub), table: Self.table,
@@ -365,7 +365,7 @@ import Testing
         for _ in 0..<2 { #expect(try await status(missing) == "400") }
         let body = #"{"userId":"u7","grams":9}"#
         for _ in 0..<2 { #expect(try await status(caller.call("POST", "//backend/weights", body: body)) == "400") }
-        // The key stands where no signature covers it.
+        // The key is in a header field, which the signature does not cover.
         func act(_ key: String) -> String {
             caller.call("POST", "//backend/weights", body: body, fields: "Idempotency-Key: \(key)\r\n")
         }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import API
 
-/// Which call a path is, and whose.
+/// The call that a path means, and its app.
 @Suite struct PathTests {
     typealias Route = PusherPath.Route
 
@@ -14,12 +14,12 @@ import Testing
             ("/apps/1/channels/a/stats", "1", .channelStats, "a"),
             ("/apps/1/users/u%201/terminate_connections", "1", .terminate, "u 1"),
             ("/users/u%2F1/terminate_connections", nil, .terminate, "u/1"),
-            // What is in the path is decoded once, and a slash in it ends nothing.
+            // A path segment is decoded once, and an encoded slash does not end it.
             ("/apps/1/channels/presence-a%252Fb", "1", .channel, "presence-a%2Fb"),
             ("/apps/1/channels/a%2Fusers", "1", .channel, "a/users"), ("/apps/1/channels/", "1", .channel, ""),
             ("/apps/1/channels//users", "1", .users, ""), ("/apps/%31/events", "%31", .events, ""),
             ("/apps//events", "", .events, ""),
-            // Calls that the hub does not have, of an app.
+            // Calls of an app that the hub does not have.
             ("/apps/", "", nil, ""), ("/apps/1", "1", nil, ""), ("/apps/1/", "1", nil, ""),
             ("/apps/1/Events", "1", nil, ""),
             ("/apps/1/events/", "1", nil, ""), ("/apps/1/channels/a/", "1", nil, ""),
@@ -65,7 +65,7 @@ import Testing
         #expect(pattern.captures(of: path) == captures && pattern.names == ["x", "y"])
     }
 
-    /// Where two rows take the same request, the first does; each path tells all its methods.
+    /// If two rows match a request, the first one answers; each path lists all its methods.
     @Test func rowsOfOnePath() {
         let table = RouteTable([
             .read("/r/preview", "one", "f", by: .userOfToken), .read("/r/{id}", "two", "f", by: .userOfToken),

@@ -4,7 +4,7 @@ import Testing
 
 @testable import API
 
-/// What REST clients get of an action's answer.
+/// The answers to actions for REST clients.
 @Suite struct PlainAnswerTests {
     private func body(
         _ status: ActionStatus, _ json: String,
@@ -18,7 +18,7 @@ import Testing
 
     @Test(arguments: [
         (#"{"status":"applied","result":{"id":"d1","n":[1,{}]}}"#, #"{"id":"d1","n":[1,{}],"#, false),
-        // Spelled as it came, blanks and escapes too.
+        // Copied as it came, including blanks and escapes.
         (#"{ "result" : { "a" : "\u00fc" } , "status" : "applied" }"#, #"{ "a" : "\u00fc" ,"#, false),
         (#"{"status":"applied","result":{}}"#, "{", false), (#"{"status":"applied","result":{ }}"#, "{ ", false),
         (#"{"status":"applied","result":null}"#, "{", false), (#"{"status":"applied","result":[1]}"#, "{", false),
@@ -43,7 +43,7 @@ import Testing
         #expect(try body(.conflict, json) == #"\#(start)"_sync":{"replayed":false,"key":"k","status":"conflict"}}"#)
     }
 
-    /// A client that writes the payload's members beside the key is told of them so.
+    /// If the client wrote the payload's members beside the key, errors name them that way.
     @Test func fieldsAreNamedAsTheClientDoes() throws {
         let answer = ActionAnswer.invalid(key: "k", path: "payload.takenAt", message: "wrong")
         let json = answer.json.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }

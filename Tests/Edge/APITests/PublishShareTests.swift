@@ -8,9 +8,9 @@ import Testing
 
 @testable import Gateway
 
-/// What apps leave to each other of the way between loops, as backends meet it.
+/// How apps share the backlog between loops, as seen by backends.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct PublishShareTests {
-    /// One app's flood is its own matter: what the other publishes and what its clients say goes on.
+    /// One app's flood does not stop another app's publishes and client events.
     @Test(arguments: [1, 2]) func theOthersPublishesAndClientEventsPass(loops: Int) async throws {
         let flooding = TestApp(0) { $0.features.clientEvents = true }
         let quiet = TestApp(1) { $0.features.clientEvents = true }
@@ -30,7 +30,7 @@ import Testing
                 let isRefused = head.hasPrefix("HTTP/1.1 503 ") && head.contains("Retry-After: 1\r\n")
                 #expect(isRefused == (app.number == 0) && (isRefused || head.hasPrefix("HTTP/1.1 200 ")), "\(head)")
             }
-            // An end of connections is no flood.
+            // Closing connections is not limited by a flood.
             try await backend.sendRaw(caller.post("/users/u/terminate_connections", "{}"))
             #expect(try await backend.response().head.hasPrefix("HTTP/1.1 200 "))
             let (sender, senderID) = try await TestClient.opened(fixture, app)

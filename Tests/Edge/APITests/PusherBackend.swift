@@ -9,12 +9,12 @@ import TestHub
 
 @testable import API
 
-/// A gateway whose routes are those of Pusher's HTTP API, over channels in a table, and a backend's connection to it.
+/// A gateway with the routes of Pusher's HTTP API over a `ModelDirectory`, and a backend's connection to it.
 final class PusherBackend {
     let fixture: GatewayFixture
     let directory: ModelDirectory
     let metrics = APIMetrics()
-    /// The hub's clock, in seconds since 1970: the hub was started a second before.
+    /// The hub's clock, in seconds since 1970. The hub was started a second earlier.
     let clock = Locked<Int64>(1_699_999_999)
     var caller = PusherCaller()
     private let client: TestClient
@@ -32,7 +32,7 @@ final class PusherBackend {
     }
 
     /// - Parameters:
-    ///   - apps: beside the caller's, which has the id 1 and these features and limits.
+    ///   - apps: beside the caller's app, which has id 1 and these features and limits.
     init(
         ownsDatabase: Bool = false, features: AppFeatures = AppFeatures(), limits: AppLimits = AppLimits(),
         apps: [App] = [], _ change: (inout PusherRoutes.Settings) -> Void = { _ in }
@@ -51,7 +51,7 @@ final class PusherBackend {
         clock.withLock { $0 += 1 }
     }
 
-    /// A further connection of the backend's.
+    /// Another connection of the backend.
     func connection() throws -> TestClient { try TestClient(port: fixture.port) }
 
     func send(_ request: String) async throws { try await client.sendRaw(request) }

@@ -10,13 +10,13 @@ import Reactor
 struct PusherCaller {
     var credentials = AppCredentials(key: "key", secret: "secret")
     var app = "1"
-    /// Seconds since 1970, when the calls say that they were signed.
+    /// The time of signing, in seconds since 1970.
     var time: Int64 = 1_700_000_000
 
     /// The text of a request.
     ///
     /// - Parameters:
-    ///   - path: below `/apps/{app}`, escaped; from the root where it begins with two slashes.
+    ///   - path: below `/apps/{app}`, escaped; absolute if it begins with two slashes.
     ///   - query: parameters beside those of the signature, not escaped.
     ///   - fields: further lines of the head.
     func call(
@@ -57,7 +57,7 @@ struct PusherCaller {
     }
 }
 
-/// Channels in a table, in place of the hub's; what is asked may be answered at once, or held and answered later.
+/// A table of channels in place of the hub's. It answers at once, or holds answers until `release`.
 final class ModelDirectory: ChannelDirectory, Sendable {
     private struct State {
         var facts: [String: ChannelFacts] = [:]
@@ -76,7 +76,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         self.apps = apps
     }
 
-    /// What has been published, as `channel event data`.
+    /// The published events, as `channel event data`.
     var published: [String] {
         state.withLock { $0.published }.map {
             "\($0.channel.string) \($0.event) \(String(decoding: $0.data, as: UTF8.self))"
@@ -85,7 +85,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
     }
 
     var terminated: [String] { state.withLock { $0.terminated } }
-    /// Waits until an answer is held; a suite's time limit is what ends it.
+    /// Waits until an answer is held; bounded only by the suite's time limit.
     func untilHeld() async {
         while state.withLock({ $0.held.isEmpty }) { await Task.yield() }
     }
@@ -101,7 +101,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         }
     }
 
-    /// So many more channels, each with one subscriber.
+    /// Adds `count` channels, each with one subscriber.
     func add(_ count: Int, named prefix: String) {
         var facts = ChannelFacts()
         facts.subscriptionCount = 1
@@ -111,7 +111,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         }
     }
 
-    /// Whether more is on its way than should be.
+    /// Whether the hub counts as overloaded.
     var isOverloaded: Bool {
         get { state.withLock { $0.isOverloaded } }
         set { state.withLock { $0.isOverloaded = newValue } }
@@ -119,12 +119,12 @@ final class ModelDirectory: ChannelDirectory, Sendable {
 
     func isOverloaded(by app: App) -> Bool { isOverloaded }
 
-    /// From here on answers are held.
+    /// Holds answers from now on.
     func hold() {
         state.withLock { $0.holds = true }
     }
 
-    /// Gives the answers that were held, from the caller's thread.
+    /// Gives the held answers, on the caller's thread.
     func release() {
         let held = state.withLock { state in
             state.holds = false
@@ -181,7 +181,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
     }
 }
 
-/// A list of channels, which come in no order, by their names.
+/// The names in an unordered list of channels, sorted.
 func sortedChannels(_ body: String) -> String {
     let (start, end) = (#"{"channels":{"#, "}}")
     guard body.hasPrefix(start), body.hasSuffix(end) else { return body }

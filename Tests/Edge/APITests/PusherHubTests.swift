@@ -7,9 +7,9 @@ import Sync
 import TestHub
 import Testing
 
-/// Pusher's HTTP API and the hub's own channels, over several loops: what a backend says, clients hear.
+/// Pusher's HTTP API with the hub's own channels, over several loops: clients receive what a backend publishes.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct PusherHubTests {
-    /// A backend whose calls are signed now.
+    /// A backend whose calls are signed with the current time.
     private struct Backend {
         let caller: PusherCaller
         let connection: TestClient
@@ -21,7 +21,7 @@ import Testing
             connection = try TestClient(port: fixture.port)
         }
 
-        /// The body of the answer, which is 200.
+        /// The body of the answer, which must be 200.
         func ask(_ request: String) async throws -> String {
             try await connection.sendRaw(request)
             let (head, body) = try await connection.response()
@@ -49,7 +49,7 @@ import Testing
         return (client, socketID)
     }
 
-    /// Four loops: some of the clients, and the backend's connection, are not on the loop of the channel's shard.
+    /// With four loops, some clients and the backend's connection are not on the loop of the channel's shard.
     @Test(arguments: ["news", "private-a", "presence-a", "private-encrypted-a", "cache-a"])
     func everySubscriberHearsButTheSender(_ channel: String) async throws {
         let fixture = try await GatewayFixture(loops: 4)
@@ -57,7 +57,7 @@ import Testing
         for _ in 0..<8 {
             clients.append(try await subscribed(fixture, channel, member: channel.hasPrefix("presence") ? "7" : nil))
         }
-        // Those of a cache channel were told that nothing is kept.
+        // Subscribers of a cache channel first get a cache miss.
         if channel.hasPrefix("cache") { for (client, _) in clients { _ = try await client.next() } }
         let backend = try Backend(fixture)
         #expect(try await backend.ask(backend.caller.publish(channel, "e", #"{"n":1}"#)) == "{}")
@@ -75,8 +75,8 @@ import Testing
         }
     }
 
-    /// One call after the other, each by another connection and so by another loop: an answer is told before the event is with
-    /// the channel's owner, and the next one may be read by the owner's loop itself.
+    /// Each call comes over another connection, and so another loop. An answer may leave before the event has reached the
+    /// channel's shard, whose own loop may read the next call.
     @Test func publishesOfOneBackendKeepTheirOrder() async throws {
         let fixture = try await GatewayFixture(loops: 4)
         let channels = (0..<8).map { "room-\($0)" }
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    /// A hundred channels, spread over the shards: each publish is answered when every shard has handed it on.
+    /// A hundred channels spread over the shards: a publish is answered when every shard has passed it on.
     @Test func oneEventForManyChannels() async throws {
         let fixture = try await GatewayFixture(loops: 4)
         let names = (0..<100).map { "c\($0)" }
@@ -151,7 +151,7 @@ import Testing
         #expect(cached.hasPrefix(#"{"occupied":true,"cache":{"data":"{\"a\":1}","ttl":"#))
     }
 
-    /// What a client did before it asked its backend to publish, the publish finds done; and the client hears of it.
+    /// A publish sees everything that a client did before it asked its backend to publish, and the client receives it.
     @Test func aPublishAfterASubscribeReachesIt() async throws {
         let fixture = try await GatewayFixture(loops: 4)
         let backend = try Backend(fixture)
@@ -189,7 +189,7 @@ import Testing
         #expect(try await clients[3].next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
-    /// Browsers get no leave to read what backends are told, and need none of what users are.
+    /// Pages may not read the API's answers, and do not need them.
     @Test func pagesAreNotMeant() async throws {
         let fixture = try await GatewayFixture { $0.origins = .only(["https://app.example"]) }
         let client = try TestClient(port: fixture.port)
@@ -198,7 +198,7 @@ import Testing
         #expect(head.hasPrefix("HTTP/1.1 405 ") && !head.contains("Access-Control"))
     }
 
-    /// Under the app that the path names, not the app that has signed.
+    /// Counted under the app in the path, not the app that signed.
     @Test(arguments: [1, 2]) func callsAreCountedUnderTheAppThatTheyName(_ loops: Int) async throws {
         let apps = [TestApp(0).app, TestApp(1).app]
         let metrics = GatewayMetrics()

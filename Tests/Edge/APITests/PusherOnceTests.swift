@@ -9,7 +9,7 @@ import Testing
 
 @testable import API
 
-/// Publishes that are sent again: by a backend that did not get the answer, and by somebody who has listened.
+/// Repeated publishes: by a backend that missed the answer, and by an attacker who listened.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct PusherOnceTests {
     private static func key(_ text: String) -> String { "Idempotency-Key: \(text)\r\n" }
 
@@ -28,7 +28,7 @@ import Testing
             let repeated = try await backend.ask(caller.post("/events", body, fields: Self.key("k1")))
             #expect(repeated.status == 200 && repeated.body == first.body)
         }
-        // From a connection on the other loop, too.
+        // Also from a connection on the other loop.
         let other = try backend.connection()
         try await other.sendRaw(caller.post("/events", body, fields: Self.key("k1")))
         #expect(try await other.response().body == first.body)
@@ -39,7 +39,7 @@ import Testing
         #expect(backend.directory.published.count == 3)
     }
 
-    /// The deprecated way, too.
+    /// The deprecated publish.
     @Test func aRepeatToTheChannelItselfGetsTheFirstAnswer() async throws {
         let backend = try await PusherBackend()
         let caller = backend.caller
@@ -86,7 +86,7 @@ import Testing
         #expect(backend.directory.published.count == 1)
     }
 
-    /// The answer is kept, though nobody waits for it any more.
+    /// The answer is kept although the connection that waited for it is gone.
     @Test func aBackendThatHungUpGetsItLater() async throws {
         let backend = try await PusherBackend()
         backend.directory.hold()
@@ -97,7 +97,7 @@ import Testing
             await backend.directory.untilHeld()
             await lost.resetAtTheEnd()
         }
-        // The hub has seen it go; the connection that is left is the backend's other one.
+        // The hub has seen it close; the remaining connection is the backend's other one.
         while backend.fixture.gateway.connectionCount > 1 { await Task.yield() }
         backend.directory.release()
         #expect(try await backend.ask(request).status == 200)
@@ -144,7 +144,7 @@ import Testing
         #expect(careful.metrics.text.contains("\ncarillon_api_refusals_total{reason=\"replay\"} 2\n"))
     }
 
-    /// A hub that has just started does not know what came before.
+    /// A hub that has just started does not know earlier calls.
     @Test func whatMayHaveComeBeforeTheStartIsRefused() async throws {
         let backend = try await PusherBackend { $0.refusesReplays = true }
         let start = backend.caller.time - 1
@@ -161,7 +161,7 @@ import Testing
         #expect(try await careless.ask(caller.publish("x")).status == 200)
     }
 
-    /// Upper case makes no other signature of it.
+    /// An upper-case signature is the same signature.
     @Test func aReplayIsKnownInAnySpelling() async throws {
         let backend = try await PusherBackend { $0.refusesReplays = true }
         let request = backend.caller.publish("x")
@@ -176,7 +176,7 @@ import Testing
         for _ in 0..<2 { #expect(try await backend.ask(backend.caller.publish("no name")).status == 400) }
     }
 
-    /// A library that sends its call again as it was gets the answer; whoever takes the key off it does not.
+    /// A library that repeats its call unchanged gets the answer. The same call without its key is refused.
     @Test func aRepeatUnderItsKeyIsNoReplay() async throws {
         let backend = try await PusherBackend { $0.refusesReplays = true }
         let keyed = backend.caller.publish("x", fields: Self.key("k"))
@@ -261,7 +261,7 @@ import Testing
         #expect(answers.size == (0, 0))
     }
 
-    /// Keys that are given up leave nothing behind, also while an older one stays.
+    /// Abandoned keys leave nothing behind, even while an older one stays.
     @Test func keysThatAreGivenUpTakeNoRoom() {
         let answers = IdempotencyCache(keysMax: 10, time: .seconds(60))
         _ = Self.kept(answers, "old", at: 1)
@@ -275,7 +275,7 @@ import Testing
         #expect(answers.orderCount < 200)
     }
 
-    /// Begins and answers; false where the key is not new.
+    /// Begins and completes a call; false if the key is not new.
     private static func keep(_ answers: IdempotencyCache, _ key: String, of app: Int, bytes: Int = 2) -> Bool {
         guard case .new(let ticket) = kept(answers, key, of: app, at: 1) else { return false }
         answers.complete(ticket, HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: bytes)))
@@ -286,7 +286,7 @@ import Testing
         if case .kept = kept(answers, key, of: app, at: 1) { true } else { false }
     }
 
-    /// One app that floods takes nothing of the other's; and gives up its own for one that comes later.
+    /// An app that floods takes nothing from another, and gives up its own keys for another app that comes later.
     @Test func anAppHasItsShareOfKeysWhateverOthersDo() {
         let answers = IdempotencyCache(keysMax: 100, time: .seconds(60))
         for number in 0..<20 { #expect(Self.keep(answers, "\(number)", of: 1)) }
@@ -311,7 +311,8 @@ import Testing
         #expect(answers.size == (10, 1_000))
     }
 
-    /// What is being done stays, or its repeat would be done as well: where there is nothing else, there is no room.
+    /// A call in progress is not evicted, or its repeat would be carried out too. If nothing else can be evicted, there is
+    /// no room.
     @Test func whatIsUnderWayIsNotGivenUp() {
         let answers = IdempotencyCache(keysMax: 3, time: .seconds(60))
         #expect(Self.isNew(Self.kept(answers, "a", at: 1)))
@@ -326,7 +327,7 @@ import Testing
         #expect(answers.size == (3, 0))
     }
 
-    /// One call does a little of what is due, whatever has come together.
+    /// One call removes only a few of the expired keys.
     @Test func keysWhoseTimeIsOverGoLittleByLittle() {
         let answers = IdempotencyCache(keysMax: 100, time: .seconds(60))
         for number in 0..<50 { #expect(Self.keep(answers, "\(number)", of: 0)) }
@@ -336,7 +337,7 @@ import Testing
         #expect(answers.size.keys == 4)
     }
 
-    /// Whosever they are: those that were answered first go first, as many with each call.
+    /// Expired keys of all apps are removed oldest first, the same number with each call.
     @Test func keysOfOthersWhoseTimeIsOverGoLittleByLittle() {
         let answers = IdempotencyCache(keysMax: 100, time: .seconds(60))
         for number in 0..<20 {
@@ -350,7 +351,7 @@ import Testing
         #expect(answers.size == (7, 0) && answers.orderCount == 0)
     }
 
-    /// An app that is full of what is being done takes nothing of what another has within its share.
+    /// An app full of calls in progress evicts nothing of another app within its share.
     @Test func whatIsUnderWayPushesOutNoOthersShare() {
         let answers = IdempotencyCache(keysMax: 10, time: .seconds(60))
         for number in 0..<8 { #expect(Self.keep(answers, "\(number)", of: 1)) }
@@ -414,7 +415,7 @@ import Testing
             limits: limits, counts: counts)
     }
 
-    /// Who may publish faster from today on does not wait for what was owed at yesterday's rate.
+    /// A higher rate counts at once: the debt at the old rate does not delay the app.
     @Test func aHigherRateCountsAtOnce() {
         let now = Instant(nanoseconds: 1_000_000_000)
         let slow = Self.app(perSecond: 1, burst: 3_600)
@@ -435,7 +436,7 @@ import Testing
         #expect(apps[1].takePublishes(1, at: start) == nil, "each app has its own")
         #expect(apps[0].takePublishes(1, at: start.advanced(by: .milliseconds(100))) == nil)
         #expect(apps[0].takePublishes(3, at: start.advanced(by: .milliseconds(100))) == .milliseconds(300))
-        // More than the burst at once takes the whole burst.
+        // A request above the burst takes the whole burst.
         #expect(apps[2].takePublishes(50, at: start) == nil)
         #expect(apps[2].takePublishes(1, at: start) == .milliseconds(100))
         let plain = Self.app(3, perSecond: 10, burst: 0)
@@ -445,7 +446,7 @@ import Testing
         for _ in 0..<10 { #expect(free.takePublishes(100, at: start) == nil) }
     }
 
-    /// All loops take from one allowance, and none of them more than there is.
+    /// All loops take from one allowance, and never more than it holds.
     @Test func aRateIsOneForAllThreads() async {
         let app = Self.app(perSecond: 1, burst: 1_000)
         let start = Instant(nanoseconds: 1_000_000_000)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import API
 
-/// Pusher's HTTP API over real sockets: what each call does, and how it is answered.
+/// Pusher's HTTP API over real sockets: each call's effect and answer.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct PusherRouteTests {
     // MARK: Publishing
 
@@ -51,7 +51,7 @@ import Testing
         #expect(backend.directory.published.count == 4, "valid as a whole or not at all")
     }
 
-    /// Letters beyond ASCII come escaped from many libraries, three times as long as they are.
+    /// Many libraries escape letters beyond ASCII, which triples their length.
     @Test func theLargestBatchOfEscapedLettersIsTaken() async throws {
         let backend = try await PusherBackend()
         let data = String(repeating: "\\u00e9", count: 5_120)
@@ -62,7 +62,7 @@ import Testing
         #expect(backend.directory.published.last == "x e9 " + String(repeating: "é", count: 5_120))
     }
 
-    /// The largest batch that is allowed is read, whatever has to be escaped in it.
+    /// The largest allowed batch is accepted even if all of it must be escaped.
     @Test func theLargestBatchIsTaken() async throws {
         let backend = try await PusherBackend()
         let data = String(repeating: "\\\"", count: 10_240)
@@ -77,7 +77,7 @@ import Testing
             refused.body.contains("The data content of this event exceeds the allowed maximum (10240 bytes)"))
     }
 
-    /// In hosted Pusher's words and with its status, as pusher-http-php's acceptance suite has it.
+    /// With hosted Pusher's text and status, as pusher-http-php's acceptance suite expects.
     @Test(arguments: [10, 11]) func aBatchHasTenEventsAndNoMore(_ count: Int) async throws {
         let backend = try await PusherBackend()
         let events = (0..<count).map { #"{"channel":"test_channel","name":"my_event","data":"{\"index\":\#($0)}"}"# }
@@ -96,7 +96,7 @@ import Testing
         #expect(text.contains(#"carillon_app_api_requests_total{app="1",status="\#(status)"} 1"# + "\n"))
     }
 
-    /// By none of the ways to publish, also not to a user or as one of a batch; nothing of it is published.
+    /// Refused by every way to publish, including to a user or in a batch. Nothing is published.
     @Test(arguments: ["pusher:subscription_succeeded", "pusher_internal:member_removed"])
     func theHubsOwnEventsAreRefused(_ name: String) async throws {
         let backend = try await PusherBackend()
@@ -120,7 +120,7 @@ import Testing
         #expect(try await backend.ask(caller.publish("x", "client-e")).status == 200)
     }
 
-    /// What Pusher's "HTTP API reference" says of parameters, and what it deprecates.
+    /// Publish parameters as in Pusher's "HTTP API reference", including the deprecated ones.
     @Test func publishesFromTheQueryAndTheOldWay() async throws {
         let backend = try await PusherBackend()
         let caller = backend.caller
@@ -143,7 +143,7 @@ import Testing
         #expect(backend.directory.published.count == 1)
     }
 
-    /// All loops look through all that the app has: for one list at a time.
+    /// All loops scan the app's channels, so only one list at a time is made.
     @Test func oneListAtATimeForEachApp() async throws {
         let apps = [App(id: "2", credentials: AppCredentials(key: "other", secret: "s"), index: 1, ownsDatabase: false)]
         let backend = try await PusherBackend(apps: apps)
@@ -155,14 +155,14 @@ import Testing
         let refused = try await second.response()
         #expect(refused.head.hasPrefix("HTTP/1.1 429 ") && refused.head.contains("Retry-After: 1\r\n"))
         #expect(refused.body.hasSuffix("\"code\":429}\n"))
-        // The other app's, and what asks for less, is not concerned.
+        // The other app, and smaller queries, are not affected.
         var other = backend.caller
         (other.app, other.credentials) = ("2", apps[0].credentials)
         try await second.sendRaw(other.get("/channels") + backend.caller.get("/channels/a"))
         backend.directory.release()
         #expect(try await backend.answer().status == 200)
         for _ in 0..<2 { #expect(try await second.response().head.hasPrefix("HTTP/1.1 200 ")) }
-        // Now it is over, and one that is answered at once, or refused, leaves nothing behind.
+        // After it is over, a list that is answered at once or refused does not block the next.
         for _ in 0..<2 {
             #expect(try await backend.ask(backend.caller.get("/channels")).status == 200)
             #expect(try await backend.ask(backend.caller.get("/channels", [("info", "cache")])).status == 400)
@@ -235,7 +235,7 @@ import Testing
         }
     }
 
-    /// Up to a bound; beyond it the answer says how to ask for fewer.
+    /// Lists up to a bound; beyond it the answer says how to ask for fewer.
     @Test func channelsAreListedUpToABound() async throws {
         let backend = try await PusherBackend()
         let caller = backend.caller
@@ -366,7 +366,7 @@ import Testing
         let backend = try await PusherBackend(limits: limits)
         let batch = #"{"batch":[{"name":"a","channel":"x","data":"1"},{"name":"b","channel":"y","data":"2"}]}"#
         #expect(try await backend.ask(backend.caller.post("/batch_events", batch)).status == 200)
-        // A second or so may pass before the next: there is not more than one left and what it brings.
+        // A second or so may pass: at most one more is left, plus what the time adds.
         var statuses: [Int] = []
         while statuses.last != 429 {
             let answer = try await backend.ask(backend.caller.post("/batch_events", batch))

@@ -7,7 +7,7 @@ import TestHub
 import TestSupport
 import Testing
 
-/// Identities that the hub's own endpoints have signed, and what all routes say where one has been revoked.
+/// Identities signed by the hub's own endpoints, and the answers of all routes after a revocation.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct RouteIdentityTests {
     private func fixture(loops: Int = 2, feed: FeedConfiguration? = nil) async throws -> GatewayFixture {
         try await GatewayFixture(loops: loops, ownsDatabase: true, feed: feed) {
@@ -17,7 +17,7 @@ import Testing
 
     private var now: Double { Date().timeIntervalSince1970 }
 
-    /// Between three and four seconds from now: tokens know whole seconds, and the machine may be busy.
+    /// Three to four seconds from now: tokens have whole seconds, and the machine may be busy.
     private var soon: Double { now.rounded(.down) + 4 }
 
     private func auth(_ token: String) -> String {
@@ -29,7 +29,7 @@ import Testing
             try await client.text() == #"{"event":"sync:auth_expiring","data":"{\"expiresAt\":\#(Int(expiry))}"}"#)
     }
 
-    /// Opens a connection, made the user's by a token.
+    /// Opens a connection and authenticates it with a token.
     private func opened(_ fixture: GatewayFixture, _ token: String) async throws -> TestClient {
         let (client, _) = try await TestClient.opened(port: fixture.port)
         try await client.send(auth(token))
@@ -49,7 +49,7 @@ import Testing
         return try await client.response()
     }
 
-    /// The message of pusher-js' signin, its content signed by the hub's own endpoint.
+    /// The signin message of pusher-js, signed by the hub's own endpoint.
     private func signin(_ fixture: GatewayFixture, _ token: String, _ socketID: String) async throws -> String {
         let (head, body) = try await post(fixture, "/pusher/user-auth", "socket_id=\(socketID)", token)
         #expect(head.hasPrefix("HTTP/1.1 200 "))
@@ -58,7 +58,7 @@ import Testing
 
     // MARK: Expiry
 
-    /// The message of a subscribe, signed by the hub's own endpoint.
+    /// A subscribe message, signed by the hub's own endpoint.
     private func subscribe(_ fixture: GatewayFixture, _ token: String, _ socketID: String) async throws -> String {
         let name = "private-user.u1.adherence"
         let (head, body) = try await post(
@@ -98,7 +98,7 @@ import Testing
         let old = try await GatewayFixture.token("u1", issuedAt: 1_000)
         let witness = try await opened(fixture, old)
         let (client, socketID) = try await TestClient.opened(port: fixture.port)
-        // Verified and signed before, used after.
+        // Verified and signed before the revocation, used after it.
         let signin = try await signin(fixture, old, socketID)
         let undated = try await self.signin(fixture, try await GatewayFixture.token("u1"), socketID)
         let subscribe = try await subscribe(fixture, old, socketID)
@@ -143,7 +143,7 @@ import Testing
         #expect(try await client.text().hasPrefix(#"{"event":"pusher:signin_success""#))
     }
 
-    /// A hub that does not know who is revoked lets nobody read or write, and closes those who may not when it knows.
+    /// Until a hub knows the revocations, it lets nobody read or write. Then it closes revoked connections.
     @Test func nobodyIsServedBeforeRevocationsAreKnown() async throws {
         let fixture = try await GatewayFixture(
             loops: 1, ownsDatabase: true, feed: GatewayFixture.feed(), knowsRevocations: false)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import API
 
-/// What a parameter takes, and what is said of all else. Days and months: `SnapshotRouteTests`.
+/// The values that a parameter accepts, and the errors for others. Days and months: `SnapshotRouteTests`.
 @Suite struct RouteParameterTests {
     private func read(_ parameter: RouteParameter, _ query: String, capture: String? = nil) -> String? {
         do throws(RouteParameter.Problem) {
@@ -46,7 +46,7 @@ import Testing
             read(RouteParameter("m", .month), "year=2025") == "! Name a month, such as m=2025-11, or year=2025&m=11.")
     }
 
-    /// A segment of the path comes in place of the query. A NUL in it is for the database to find nothing by.
+    /// A path segment takes precedence over the query. A NUL in it is passed on: the database finds nothing by it.
     @Test func segmentsOfThePath() {
         #expect(read(RouteParameter("id", .text(1...3)), "id=x", capture: "a\0") == "a\0")
         #expect(read(RouteParameter("id", .integer(1...9)), "", capture: "x")?.hasPrefix("! id must be") == true)

@@ -8,7 +8,7 @@ import TestHub
 import TestSupport
 import Testing
 
-/// Snapshots by HTTP, of a real database.
+/// Snapshots by HTTP, from a real database.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct SnapshotRouteTests {
     private let database: Database
     private let owner: BlockingConnection
@@ -40,7 +40,7 @@ import Testing
         return "\(method) \(path) HTTP/1.1\r\nHost: h\r\n\(authorization)\(fields)\r\n"
     }
 
-    /// The answer, by asking again while the store is not up yet.
+    /// The answer, retried until the store is up.
     private func answer(_ client: TestClient, _ request: String) async throws -> (head: String, body: String) {
         while true {
             try await client.sendRaw(request)
@@ -131,7 +131,7 @@ import Testing
             let again = try await answer(client, request(path, token: token, fields: "If-None-Match: \(other)\r\n"))
             #expect(again.head.hasPrefix("HTTP/1.1 200 "), "\(other)")
         }
-        // Another day changes: the body is the same, the position is not.
+        // Another day changes: the body stays, the position moves.
         try owner.execute("UPDATE care.dose_occurrence SET note = 'x' WHERE id = 'd2'")
         let moved = try await answer(client, request(path, token: token, fields: "If-None-Match: \(tag)\r\n")).head
         #expect(moved.hasPrefix("HTTP/1.1 304 "))
@@ -159,7 +159,7 @@ import Testing
         }
     }
 
-    /// Who asks is decided before what is asked.
+    /// Authorization is checked before the request itself.
     @Test func onlyTheUserMayAsk() async throws {
         let fixture = try await fixture()
         let client = try TestClient(port: fixture.port)
@@ -305,7 +305,7 @@ import Testing
 }
 
 extension String {
-    /// How often `part` is in it.
+    /// How often `part` occurs in it.
     fileprivate func components(_ part: String) -> Int {
         ranges(of: part).count
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Courier
 
-/// What has piled up for an endpoint, and what is new.
+/// An endpoint's backlog, and new events.
 @Suite(.timeLimit(.minutes(15)))
 struct BacklogTests {
     private let metrics = CourierMetrics()
@@ -20,8 +20,8 @@ struct BacklogTests {
         requests.flatMap { $0.lines.map(\.channel.string) }
     }
 
-    /// What the endpoint does from `from` to `to`, looked at twenty times a second: `answer` says what becomes of a request that
-    /// was begun then, and after how many seconds. Returns when each channel was told, and how many requests were repeated.
+    /// Simulates the endpoint from `from` to `to`, in steps of 50 ms: `answer` gives each request's result and its duration
+    /// in seconds. Returns when each channel was told, and the numbers of requests and retries.
     private func live(
         _ world: PlanWorld, from: Double, to: Double, _ underWay: inout [(WebhookRequest, end: Double, DeliveryResult)],
         _ answer: (WebhookRequest, Double) -> (DeliveryResult, Double)
@@ -46,8 +46,8 @@ struct BacklogTests {
 
     // MARK: What is new goes first
 
-    /// A receiver that nobody could reach is back: the next event of another channel reaches it at once, and then all that has
-    /// piled up, without another pause.
+    /// A receiver recovers after nobody could reach it: the next event of another channel arrives at once, and then the
+    /// whole backlog without another pause.
     @Test(arguments: [false, true]) func whatIsNewGoesFirstAndTheBacklogFollowsAtOnce(_ isBatched: Bool) throws {
         var limits = CourierLimits()
         limits.batchWindow = .zero
@@ -70,8 +70,8 @@ struct BacklogTests {
 
     private func names(_ request: WebhookRequest) -> [String] { names([request]) }
 
-    /// A receiver that takes connections and does not answer, with all its places taken, answers again: what hangs still does
-    /// so, and what is new does not wait for it, nor for the thousands that have not been tried.
+    /// A receiver that accepted connections without answering, with all its room in flight, recovers. The hanging requests
+    /// still hang, but a new event waits neither for them nor for thousands of untried events.
     @Test(arguments: [false, true]) func whatIsNewWaitsForNoBacklog(_ isBatched: Bool) throws {
         let world = world(isBatched: isBatched)
         var underWay: [(WebhookRequest, end: Double, DeliveryResult)] = []
@@ -104,7 +104,7 @@ struct BacklogTests {
         #expect(told.compactMap { $0.split(separator: ":").last?.first } == ["0", "1", "2", "3", "4"])
     }
 
-    /// Each success of others lets it be tried early, but once only in a pause of its own.
+    /// Each success of others allows an early retry, but only one per pause of its own.
     @Test func whatIsRefusedAmongOthersIsNotRepeatedWithEach() throws {
         let world = world()
         world.post(["refused"], at: 0)
@@ -126,7 +126,7 @@ struct BacklogTests {
         #expect(metrics.deliveredCount >= 599)
     }
 
-    /// An endpoint that fails is not asked for each of thousands, and what is too old goes all the same.
+    /// A failing endpoint is not asked once per event, and expired events are dropped all the same.
     @Test func whatIsTooOldGoesWithoutARequest() throws {
         let world = world()
         world.post((0..<2_000).map { "x\($0)" }, at: 0)
@@ -144,7 +144,7 @@ struct BacklogTests {
     private func added(_ name: String, _ user: String) -> WebhookEvent { .memberAdded(channel(name), userID: user) }
     private func removed(_ name: String, _ user: String) -> WebhookEvent { .memberRemoved(channel(name), userID: user) }
 
-    /// Anybody may come to a public channel, and to thousands.
+    /// A public channel may get thousands of events from anybody.
     @Test(arguments: [false, true]) func manyEventsOfOneKindDelayNoneOfAnother(_ isBatched: Bool) throws {
         let world = world(isBatched: isBatched)
         world.post((0..<9_000).map { "flood\($0)" }, at: 0)
@@ -154,7 +154,7 @@ struct BacklogTests {
         world.post(
             .clientEvent(channel("private-y"), name: "client-e", data: [], socketID: SocketID(random: 1), userID: nil),
             of: "1", at: 1)
-        // The first place that is free, and the few after it.
+        // The first free slot, and the few after it.
         var told: [String] = []
         var places = under
         for _ in 0..<(isBatched ? 1 : 6) {
@@ -170,7 +170,7 @@ struct BacklogTests {
         #expect(own.count == 2 && own[0].contains("channel_occupied") && own[1].contains("member_added"))
     }
 
-    /// At the bound of one kind, and one past it: the others have theirs.
+    /// At the bound of one kind, and one past it: other kinds keep theirs.
     @Test func eachKindHasItsRoom() throws {
         var limits = CourierLimits()
         limits.queueEventsMax = 3
@@ -181,7 +181,7 @@ struct BacklogTests {
         #expect(metrics.droppedCount(.full) == 1 && few.plan.waiting == 6)
         few.post(added("presence-x", "4"), of: "1", at: 0)
         #expect(metrics.droppedCount(.full) == 2)
-        // Of bytes, the kind that holds most loses its last, and the others none.
+        // In bytes, the kind that holds most loses its last events, and other kinds lose none.
         let size = WebhookBody.text(of: occupied("a")).count + CourierLimits.bytesPerEvent
         limits = CourierLimits()
         limits.queueBytesMax = 10 * size
@@ -222,21 +222,21 @@ struct BacklogTests {
         world.post(removed("presence-x", "b"), of: "1", at: 0)
         world.post(vacated("presence-x"), of: "1", at: 0)
         #expect(waiting(world, "presence-x") == ["subscription_count"])
-        // The other way round: it is as it was told.
+        // The reverse order: the state is again as the backend was told.
         world.post(vacated("y"), of: "1", at: 0)
         world.post(occupied("y"), of: "1", at: 0)
         #expect(waiting(world, "y") == [])
-        // Users are told apart by their bytes.
+        // User ids are compared by their bytes.
         world.post(added("presence-z", "caf\u{E9}"), of: "1", at: 0)
         world.post(removed("presence-z", "cafe\u{301}"), of: "1", at: 0)
         #expect(waiting(world, "presence-z").count == 2)
     }
 
-    /// What was dropped may have been the truth: what comes then is told, though the reverse of it still waits.
+    /// A dropped event may have been true, so a later event is sent even if its reverse still waits.
     @Test func whatWasLostIsToldAgain() throws {
         let world = world()
         world.post(occupied("x"), of: "1", at: 0)
-        // The receiver is down until the event is too old.
+        // The receiver is down until the event expires.
         let age = 400.0
         for second in stride(from: 0, through: age, by: 1) {
             for one in world.depart(at: second) { _ = world.finish(one, .failed(.connect), at: second) }
@@ -248,7 +248,7 @@ struct BacklogTests {
         world.post(occupied("y"), of: "1", at: age)
         world.post(vacated("y"), of: "1", at: age)
         #expect(waiting(world, "y") == [], "of others all is known")
-        // Once that has been told, all is known of it, too.
+        // Once these are delivered, its state is known again.
         for second in [age + 2, age + 3] {
             for one in world.depart(at: second) { _ = world.finish(one, .delivered, at: second) }
         }
@@ -262,7 +262,7 @@ struct BacklogTests {
         WebhookChange(subject: subject.map { TextKey("user", $0) } ?? WebhookChange.channel, isBeginning: true)
     }
 
-    /// An event that was posted before the lost one may be delivered after its loss.
+    /// An event queued before the lost one may be delivered after the loss.
     @Test func anEarlierEventSettlesNothing() {
         var lost = LostChanges()
         lost.add(change(), in: channel("x"), number: 5)
@@ -272,7 +272,7 @@ struct BacklogTests {
         #expect(!lost.isSure(of: channel("x")), "of a user, not of the channel")
         lost.told(change(), in: channel("x"), number: 6)
         #expect(lost.isSure(of: channel("x")))
-        // Users are known by their own events, and by the channel's.
+        // A user's state is settled by the user's own events and by the channel's.
         for user in ["u", "v"] { lost.add(change(user), in: channel("p"), number: 7) }
         lost.told(change("u"), in: channel("p"), number: 8)
         #expect(!lost.isSure(of: channel("p")))
@@ -280,7 +280,7 @@ struct BacklogTests {
         #expect(lost.isSure(of: channel("p")))
     }
 
-    /// With one more than are kept it may be any channel, until all that waits has been told.
+    /// Beyond the bound any channel may have lost a change, until all that waits is delivered.
     @Test func onlySoManyLossesAreRemembered() {
         var lost = LostChanges()
         for number in 0..<CourierLimits.lostChangesMax { lost.add(change(), in: channel("c\(number)"), number: 1) }
@@ -311,7 +311,7 @@ struct BacklogTests {
         #expect(world.plan.waiting == 0 && metrics.deliveredCount == 1)
     }
 
-    /// What a client says in a channel, or asks of it, makes sense after what came before it alone.
+    /// A client event or a cache miss makes sense only after the events before it.
     @Test func whatAnotherEventStandsOnIsTold() throws {
         let world = world()
         let said = WebhookEvent.clientEvent(
@@ -321,7 +321,7 @@ struct BacklogTests {
         ]
         for event in events { world.post(event, of: "1", at: 0) }
         #expect(waiting(world, "presence-x").count == 5)
-        // What follows it is undone.
+        // Events after it are cancelled.
         world.post(occupied("presence-x"), of: "1", at: 0)
         world.post(added("presence-x", "a"), of: "1", at: 0)
         #expect(waiting(world, "presence-x") == ["channel_occupied", "member_added", "client_event"])

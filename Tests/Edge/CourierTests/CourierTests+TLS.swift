@@ -8,7 +8,7 @@ import Testing
 
 @testable import Courier
 
-/// Who is trusted, and how often that is read.
+/// Which certificates are trusted, and how often they are read.
 extension CourierTests {
     private func secured(_ folder: CertificateFolder, host: String) throws -> (Receiver, CertificateFolder.Pair) {
         let pair = try folder.make("receiver", hosts: [host])
@@ -74,7 +74,7 @@ extension CourierTests {
         #expect(eventually { metrics.deliveredCount == 1 })
     }
 
-    /// The system's hundreds of certificates are not read for each connection: that takes longer than all else about it.
+    /// The system's hundreds of certificates are not read for each connection, which would take longer than the rest of it.
     @Test(.enabled(if: carillon_curl_system_ca_file().map { access($0, R_OK) == 0 } ?? false))
     func theSystemsCertificatesAreReadOnce() throws {
         let (receiver, _) = try secured(try CertificateFolder(), host: "localhost")

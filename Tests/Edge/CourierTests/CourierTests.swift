@@ -15,7 +15,7 @@ import Testing
 struct CourierTests {
     let metrics = CourierMetrics()
 
-    /// A courier that may reach this machine, and comes to the end of its patience soon where a test waits for that.
+    /// A courier that may reach this machine, with short timeouts where a test waits for them.
     func courier(
         _ apps: [WebhookApp], logger: Logger = Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() },
         _ change: (inout CourierConfiguration) -> Void = { _ in }
@@ -192,7 +192,7 @@ struct CourierTests {
         let receiver = try Receiver { _ in .unending(Array("HTTP/1.1 500 X\r\n".utf8), Array("A: b\r\n".utf8)) }
         let request = try SingleRequest(receiver.url()) {
             $0.limits.responseBytesMax = 1_000
-            // Only the bound ends it before the test's patience does.
+            // Only the bound ends it within the test's timeout.
             $0.limits.requestTimeout = .seconds(600)
         }
         let (code, result) = try request.make()
@@ -200,7 +200,7 @@ struct CourierTests {
         #expect(result == .failed(.status5xx))
     }
 
-    /// Whoever takes the connection, and then says nothing in the TLS handshake.
+    /// A peer that accepts the connection and then says nothing in the TLS handshake.
     @Test func connectingHasAnEndOfItsOwn() throws {
         let silent = try Receiver { _ in .silence }
         let url = silent.url().replacing("http:", with: "https:")
@@ -213,7 +213,7 @@ struct CourierTests {
         #expect(eventually { silent.connectionCount >= 2 })
     }
 
-    /// An address is no name: nothing lingers of it.
+    /// An address needs no resolution, so nothing lingers.
     @Test func whoDoesNotAnswerIsNotAName() throws {
         let silent = try Receiver { _ in .silence }
         let request = try SingleRequest(silent.url()) { $0.limits.requestTimeout = .milliseconds(50) }
@@ -318,8 +318,7 @@ struct CourierTests {
         #expect(metrics.droppedCount(.stopped) == 1)
     }
 
-    /// What has waited for its turn behind others is sent too, for as long as there is time; the log tells of the rest, by
-    /// kinds and numbers alone.
+    /// Requests queued behind others are also sent while there is time. The log reports the rest by kind and number only.
     @Test func theEndTellsWhatItDrops() throws {
         let silent = try Receiver { _ in .silence }
         let receiver = try Receiver()
@@ -336,7 +335,7 @@ struct CourierTests {
         #expect(!lines.all.contains { $0.contains("secret") })
     }
 
-    /// The hub's descriptors are for its clients, too: a request that gets none comes later.
+    /// The hub's descriptors are also needed by clients: a request without one is retried later.
     @Test func aRequestWithoutADescriptorIsMadeAgain() throws {
         let receiver = try Receiver()
         let missing = Locked(3)
@@ -376,7 +375,7 @@ struct CourierTests {
         #expect(few.takeAll().events.map(\.appID) == ["1", "1", "2"])
         few.post(one)
         #expect(few.takeAll().events.count == 1)
-        // What others leave no room for has room of its own.
+        // Each kind has room of its own.
         let added = WebhookEvent.memberAdded(channel("presence-a"), userID: "7")
         let other = PostedEvent(event: added, appID: "1", at: .read())
         for _ in 0..<10 { few.post(one) }
@@ -412,7 +411,7 @@ struct CourierTests {
     }
 }
 
-/// What was logged, a line each: the message and what stands beside it.
+/// Logged lines: each message with its metadata.
 private final class KeptLines: LogHandler {
     private let lines = Locked<[String]>([])
 

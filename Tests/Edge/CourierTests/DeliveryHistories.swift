@@ -6,7 +6,7 @@ import Testing
 
 @testable import Courier
 
-/// Random lives of a plan: events, answers good and bad, reloads, time. What must hold is asked after each step.
+/// Random histories of a plan: events, answers good and bad, reloads, time. Invariants are checked after each step.
 @Suite(.timeLimit(.minutes(15)))
 struct DeliveryHistories {
     @Test(arguments: 0..<40) func everyEventIsDeliveredInOrderOrCounted(_ number: Int) {
@@ -34,7 +34,7 @@ private struct History {
     private let world: PlanWorld
     private var second = 0.0
     private var underWay: [WebhookRequest] = []
-    /// How many events were to be told, once for each endpoint of the time; those nobody wanted count once.
+    /// Expected deliveries, counted once per endpoint of the time; unwanted events count once.
     private var expected = 0
     private var apps: [WebhookApp]
     private var posted = 0
@@ -94,7 +94,7 @@ private struct History {
             guard Int.random(in: 0..<10, using: &random) == 0 else { return }
             apps = Self.apps(using: &random)
             world.replace(apps, at: second)
-            // One that comes again begins anew.
+            // An endpoint that returns starts anew.
             for key in delivered.keys where !isThere(key) { delivered[key] = nil }
         }
     }
@@ -103,7 +103,7 @@ private struct History {
         apps.contains { $0.endpoints.contains { key.hasPrefix($0.url) } }
     }
 
-    /// Looks at what a request has delivered: numbers rise in each channel.
+    /// Checks a delivered request: numbers rise in each channel.
     private mutating func note(_ request: WebhookRequest) {
         let text = String(decoding: request.body, as: UTF8.self)
         var found = 0
@@ -119,13 +119,13 @@ private struct History {
         if found != request.events.count { disorder = "\(found) events in a request of \(request.events.count)" }
     }
 
-    /// What does not hold; nil where all does.
+    /// The violated invariant; nil if all hold.
     func fault() -> String? {
         if let disorder { return disorder }
         let dropped = CourierMetrics.Drop.allCases.reduce(0) { $0 + Int(metrics.droppedCount($1)) }
         let known = Int(metrics.deliveredCount) + dropped + world.plan.waiting
         if known != expected { return "\(expected) expected, \(known) accounted for" }
-        // One event of each endpoint may be beyond the bound: of the six, and of those that have gone with one under way.
+        // Each endpoint may hold one event beyond the bound: the six, and removed ones with one in flight.
         if world.plan.shares.total > limits.queueBytesMax + (6 + limits.requestsMax) * 1_000 {
             return "\(world.plan.shares.total) bytes wait"
         }
@@ -137,7 +137,7 @@ private struct History {
         return nil
     }
 
-    /// All that waits is delivered, whatever has happened before.
+    /// All that waits is delivered, whatever happened before.
     mutating func drain() {
         for _ in 0..<10_000 where world.plan.waiting > 0 {
             underWay += world.depart(at: second)

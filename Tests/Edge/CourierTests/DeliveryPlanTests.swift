@@ -49,7 +49,7 @@ struct DeliveryPlanTests {
         #expect(metrics.droppedCount(.unwanted) == 2)
     }
 
-    /// Five minutes of failures: ever longer pauses, the body made anew each time, and one last attempt when they are over.
+    /// Five minutes of failures: growing pauses, a new body each time, and one last attempt at the end.
     @Test func failuresAreRepeatedForFiveMinutes() throws {
         let world = makeWorld([WebhookApp(["http://a/"])])
         world.post(["x"], at: 0)
@@ -70,7 +70,7 @@ struct DeliveryPlanTests {
             let pause = next.duration(since: .second(second)) / .seconds(1)
             #expect(world.depart(at: second + pause * 0.99).isEmpty)
             pauses.append(pause)
-            // A little later, for a Double holds no whole nanoseconds.
+            // A little later, since a Double does not hold whole nanoseconds.
             second += pause + 0.000_001
         }
         #expect(attempts.last.map { abs($0 - 300) < 0.001 } == true, "the last when five minutes are over: \(attempts)")
@@ -81,7 +81,7 @@ struct DeliveryPlanTests {
         #expect(metrics.droppedCount(.expired) == 1)
         #expect(metrics.waiting.level == 0)
         #expect(metrics.waitingBytes.level == 0)
-        // What comes next is tried at once; its success is told.
+        // The next event is tried at once, and its success is reported.
         world.post(["x"], at: 400)
         let next = try #require(world.depart(at: 400).only)
         #expect(!next.isRetry)
@@ -181,7 +181,7 @@ struct DeliveryPlanTests {
         #expect(first.count == 4)
         #expect(world.plan.underWay == 4)
         for one in first { _ = world.finish(one, .failed(.timeout), at: 10) }
-        // All four are to be repeated, and five have not been tried.
+        // All four are to be retried, and five have not been tried.
         let next = world.depart(at: 20)
         #expect(next.filter(\.isRetry).count == 2)
         #expect(next.filter { !$0.isRetry }.count == 2)
@@ -193,7 +193,7 @@ struct DeliveryPlanTests {
         let under = world.depart(at: 0)
         #expect(under.count == 2)
         for one in under { _ = world.finish(one, .failed(.connect), at: 0) }
-        // b has gone, a has another secret and a field more: it is tried again at once.
+        // b is removed; a has another secret and another field: it is tried again at once.
         let changed = WebhookEndpoint(url: "http://a/", kinds: .all, headers: [.init("X-Token", "t")])
         let rotated = AppCredentials(key: "key", secret: "new")
         world.replace([WebhookApp(id: "1", credentials: rotated, endpoints: [changed])], at: 0)
@@ -202,7 +202,7 @@ struct DeliveryPlanTests {
         #expect(again.endpoint.configuration == changed)
         #expect(again.signature == again.body.withUnsafeBytes { rotated.code(ofText: $0) })
         #expect(again.signature != again.body.withUnsafeBytes { signer.code(ofText: $0) })
-        // The app goes while the request is under way: that one may still be taken, the one behind it is dropped.
+        // The app is removed during the request, which may still be delivered; the one queued after it is dropped.
         world.replace([], at: 1)
         #expect(world.plan.waiting == 2)
         _ = world.finish(again, .delivered, at: 1)
@@ -238,6 +238,6 @@ struct DeliveryPlanTests {
 }
 
 extension Collection {
-    /// The one element; nil where there is none, or there are several.
+    /// The only element; nil if there is none, or several.
     var only: Element? { count == 1 ? first : nil }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Courier
 
-/// What apps and endpoints leave to each other, and what becomes of endpoints that change or fail.
+/// Fairness between apps and endpoints, and endpoints that change or fail.
 @Suite(.timeLimit(.minutes(15)))
 struct FairnessTests {
     private let metrics = CourierMetrics()
@@ -34,7 +34,7 @@ struct FairnessTests {
         world.post(.channelOccupied(channel("x")), of: "2", at: 0)
         let quick = world.depart(at: 0)
         #expect(quick.map(\.endpoint.app.id) == ["2"], "of the last two places each app may have one")
-        // Then whoever has fewer goes first.
+        // After that the app with fewer requests in flight is first.
         _ = world.finish(slow[0], .delivered, at: 1)
         #expect(world.depart(at: 1).isEmpty)
         for place in 1...2 {
@@ -44,8 +44,8 @@ struct FairnessTests {
         #expect(world.plan.underWay == 6)
     }
 
-    /// Sixteen apps whose endpoints take eight seconds for an answer, two that wait for it in vain, and one that is quick:
-    /// what that one is to be told leaves at once, all the time.
+    /// Sixteen apps whose endpoints take eight seconds to answer, two whose endpoints never answer, and a quick one, whose
+    /// events always leave at once.
     @Test func whoIsQuickWaitsForNobodyHoweverManyAreSlow() throws {
         let limits = CourierLimits()
         let names = (0..<16).map { "slow\($0)" } + ["dead0", "dead1"]
@@ -78,7 +78,7 @@ struct FairnessTests {
         for name in names { #expect((5...8).contains(most[name] ?? 0), "\(name): \(most[name] ?? 0)") }
     }
 
-    /// With more apps that are slow than there are places, each new one finds one of the last quarter's.
+    /// With more slow apps than room, each new app finds room in the last quarter.
     @Test func theLastQuarterIsForAppsThatHaveNothing() {
         var limits = CourierLimits()
         (limits.requestsMax, limits.requestsPerEndpoint) = (16, 8)
@@ -112,12 +112,12 @@ struct FairnessTests {
         let world = slowAndQuick()
         world.post(["x"], at: 0)
         for one in world.depart(at: 0) { _ = world.finish(one, .failed(.timeout), at: 10) }
-        // Four places are for what fails, the last of them is left.
+        // Retries have room for four, and the last of it is reserved.
         #expect(world.depart(at: 20).filter(\.isRetry).count == 3)
         world.post(.channelOccupied(channel("x")), of: "2", at: 20)
         let quick = try #require(world.depart(at: 20).first { $0.endpoint.app.id == "2" })
         _ = world.finish(quick, .failed(.timeout), at: 20)
-        // What it has failed to tell and what is new take turns.
+        // Retries and new events take turns.
         var repeated = world.depart(at: 22)
         if let one = repeated.first(where: { $0.endpoint.app.id == "2" && !$0.isRetry }) {
             _ = world.finish(one, .delivered, at: 22)
@@ -202,7 +202,7 @@ struct FairnessTests {
         String(decoding: request.body, as: UTF8.self).split(separator: "\"").filter { $0.hasPrefix("x") }
     }
 
-    /// What is under way keeps its channels' events back, whichever form the next request has.
+    /// A request in flight holds back its channels' events, even if the next request has another form.
     @Test func whoTakesBatchesFromNowOnGetsWhatWaitsInOrder() throws {
         var limits = CourierLimits()
         limits.batchWindow = .seconds(5)
@@ -239,7 +239,7 @@ struct FairnessTests {
         #expect(world.depart(at: 100).isEmpty)
     }
 
-    /// A line whose events are over, and that gets no others, keeps nobody from saying that the endpoint works.
+    /// A line whose events have all expired does not keep the endpoint from being reported as working again.
     @Test func whatHasExpiredTroublesNoLonger() throws {
         let world = PlanWorld(CourierLimits(), metrics, [WebhookApp(["http://a/"])])
         world.post(["x1", "x2"], at: 0)

@@ -5,7 +5,7 @@ import Reactor
 
 @testable import Courier
 
-/// An app that has webhooks of these kinds.
+/// An app with webhooks of these kinds.
 func app(_ id: String = "1", kinds: WebhookKinds = .all) -> App {
     var features = AppFeatures()
     features.webhooks = kinds
@@ -25,7 +25,7 @@ func channel(_ name: String) -> ChannelName {
 }
 
 extension WebhookApp {
-    /// An app with these URLs, each told of everything.
+    /// An app with these URLs, each receiving all kinds.
     init(_ urls: [String], id: String = "1", isBatched: Bool = false) {
         self.init(
             id: id, credentials: signer,
@@ -34,7 +34,7 @@ extension WebhookApp {
 }
 
 extension Instant {
-    /// So many seconds after the tests' beginning of time.
+    /// The tests' start time plus that many seconds.
     static func second(_ seconds: Double) -> Instant {
         Instant(nanoseconds: UInt64((seconds + 1_000) * 1e9))
     }

@@ -26,7 +26,8 @@ import Testing
         #expect(ended[1]?.endpoint === endpoints[1] && ended[1]?.line == nil && endpoints[1].pausedUntil == nil)
     }
 
-    /// Of several that end at one time, only the one that is meant goes; and each is paused exactly while it is here.
+    /// Of several pauses that end at one time, only the right one is removed; each owner is paused exactly while its pause
+    /// is stored.
     @Test func oneOfManyIsTakenOut() {
         var pauses = Pauses()
         let lines = ["a", "b", "c"].map { line($0) }

@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import Courier
 
-/// A plan whose clock is the test's.
+/// A plan with the test's clock.
 final class PlanWorld {
     var plan: DeliveryPlan
 
@@ -21,12 +21,12 @@ final class PlanWorld {
         plan.add(event, of: app, postedAt: .second(second), now: .second(second))
     }
 
-    /// Channels of the app "1" become occupied.
+    /// Posts that channels of the app "1" became occupied.
     func post(_ names: [String], at second: Double) {
         for name in names { post(.channelOccupied(channel(name)), of: "1", at: second) }
     }
 
-    /// All requests that are made then.
+    /// All requests that are due then.
     func depart(at second: Double) -> [WebhookRequest] {
         var all: [WebhookRequest] = []
         while let next = plan.nextRequest(now: .second(second), milliseconds: UInt64(second * 1_000)) {

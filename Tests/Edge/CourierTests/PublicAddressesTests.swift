@@ -32,7 +32,7 @@ struct PublicAddressesTests {
         #expect(PublicAddresses.contains(try #require(PeerAddress(text))))
     }
 
-    /// A range that cannot be read is a range that is not refused: then nothing is public.
+    /// A range that cannot be read could not be refused, so no address is public then.
     @Test(arguments: ["10.0.0.0/33", "10.0.0/8", "", "fe80::/129", "localhost", "10.0.0.0/", "10.0.0.0/8 "])
     func aRangeThatCannotBeReadRefusesAll(_ range: String) throws {
         let address = try #require(PeerAddress("8.8.8.8"))

@@ -6,8 +6,8 @@ import Testing
 
 @testable import Courier
 
-/// Random lives of channels, told to receivers that answer well, badly or too late: in the end each receiver knows what is so,
-/// and at no time was it told anything that did not follow from what it knew.
+/// Random histories of channels with receivers that answer well, badly or too late. In the end each receiver knows the true
+/// state, and it never received an event that did not follow from what it knew.
 @Suite(.timeLimit(.minutes(15)))
 struct ReceiverHistories {
     @Test(arguments: 0..<60) func inTheEndAReceiverKnowsWhatIsSo(_ number: Int) {
@@ -22,7 +22,7 @@ struct ReceiverHistories {
     }
 }
 
-/// A channel as it is, or as a receiver has been told.
+/// A channel's true state, or a receiver's view of it.
 private struct Known: Equatable {
     var isOccupied = false
     var members: Set<String> = []
@@ -66,7 +66,7 @@ private final class Life {
         }
     }
 
-    /// Something happens in the channel, and is told.
+    /// Changes the channel, and posts the event.
     private func happen(_ name: String, using random: inout SeededRandom) {
         var known = truth[name, default: Known()]
         defer { truth[name] = known }
@@ -113,7 +113,7 @@ private final class Life {
                 separator: "\"", omittingEmptySubsequences: false
             ).map(String.init)
             let (kind, name) = (parts[3], parts[7])
-            // The same once more: its answer was lost.
+            // Repeated, since its answer was lost.
             guard event.number != last[url + name], !isRepeated(event, of: request, url + name) else { continue }
             if event.number < last[url + name] ?? 0 { fault = "\(name) is told of \(kind) too late" }
             last[url + name] = event.number
@@ -139,7 +139,7 @@ private final class Life {
         }
     }
 
-    /// Of a batch whose answer was lost, all arrive again.
+    /// All events of a batch whose answer was lost arrive again.
     private func isRepeated(_ event: QueuedEvent, of request: WebhookRequest, _ key: String) -> Bool {
         event.mayBeKnown && event.number <= last[key] ?? 0
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Courier
 
-/// A request that is made on the test's thread, as often as it likes.
+/// A request made on the test's thread, any number of times.
 final class SingleRequest {
     private let world: PlanWorld
     private let request: WebhookRequest
@@ -22,7 +22,7 @@ final class SingleRequest {
 
     func transfer() throws -> Transfer { try #require(Transfer(request, configuration, at: .read())) }
 
-    /// What libcurl says of it in the end.
+    /// The result that libcurl reports.
     func run(_ transfer: Transfer) throws -> CURLcode {
         try #require(multi.add(transfer))
         defer { multi.remove(transfer) }

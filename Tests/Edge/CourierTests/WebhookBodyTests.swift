@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)))
 struct WebhookBodyTests {
-    /// As Pusher's documentation shows them.
+    /// As in Pusher's documentation.
     @Test func eventsAreWrittenAsPusherDoes() throws {
         func expect(_ event: WebhookEvent, _ text: String) {
             #expect(String(decoding: WebhookBody.text(of: event), as: UTF8.self) == text)

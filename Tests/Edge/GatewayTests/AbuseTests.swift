@@ -7,7 +7,8 @@ import WebSocket
 
 @testable import Gateway
 
-/// What no client should do: each has a limit, and whoever reaches it is stopped and counted. At the bound nothing happens.
+/// Abuse by clients: each kind has a limit, and a client that exceeds it is stopped and counted. At the bound nothing
+/// happens.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct AbuseTests {
     private static let ping = #"{"event":"pusher:ping","data":{}}"#
     private static let pong = TestClient.Received.text(#"{"event":"pusher:pong","data":"{}"}"#)
@@ -43,7 +44,7 @@ import WebSocket
         }
         let (other, _) = try await TestClient.opened(port: fixture.port)
         let (client, _) = try await TestClient.opened(port: fixture.port)
-        // In one write, and so in one turn of the loop, whose clock stands still.
+        // Sent in one write, so one turn of the loop handles it, with a constant clock.
         try await client.sendRaw(frames(Opcode.text, Self.ping, 5))
         for _ in 0..<5 { #expect(try await client.next() == Self.pong) }
         #expect(reached("limits.messagesPerSecond", metrics) == 0)
@@ -59,7 +60,7 @@ import WebSocket
         String(repeating: " ", count: bytes - text.utf8.count) + text
     }
 
-    /// One, and one more for each 4 KiB; also as it is when decompressed.
+    /// One token, plus one per 4 KiB; a compressed message counts by its decompressed size.
     @Test(arguments: [(4_095, 1), (4_096, 2), (61_439, 15), (61_440, 16)])
     func aLargeMessageIsSeveral(_ bytes: Int, _ cost: Int) async throws {
         let metrics = GatewayMetrics()
@@ -78,7 +79,7 @@ import WebSocket
         #expect(reached("limits.messagesPerSecond", metrics) == 1)
     }
 
-    /// The largest message can be afforded by whoever has sent nothing for long enough, however small the burst is.
+    /// A client that was silent long enough may send the largest message, however small the burst is.
     @Test func theLargestMessageIsNoFlood() async throws {
         let fixture = try await GatewayFixture(loops: 1) {
             $0.limits.messagesPerSecond = 1
@@ -109,7 +110,7 @@ import WebSocket
         try await lives(other)
     }
 
-    /// Empty ones too: they need no memory, and never end.
+    /// Also empty ones: they need no memory, but would never end.
     @Test(arguments: ["", "a"]) func fragmentsAreCounted(_ fragment: String) async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) { $0.limits.messageFragmentsMax = 3 }
@@ -134,7 +135,7 @@ import WebSocket
     @Test func connectsAreBoundedInTime() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
-            // One in a quarter of an hour: no machine is so busy.
+            // One connect per quarter of an hour: no machine is that slow.
             $0.limits.addressConnectsPerSecond = 1
             $0.limits.addressConnectsBurst = 3
             $0.limits.refusalsPerAddressMax = 1
@@ -170,7 +171,7 @@ import WebSocket
         #expect(reached("messageTimeout", metrics) == 1)
     }
 
-    /// Whatever else the peer says meanwhile, and however little it leaves out.
+    /// Whatever else the peer sends, and however small the missing part is.
     @Test func pingsDoNotProlongAMessage() async throws {
         let fixture = try await GatewayFixture {
             $0.timeouts.message = .milliseconds(100)
@@ -186,7 +187,7 @@ import WebSocket
         #expect(last == .close(1008))
     }
 
-    /// Its time is not that of the silence after it.
+    /// The message timeout does not apply to the silence after it.
     @Test func aMessageThatWasFinishedIsForgotten() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
@@ -200,7 +201,7 @@ import WebSocket
         #expect(reached("messageTimeout", metrics) == 0)
     }
 
-    /// Between half of the time, when the rate is looked at, and all of it there is room for a busy machine.
+    /// Half of the time, when the rate is checked, leaves room for a busy machine.
     @Test(arguments: [(500, 12, "limits.requestBytesPerSecond"), (0, 1, "handshakeTimeout")])
     func aSlowRequestIsCutOff(_ least: Int, _ seconds: Int, _ limit: String) async throws {
         let metrics = GatewayMetrics()
@@ -264,12 +265,12 @@ import WebSocket
         try await lives(client)
     }
 
-    /// A frame more than may wait for who does not read.
+    /// One frame beyond the bound may wait for a client that does not read.
     @Test func whoDoesNotReadIsCounted() async throws {
         let hub = try await DrivenHub { $0.limits.sendQueueBytesMax = 1_000_000 }
         let peer = try hub.open()
         let connection = try #require(try hub.connection(of: peer))
-        // Far more than the kernel takes of what nobody reads.
+        // Far more than the kernel buffers for a client that does not read.
         for _ in 0..<64 { connection.queue(SharedBytes.copy(String(repeating: " ", count: 256 << 10))) }
         hub.turn()
         #expect(connection.phase != .open)
@@ -290,7 +291,7 @@ import WebSocket
         #expect(reached("handshakeTimeout", metrics) == 1)
     }
 
-    /// It reads nothing, though its machine answers: the kernel gives it up.
+    /// The client reads nothing, though its machine acknowledges: the kernel ends the connection.
     @Test func whatIsNotTakenIsGivenUp() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 1, metrics: metrics) { $0.timeouts.unacked = .milliseconds(300) }
@@ -322,7 +323,7 @@ import WebSocket
     @Test(arguments: [
         (String(repeating: "A: b\r\n", count: 65), 431, "limits.headBytes"),
         ("Content-Length: 99999999\r\n", 413, "limits.bodyBytes"),
-        // By what comes with its chunks, before any of the last one is awaited.
+        // Refused by the total size with its chunks, before the last chunk arrives.
         (
             "Transfer-Encoding: chunked\r\n\r\n"
                 + String(repeating: "1;\(String(repeating: "x", count: 250))\r\na\r\n", count: 5_100) + "9EC00\r\n",

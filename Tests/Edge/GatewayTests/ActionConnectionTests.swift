@@ -16,7 +16,7 @@ import Testing
         try await GatewayFixture(ownsDatabase: true, actions: toy.configuration, change)
     }
 
-    /// A socket that is user `user`'s.
+    /// A socket authenticated as `user`.
     private func device(_ fixture: GatewayFixture, user: String = "u1") async throws -> TestClient {
         let (client, _) = try await TestClient.opened(port: fixture.port)
         let token = try await GatewayFixture.token(user)
@@ -31,7 +31,7 @@ import Testing
         #"{"event":"sync:action","data":{"key":"\#(key)","type":"\#(type)","payload":{}\#(more)}}"#
     }
 
-    /// The next message's result, with its escapes taken off.
+    /// The next message's result, unescaped.
     private func result(_ client: TestClient) async throws -> String {
         let prefix = #"{"event":"sync:result","data":""#
         guard case .text(let text) = try await client.next(), text.hasPrefix(prefix) else {

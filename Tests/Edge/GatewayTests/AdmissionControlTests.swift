@@ -108,7 +108,7 @@ import Testing
         #expect(admission.moved(from: proxy, to: one, at: start, begins: true) == .taken)
         #expect(admission.moved(from: proxy, to: one, at: start, begins: true) == .refused(.addressFull))
         #expect(admission.moved(from: proxy, to: two, at: start, begins: true) == .taken)
-        // A kept connection of the proxy's, used for one client after the other, and then for none.
+        // A kept connection of the proxy, used for one client after the other, then for none.
         #expect(admission.moved(from: two, to: proxy, at: start, begins: true) == .taken)
         #expect(admission.moved(from: proxy, to: two, at: start, begins: true) == .taken)
         admission.left(one, loop: 0, wasRefused: false)
@@ -120,7 +120,7 @@ import Testing
         #expect(admission.total == 0)
     }
 
-    /// No more of one client's may be held to be told why not than where it comes by itself.
+    /// A client behind a proxy may hold as many refused connections as one that connects directly.
     @Test func theRefusedBehindAProxyAreBounded() throws {
         let limits = limits {
             $0.connectionsPerAddressMax = 1
@@ -138,7 +138,7 @@ import Testing
         }
         #expect(move(proxy, one) == .taken)
         #expect(move(proxy, one) == .refused(.addressFull))
-        // Over the connection that counts as its own it is too fast, and then of those who are told.
+        // Over the connection counted as its own it is too fast; then it counts among the refused.
         #expect(move(one, one) == .refused(.addressFast))
         #expect(move(proxy, one) == .ended(.addressFast), "none of its is there but to be told")
         #expect(move(proxy, two) == .taken, "others are not held up")
@@ -153,7 +153,7 @@ import Testing
         #expect(isWelcome(admission.arrived(from: one, at: start.advanced(by: .seconds(60)))))
     }
 
-    /// A proxy keeps its connections, and sends the requests of many over each: none of those is a connection.
+    /// A proxy keeps its connections and sends many clients' requests over each. None of them counts as a connect.
     @Test func requestsOverAProxysConnectionsAreNoConnects() throws {
         let limits = limits {
             $0.addressConnectsPerSecond = 1
@@ -169,7 +169,7 @@ import Testing
             #expect(admission.moved(from: one, to: two, at: start, begins: false) == .taken)
             #expect(admission.moved(from: two, to: one, at: start, begins: false) == .taken)
         }
-        // An upgrade is one, also over the connection that had a request of the same client's.
+        // An upgrade counts as a connect, even on a connection that carried a request of the same client.
         for _ in 0..<2 { #expect(admission.moved(from: one, to: one, at: start, begins: true) == .taken) }
         #expect(admission.moved(from: one, to: one, at: start, begins: true) == .refused(.addressFast))
         #expect(admission.moved(from: one, to: two, at: start, begins: true) == .taken, "others are not held up")
@@ -179,7 +179,7 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(15))) struct AddressRatesTests {
-    /// However many addresses come, memory does not grow, and one that is not of the flood finds its way.
+    /// Memory stays constant however many addresses connect, and most other addresses are let in.
     @Test func aFloodOfAddressesHoldsUpFewOthers() throws {
         var rates = AddressRates(perSecond: 1, burst: 2)
         let now = Instant(nanoseconds: 1 << 40)
@@ -192,7 +192,7 @@ import Testing
             let peer = try #require(PeerAddress("192.0.2.\(number)"))
             if !rates.take(peer, at: now) { heldUp += 1 }
         }
-        // One in about 70 shares both places with the flood.
+        // About one in 70 shares both slots with the flood.
         #expect(heldUp < 25)
     }
 

@@ -6,9 +6,9 @@ import Testing
 
 @testable import Gateway
 
-/// Apps that are added, changed, switched off and taken away while the hub runs.
+/// Apps that are added, changed, disabled and removed while the hub runs.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct AppReplacementTests {
-    /// What a connection that is not let in is told first, and the code that it is closed with.
+    /// The error that a refused connection gets first, and its close code.
     private func refusal(_ fixture: GatewayFixture, _ path: String) async throws -> UInt16? {
         let client = try TestClient(port: fixture.port)
         try await client.upgrade(path)
@@ -26,7 +26,7 @@ import Testing
         let third = TestApp(2)
         #expect(try await refusal(fixture, third.path) == 4001)
 
-        // Another key, another secret, and one app for another.
+        // Another key, another secret, and one app replaced by another.
         let changed = TestApp(0) {
             $0.key = "another"
             $0.secret = "newer"
@@ -39,7 +39,7 @@ import Testing
         #expect(try await refusal(fixture, first.path) == 4001)
         _ = try await TestClient.opened(fixture, third)
         _ = try await TestClient.opened(fixture, changed)
-        // The connection is the app's still, by its new key, and either secret.
+        // The connection still belongs to the app: by its new key, and with either secret.
         try await stays.subscribe("private-a", TestApp(0) { $0.key = "another" }, id)
         try await stays.subscribe("private-b", changed, id)
         #expect(throws: AppTableError.repeatedKey("another")) {
@@ -49,7 +49,7 @@ import Testing
         #expect(try await stays.answersPing())
     }
 
-    /// Its clients know the key alone, and would never come back after 4001.
+    /// Its clients know only the key, and would never come back after 4001.
     @Test func whoseKeyIsAnotherAppsNowComesBack() async throws {
         let fixture = try await GatewayFixture { $0.apps = [TestApp(0).app, TestApp(1).app] }
         let (moves, _) = try await TestClient.opened(fixture, TestApp(0))
@@ -82,14 +82,14 @@ import Testing
         for _ in 0..<3 { clients.append(try await TestClient.opened(fixture, app).0) }
         #expect(try await refusal(fixture, app.path) == 4004)
         _ = try await TestClient.opened(fixture, other)
-        // What is not let in takes no place, and who has gone has left one.
+        // A refused connection takes no room, and a closed one has freed its own.
         #expect(try await refusal(fixture, app.path) == 4004)
         let leaving = clients.removeLast()
         try await leaving.send(0x8, [])
         #expect(try await leaving.next() == .close(nil))
         clients.append(try await TestClient.opened(fixture, app).0)
         #expect(try await refusal(fixture, app.path) == 4004)
-        // A lower bound drops nobody; a higher one lets more in.
+        // A lower bound closes no connection; a higher one admits more.
         app.limits.connectionsMax = 1
         try fixture.gateway.replaceApps([app.app, other.app])
         for client in clients { #expect(try await client.answersPing()) }
@@ -101,7 +101,7 @@ import Testing
         #expect(try await last.answersPing())
     }
 
-    /// More than are closed in one turn, while another app's client is served; connections come all the time.
+    /// More than one turn closes, while another app's client is served and further clients connect.
     @Test func aCrowdIsClosedInTurnsAndNobodyIsLeft() async throws {
         let (crowded, calm) = (TestApp(0), TestApp(1))
         let fixture = try await GatewayFixture(loops: 2) {
@@ -127,13 +127,13 @@ import Testing
         for client in crowd { #expect(try await client.next() == .close(4001)) }
         #expect(try await comers.value.allSatisfy { $0 == .close(4001) })
         #expect(try await bystander.answersPing())
-        // The app is back, and everybody may be.
+        // The app is back, and all may connect again.
         try fixture.gateway.replaceApps([calm.app, crowded.app])
         #expect(try await bystander.answersPing())
         #expect(try await TestClient.opened(fixture, crowded).0.answersPing())
     }
 
-    /// One replacement after the other, the later of which counts, whoever comes and goes meanwhile.
+    /// Consecutive replacements while connections come and go: the last one counts.
     @Test func theLastOfManyReplacementsCounts() async throws {
         let fixture = try await GatewayFixture(loops: 2) { $0.apps = [TestApp(0).app] }
         let gateway = fixture.gateway

@@ -10,7 +10,7 @@ import WebSocket
 
 @testable import Gateway
 
-/// Much at once from one client: it is looked at in turns, between which others have theirs, and to its end.
+/// A burst from one client is handled in turns, with other clients in between, until all of it is done.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct BurstTests {
     private static let ping = #"{"event":"pusher:ping"}"#
     private static let deflate = "Sec-WebSocket-Extensions: permessage-deflate\r\n"
@@ -26,7 +26,7 @@ import WebSocket
         [[UInt8]](repeating: frame(Array(Self.ping.utf8)), count: count).flatMap { $0 }
     }
 
-    /// A ping behind so many blanks that it has 64 KiB, in some dozens of bytes.
+    /// A ping padded with blanks to 64 KiB, compressed to some dozens of bytes.
     private var bomb: [UInt8] {
         let plain = [UInt8](repeating: 0x20, count: 65_536 - Self.ping.utf8.count) + Array(Self.ping.utf8)
         let bytes = plain.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) }
@@ -42,8 +42,8 @@ import WebSocket
 
     private func pongs(_ peer: DrivenPeer) throws -> Int { try peer.texts().count { $0.contains("pusher:pong") } }
 
-    /// Turns until all are answered; the most that one turn had of what is measured, and whether another client was answered
-    /// before the last.
+    /// Turns until all are answered. Returns the most that one turn handled of what is measured, and whether another client
+    /// was answered before the end.
     private func watch(
         _ hub: DrivenHub, _ peer: DrivenPeer, _ count: Int, measure: () -> Int
     ) throws -> (most: Int, isFair: Bool) {
@@ -71,7 +71,7 @@ import WebSocket
         #expect(hub.metrics.unfinishedBytes.level == 0)
     }
 
-    /// Short messages, compressed and plain, whose tables take as long as 64 KiB: eight have a turn.
+    /// Short messages, compressed and plain, whose tables cost as much as 64 KiB: eight fit into a turn.
     @Test func aBurstOfTablesTakesTurns() async throws {
         let hub = try await DrivenHub { $0.limits.messagesPerSecond = 0 }
         let peer = try hub.open(fields: Self.deflate)
@@ -95,7 +95,7 @@ import WebSocket
         #expect(hub.metrics.unfinishedBytes.level == 0)
     }
 
-    /// So many as one turn has room for need no other one.
+    /// Messages that fit into one turn need no second one.
     @Test(arguments: [(62, Turn.none), (63, .none), (64, .coming)])
     func aTurnHasRoomForSoMany(_ count: Int, _ turn: Turn) async throws {
         let hub = try await DrivenHub()
@@ -106,7 +106,7 @@ import WebSocket
         #expect(connection.turn == turn)
     }
 
-    /// Whoever has been told to go sends on, and is not listened to; but it costs the same to find that out.
+    /// Messages of a closing connection are ignored, but finding the peer's close among them costs the same.
     @Test func theClosingTakesTurnsToo() async throws {
         let hub = try await DrivenHub { $0.limits.messagesPerSecond = 0 }
         let peer = try hub.open(fields: Self.deflate)
@@ -127,7 +127,7 @@ import WebSocket
         case reset, close, endOfSending, resetMetBySending, closeMetBySending
     }
 
-    /// All that a peer has said before it went counts, though it went before its turn came.
+    /// Everything that a peer sent before its end counts, even if the end comes before its turn.
     @Test(arguments: End.allCases) func whatWasSaidBeforeTheEndCounts(_ end: End) async throws {
         var features = AppFeatures()
         features.clientEvents = true
@@ -136,7 +136,7 @@ import WebSocket
         let hub = try await DrivenHub(features: features, limits: limits)
         let (peer, other) = (try hub.subscribed(to: "private-a"), try hub.subscribed(to: "private-a"))
         let connection = try #require(try hub.connection(of: peer))
-        // More than is read from the kernel at a time, and the beginning of a frame that does not come.
+        // More than one read takes, and the beginning of a frame that never ends.
         let count = 1_500
         peer.write(
             (0..<count).flatMap {
@@ -149,7 +149,7 @@ import WebSocket
         case .endOfSending: peer.endSending()
         }
         if end == .resetMetBySending || end == .closeMetBySending {
-            // The first is answered by a reset, where that is not there yet.
+            // The first is answered by a reset, unless that has already arrived.
             for _ in 0..<2 {
                 connection.queue(FrameWriter.frames(of: .pong()))
                 connection.tickEnded()
@@ -168,7 +168,7 @@ import WebSocket
         case closed, cutOff, dropped, hubEnds, appRemoved, holdsTooMuch
     }
 
-    /// What it waits with is not looked at any more, and the turn that comes finds nobody.
+    /// The waiting input is dropped, and the posted turn finds no connection.
     @Test(arguments: Other.allCases) func anotherEndMeetsItBeforeItsTurn(_ other: Other) async throws {
         let hub = try await DrivenHub { $0.timeouts.close = .milliseconds(50) }
         let peer = try hub.open()
@@ -187,13 +187,13 @@ import WebSocket
         }
         try hub.turn { connection.phase == .gone }
         hub.turn()
-        // The shutdown stands behind the turn that was posted before it.
+        // The shutdown is queued after the turn.
         #expect(hub.metrics.messages.count - before <= (other == .hubEnds ? 235 : 0))
         #expect(hub.metrics.unfinishedBytes.level == 0)
         #expect(hub.metrics.connections.level == 0)
     }
 
-    /// Its pong may be among what waits, here or in the kernel.
+    /// The pong may be in the waiting input, here or in the kernel.
     @Test func whatWaitsIsNoSilence() async throws {
         let hub = try await DrivenHub()
         let peer = try hub.open()
@@ -209,7 +209,7 @@ import WebSocket
         #expect(peer.closeCode == nil)
     }
 
-    /// The time of a message that is not finished may pass meanwhile: it is judged when its turn has come, and the loop turns.
+    /// If the timeout of an unfinished message passes meanwhile, it is judged at its turn, and the loop goes on.
     @Test func theTimeOfAMessageMayPassMeanwhile() async throws {
         let hub = try await DrivenHub {
             $0.timeouts.message = .milliseconds(1)
@@ -233,7 +233,7 @@ import WebSocket
         }
     }
 
-    /// Of many with much to look at, so many have another turn in one tick, and all in the end.
+    /// Of many connections with waiting input, a bounded number gets another turn per tick, and all finish.
     @Test func soManyHaveATurnInATick() async throws {
         let hub = try await DrivenHub { $0.limits.turnsPerTickMax = 2 }
         let peers = try (0..<6).map { _ in try hub.open() }
@@ -244,7 +244,7 @@ import WebSocket
         var (most, before) = (0, Int(hub.metrics.messages.count))
         try hub.turn {
             let now = Int(hub.metrics.messages.count)
-            // Of the last, whose own bytes the kernel still has, more may be read.
+            // The last one's bytes may still be in the kernel, so more may be read.
             if hub.connections.allSatisfy({ $0.turn == .coming }) { most = max(most, now - before) }
             before = now
             return try peers.allSatisfy { try pongs($0) == 1_000 }
@@ -254,7 +254,7 @@ import WebSocket
 
     // MARK: After a stall
 
-    /// What has come in time is looked at before its sender is judged, though the loop looks at few in one turn.
+    /// Input that arrived in time is handled before its sender is judged, even if the loop handles few events per turn.
     @Test func nobodyIsJudgedUnheard() async throws {
         let hub = try await DrivenHub(eventsPerWait: 2)
         let peers = try (0..<9).map { _ in try hub.open() }
@@ -271,7 +271,7 @@ import WebSocket
     /// A source that is always ready.
     private final class Restless: EventSource {}
 
-    /// But only for as long as it takes to look at everybody once.
+    /// But only as long as it takes to handle everybody once.
     @Test func theSilentAreJudgedInACrowd() async throws {
         let hub = try await DrivenHub(eventsPerWait: 1)
         let peer = try hub.open()

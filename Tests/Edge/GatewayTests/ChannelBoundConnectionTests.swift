@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// How many ordinary channels a running hub holds, names that are none, and what is counted of each app.
+/// The bound of ordinary channels in a running hub, invalid channel names, and metrics per app.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct ChannelBoundConnectionTests {
     private func subscribe(_ name: String, _ client: TestClient) async throws -> String {
         try await client.send(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"\#(name)"}}"#)
@@ -45,12 +45,12 @@ import Testing
         #expect(value(#"app_limits_reached_total{app="1",limit="limits.channels"}"#, metrics) == 1)
         #expect(value("channels", metrics) == 9 && value(#"app_channels{app="1"}"#, metrics) == 9)
         #expect(metrics.takeLimitNotes().map(\.limit) == [limit])
-        // A client that comes later is in what there is, and the connection goes on.
+        // A later client joins an existing channel, and its connection stays open.
         let (other, _) = try await TestClient.opened(fixture, app)
         #expect(try await subscribe("c8", other) == succeeded("c8"))
         #expect(try await subscribe("c9", other).contains(#"\"status\":503"#))
         #expect(try await client.answersPing())
-        // Room that is made is taken.
+        // Freed room is used again.
         try await client.send(#"{"event":"pusher:unsubscribe","data":{"channel":"c0"}}"#)
         #expect(try await client.answersPing())
         #expect(eventually { value("channels", metrics) == 8 })
@@ -58,7 +58,7 @@ import Testing
         #expect(try await subscribe("c0", client).contains(#"\"status\":503"#))
     }
 
-    /// Many made-up channels of each of some connections leave room for those of others.
+    /// Many invented channels of each of some connections leave room for other connections' channels.
     @Test(arguments: [1, 3]) func aFloodLeavesRoom(_ loops: Int) async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: loops, metrics: metrics) {
@@ -85,7 +85,7 @@ import Testing
 
     // MARK: Names
 
-    /// Told to the channel under the name that the client knows it by: pusher-js finds it by that alone.
+    /// Reported to the channel under the client's name for it: pusher-js finds it only by that.
     @Test(arguments: [
         "a b", "", "#x", "#server-to-user-", "é", "a/b", #"\"\\"#, #"\u0041 \n"#, "<script>", "private-a b", "\u{2028}",
         String(repeating: "n", count: 201), String(repeating: "é ", count: 10_000),
@@ -103,7 +103,7 @@ import Testing
         #expect(try await client.answersPing())
     }
 
-    /// A signature that is too long is a wrong one, and told to the channel, too.
+    /// An overlong signature is a wrong one, and is also reported to the channel.
     @Test(arguments: [512, 513]) func aLongSignatureIsAWrongOne(_ bytes: Int) async throws {
         let fixture = try await GatewayFixture(loops: 1)
         let (client, _) = try await TestClient.opened(fixture, TestApp { $0.key = "key" })
@@ -141,7 +141,7 @@ import Testing
         #expect(all(#"app_messages_received_total{app="APP"}"#) == [3, 1])
         #expect(all(#"app_channel_events_total{app="APP",from="client"}"#) == [1, 0])
         #expect(all(#"app_channel_events_total{app="APP",from="backend"}"#) == [0, 0])
-        // The sender is not sent its own.
+        // The sender does not receive its own event.
         #expect(eventually { all(#"app_channel_events_delivered_total{app="APP"}"#) == [1, 0] })
         // A bound of the app.
         let (third, _) = try await TestClient.opened(fixture, first)
@@ -150,7 +150,7 @@ import Testing
         #expect(try await late.text().contains("4004"))
         #expect(all(#"app_limits_reached_total{app="APP",limit="limits.connections"}"#) == [1, 0])
         #expect(try await third.answersPing())
-        // What was counted stays with an app that is changed, and is not shown of one that is served no more.
+        // A changed app keeps its counts; a removed app's are not shown.
         var changed = first
         changed.limits.connectionsMax = nil
         try fixture.gateway.replaceApps([changed.app])

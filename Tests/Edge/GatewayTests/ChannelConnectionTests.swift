@@ -10,9 +10,9 @@ import Testing
 
 @testable import Gateway
 
-/// Ordinary channels over sockets and several loops: what no model of them shows.
+/// Ordinary channels over sockets and several loops: behaviour that no model of them shows.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct ChannelConnectionTests {
-    /// Keeps what apps' backends are told.
+    /// Collects the webhook events.
     private final class Sink: WebhookSink {
         let events = Locked<[WebhookEvent]>([])
 
@@ -42,7 +42,8 @@ import Testing
         }
     }
 
-    /// The end of a connection is told after the grace, to members and to the app's backend, whichever loop it was on.
+    /// The end of a connection is reported after the grace period, to members and to the app's backend, whichever loop it
+    /// was on.
     @Test(arguments: [1, 3]) func whoIsGoneIsGoneAfterTheGrace(_ loops: Int) async throws {
         let app = app { $0.webhooks = [.presence, .channelExistence] }
         let sink = Sink()
@@ -66,7 +67,7 @@ import Testing
                 #expect(text.contains("member_added"))
             }
         }
-        // Their sockets have closed with them.
+        // Their sockets were closed with them.
         var removed: Set<String> = []
         for _ in users {
             guard case .text(let text) = try await watcher.next() else { break }
@@ -75,7 +76,7 @@ import Testing
         }
         #expect(removed == users)
         let name = try #require(ChannelName("presence-a"))
-        // Those of the sink may come after those of the watcher.
+        // The sink's events may come after the watcher's.
         while sink.events.withLock({ $0.count }) < 14 { await Task.yield() }
         let events = sink.events.withLock { $0 }
         #expect(events.first == .channelOccupied(name))
@@ -88,7 +89,7 @@ import Testing
     enum End: CaseIterable {
         case withoutCode, normal, goingAway, internalError, own, endOfStream, breach, hubCloses
 
-        /// What the client sends, where it closes: with 1001 browsers leave a page.
+        /// What the client sends, if it closes: browsers leave a page with 1001.
         var payload: [UInt8]? {
             switch self {
             case .withoutCode: []
@@ -103,7 +104,8 @@ import Testing
         var isLeave: Bool { self == .withoutCode || self == .normal }
     }
 
-    /// A client that closes without a code or with 1000 leaves at once, as by `unsubscribe`; who ends otherwise may be back.
+    /// A client that closes without a code or with 1000 leaves at once, as with `unsubscribe`; after another end it gets
+    /// the grace period.
     @Test(arguments: End.allCases, [1, 2])
     func aCleanCloseIsALeaveAtOnce(_ end: End, _ loops: Int) async throws {
         let app = app()
@@ -120,7 +122,7 @@ import Testing
             guard case .text(let added) = try await watcher.next() else { throw TestClient.Failure(reason: "no text") }
             #expect(added.contains("member_added"))
             switch end {
-            // A frame that there is not.
+            // A reserved opcode.
             case .breach: try await client.sendRaw([0x83, 0x80, 0, 0, 0, 0])
             case .hubCloses: try await client.send(0x2, [1])
             default: if let payload = end.payload { try await client.send(0x8, payload) }
@@ -140,7 +142,7 @@ import Testing
         }
     }
 
-    /// Cached events are forgotten by the hub's own clock.
+    /// Cached events expire by the hub's own clock.
     @Test func aKeptEventIsForgotten() async throws {
         let app = app()
         let fixture = try await GatewayFixture(loops: 2) {
@@ -162,7 +164,7 @@ import Testing
         #expect(try await client.next() == .text(#"{"event":"pusher:cache_miss","channel":"cache-a"}"#))
     }
 
-    /// One who does not read is closed, and keeps nobody waiting: there is no log that it could be fed from.
+    /// A client that does not read is closed, and delays nobody: an ordinary channel has no log to catch up from.
     @Test func whoDoesNotReadIsClosed() async throws {
         let app = app()
         let fixture = try await GatewayFixture(loops: 1) {
@@ -190,7 +192,7 @@ import Testing
         #expect(subscribers == 1)
     }
 
-    /// In one tick no more is queued than may be: the bound is judged as events are queued.
+    /// The bound holds within a tick, since it is checked as events are queued.
     @Test func theBoundHoldsWithinATick() async throws {
         let app = app()
         let fixture = try await GatewayFixture(loops: 1) {
@@ -216,8 +218,8 @@ import Testing
         #expect(subscribers == 0)
     }
 
-    /// A backend that waits for its answers cannot outrun the loops that queue to subscribers: also where it does not ask for facts,
-    /// once more than a sixteenth of what may be is under way.
+    /// A backend that waits for its answers cannot outrun the loops that queue to subscribers. Without facts, this holds
+    /// once more than a sixteenth of the bound is in flight.
     @Test(arguments: [(true, 0), (false, 2)])
     func aPublishIsAnsweredWhenEveryLoopHasTakenIt(tellsFacts: Bool, underWay: Int) async throws {
         let app = app()
@@ -250,7 +252,7 @@ import Testing
         }
     }
 
-    /// Clients wait for no answer: what they send is dropped while too much is under way, and backends are told.
+    /// Clients wait for no answer: their events are dropped while too much is in flight. Backends get an error.
     @Test func clientEventsAreDroppedWhileTooMuchIsUnderWay() async throws {
         let app = app { $0.clientEvents = true }
         let metrics = GatewayMetrics()
@@ -266,7 +268,7 @@ import Testing
             metrics.publishes.add(of: app.index)
             #expect(await fixture.ask { loop, _ in loop.directory.isOverloaded(by: app) } == (wanted > 2))
             try await one.send(#"{"event":"client-e","channel":"private-a","data":\#(wanted)}"#)
-            // Behind it.
+            // Queued after it.
             try await one.send(#"{"event":"pusher:ping","data":{}}"#)
             guard case .text = try await one.next() else { throw TestClient.Failure(reason: "no pong") }
         }
@@ -287,7 +289,7 @@ import Testing
         }
     }
 
-    /// The bound on what is queued is for WebSockets: an answer is as long as it is.
+    /// The send queue's bound is for WebSockets: an HTTP answer may be longer.
     @Test func aLongAnswerIsSentWhole() async throws {
         let fixture = try await GatewayFixture(loops: 1, routes: LongAnswer()) {
             $0.limits.sendQueueBytesMax = 64 << 10
@@ -299,7 +301,7 @@ import Testing
         }
     }
 
-    /// Streams are counted, too: on every loop, by the name that was subscribed to.
+    /// Streams are counted too: on every loop, by the subscribed name.
     @Test func streamsAreAmongTheChannels() async throws {
         let fixture = try await GatewayFixture(loops: 3, ownsDatabase: true, feed: GatewayFixture.feed())
         let app = App(
@@ -317,7 +319,7 @@ import Testing
         let name = try #require(ChannelName("user.u1.items"))
         var count = 0
         while count < 4 {
-            // Whichever of its watches it is.
+            // Whatever the serial of its watch is.
             for serial in 1...4 as ClosedRange<UInt32> { fixture.feed([.positioned(stream, serial: serial, position)]) }
             count = await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }
                 .subscriptionCount
@@ -330,7 +332,7 @@ import Testing
         )
     }
 
-    /// A publish crosses once to each loop that has subscribers, and takes no lock beyond the mailboxes'.
+    /// A publish crosses once to each loop with subscribers, and takes no lock except the mailboxes'.
     @Test(.enabled(if: cl_counts_locks(), "ThreadSanitizer keeps its own locks"))
     func deliveriesTakeNoLock() async throws {
         let app = app()

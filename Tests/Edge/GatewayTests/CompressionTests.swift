@@ -11,7 +11,7 @@ import WebSocket
 
 @testable import Gateway
 
-/// permessage-deflate (RFC 7692) on real sockets: what is agreed, what comes in and what goes out.
+/// permessage-deflate (RFC 7692) on real sockets: negotiation, input and output.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct CompressionTests {
     private static let chrome = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
     private static let narrow = "Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=9\r\n"
@@ -20,7 +20,7 @@ import WebSocket
     private static let pong = TestClient.Received.text(#"{"event":"pusher:pong","data":"{}"}"#)
     private static let ping = Array(#"{"event":"pusher:ping","data":{}}"#.utf8)
 
-    /// A connection that has agreed to compression, its first message read.
+    /// A connection that has agreed to compression, with its first message read.
     private func opened(_ fixture: GatewayFixture, _ fields: String = chrome) async throws -> TestClient {
         let client = try TestClient(port: fixture.port)
         let head = try await client.upgrade(fields: fields)
@@ -29,7 +29,7 @@ import WebSocket
         return client
     }
 
-    /// The payload of a compressed message; `deflated` where it gets smaller, else as a stored block (RFC 1951 §3.2.4).
+    /// The payload of a compressed message: `deflated` if that is smaller, otherwise a stored block (RFC 1951 §3.2.4).
     private func payload(_ plain: [UInt8]) -> [UInt8] {
         let frame = plain.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) }
         if let bytes = FrameDeflater(threshold: 0, level: 9).compress(frame, .wide).frames?.array {
@@ -104,7 +104,7 @@ import WebSocket
         }
         try await client.send(compressed: stored(Self.ping) + [0], splits: Array(1...Self.ping.count))
         #expect(try await client.next() == Self.pong)
-        // A plain one between them, and one whose end comes behind a ping.
+        // With a plain message between them, and one whose last fragment follows a ping.
         try await client.send(Opcode.text, Self.ping)
         #expect(try await client.next() == Self.pong)
         #expect(count("decompressions_total", metrics) == ping.count)
@@ -145,7 +145,7 @@ import WebSocket
         #expect(try await other.next() == .close(1003))
     }
 
-    /// Blocks of nothing, as many as a message may have bytes: refused as soon as that is seen, and counted.
+    /// Empty blocks up to a message's byte limit: refused once that is detected, and counted.
     @Test func aPaddedMessageCloses() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics)
@@ -161,7 +161,7 @@ import WebSocket
         #expect(try await other.next() == Self.pong)
     }
 
-    /// What a message costs is what counts: the larger of what came and what it is, and its tables.
+    /// The rate counts a message's cost: the larger of its compressed and plain size, plus its tables.
     @Test(arguments: [(0, 1), (16, 3)]) func whatItCostsCountsInTheRate(_ tables: Int, _ messages: Int) async throws {
         let hub = try await DrivenHub {
             $0.limits.messagesPerSecond = 1
@@ -179,7 +179,7 @@ import WebSocket
         #expect(try peer.texts().count { $0.contains("pusher:pong") } == 6 / messages)
     }
 
-    /// A message that is longer as it came: 4 KiB of it count as one more.
+    /// A message that is larger when compressed: each 4 KiB received counts as one more.
     @Test func theLargerCountsInTheRate() async throws {
         let hub = try await DrivenHub {
             $0.limits.messagesPerSecond = 1
@@ -207,7 +207,7 @@ import WebSocket
 
     // MARK: Out
 
-    /// Clients of a user's stream, by a feed that the test plays.
+    /// Clients of a user's stream, with a feed that the test drives.
     private struct Audience {
         let fixture: GatewayFixture
         let metrics = GatewayMetrics()
@@ -220,14 +220,14 @@ import WebSocket
             token = try await GatewayFixture.token("u1")
         }
 
-        /// A client that is in the stream. The first one makes the hub ask where that stands.
+        /// A subscribed client. The first one makes the hub ask for the stream's position.
         func client(_ extensions: String, isFirst: Bool = false) async throws -> TestClient {
             let client = try TestClient(port: fixture.port)
             try await client.upgrade(fields: extensions + "Authorization: Bearer \(token)\r\n")
             for _ in 0..<2 { _ = try await client.next() }
             try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.items"}}"#)
             if isFirst {
-                // Behind the pong, the subscribe is at the stream's shard.
+                // Once the pong is back, the subscribe has reached the stream's shard.
                 try await client.send(#"{"event":"pusher:ping"}"#)
                 #expect(try await client.next() == CompressionTests.pong)
                 fixture.feed([.positioned(stream, serial: 1, StreamPosition(epoch: "e", offset: 0))])
@@ -260,7 +260,7 @@ import WebSocket
         for client in compressing + plain { try await expectEvents(texts, client) }
         for client in compressing { #expect(await client.compressedCount == events) }
         let made = try #require(count(#"compressions_total{result="smaller"}"#, audience.metrics))
-        // Two windows. Two loops that come to a frame at the same moment may both compress it.
+        // Two windows. Two loops that reach a frame at the same moment may both compress it.
         #expect(made >= 2 * events && made <= 2 * events * loops, "\(made)")
     }
 
@@ -271,7 +271,7 @@ import WebSocket
         }
     }
 
-    /// A page of the past is many frames in one block: each is compressed that is worth it, and none is lost.
+    /// A replayed page is many frames in one block: each worthwhile frame is compressed, and none is lost.
     @Test(arguments: [chrome, narrow, ""])
     func aReplayIsCompressedFrameByFrame(_ extensions: String) async throws {
         let audience = try await Audience(loops: 1)
@@ -291,7 +291,7 @@ import WebSocket
         #expect(live.contains(#"{\"o\":61}"#))
     }
 
-    /// What one loop has compressed, another one takes as it is.
+    /// A loop reuses a frame that another loop has compressed.
     @Test func variantsAreSharedByLoops() {
         let metrics = CompressionMetrics()
         let loops = [LoopCompression(CompressionSettings(), metrics), LoopCompression(CompressionSettings(), metrics)]
@@ -308,7 +308,7 @@ import WebSocket
         let narrow = loops[1].frames(variants, .narrow)
         #expect(loops[0].frames(variants, .narrow) === narrow)
         #expect(!(narrow === wide))
-        // What does not get smaller is remembered as such.
+        // A frame that does not get smaller is remembered as such.
         var random = SeededRandom()
         let noise = frame(random.bytes(600))
         let others = FrameVariants(noise)
@@ -320,7 +320,7 @@ import WebSocket
         #expect(text.contains("compressions_total{result=\"unchanged\"} 1\n"))
     }
 
-    /// Thousands may come to a cache channel one after the other.
+    /// Thousands may join a cache channel one after the other.
     @Test func aKeptEventIsCompressedOnce() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 1, metrics: metrics)

@@ -8,7 +8,7 @@ import WebSocket
 
 @testable import Gateway
 
-/// Connections whose peers have gone: marked at once, closed in turns, and in nobody's way meanwhile.
+/// Connections whose peers are gone: marked at once, closed in turns, and meanwhile in nobody's way.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct DepartureTests {
     private static let channels = ["news", "presence-room"]
 
@@ -18,7 +18,7 @@ import WebSocket
         return limits
     }
 
-    /// Nobody has a turn to be closed before `end`.
+    /// No departed connection gets a turn before `end`.
     private func hub(
         loops: Int = 1, features: AppFeatures = AppFeatures(), limits: AppLimits = AppLimits(),
         change: (inout GatewayConfiguration) -> Void = { _ in }
@@ -29,11 +29,11 @@ import WebSocket
         }
     }
 
-    /// All who have gone have their turns.
+    /// Gives all departed connections their turns.
     private func end(_ hub: DrivenHub) throws {
         for clients in hub.clients { clients.settings.limits.departuresPerTurnMax = 3 }
         try hub.turn { !hub.admission.hasDepartures }
-        // What the last of them told its channel's shard is taken in.
+        // Their last messages reach the channels' shards.
         hub.turn()
         hub.turn()
     }
@@ -57,7 +57,7 @@ import WebSocket
         }
     }
 
-    /// Where more is ready than a turn takes, whoever comes is served before the loop has looked at all that.
+    /// If more events are ready than a turn handles, a newcomer is served before the loop has handled them all.
     @Test func newcomersAreServedBeforeTheDeadAreMarked() async throws {
         let hub = try await DrivenHub(eventsPerWait: 1)
         let dead = try (0..<40).map { _ in try hub.subscribed(to: "news") }
@@ -67,7 +67,7 @@ import WebSocket
         for peer in dead { peer.go() }
         let newcomer = try hub.newPeer()
         var isAsked = false
-        // Without a turn, in which the loop would look at the dead.
+        // Without a full turn, in which the loop would handle the dead.
         try hub.wait {
             hub.clients[0].door.overtake()
             for connection in hub.connections { connection.tickEnded() }
@@ -90,8 +90,8 @@ import WebSocket
         return try TLSServer(.init(certificates: [.init(certificate: pair.certificate, key: pair.key)]))
     }
 
-    /// A newcomer who is looked at before his hello has come takes no handshake's place, and stands in no line; one whose
-    /// hello is there begins.
+    /// A newcomer handled before its ClientHello has arrived takes no handshake slot and waits in no queue; one whose hello
+    /// has arrived begins.
     @Test func aSilentNewcomerBeginsNoHandshake() async throws {
         let tls = try Self.tls()
         let hub = try await DrivenHub(eventsPerWait: 1) {
@@ -170,7 +170,7 @@ import WebSocket
         #expect(hub.facts("news").subscriptionCount == 1)
     }
 
-    /// Whatever else would end it, or tell it something, meets it before its turn.
+    /// Other events that would close or notify it reach it before its turn.
     enum Event: CaseIterable {
         case terminated, deadlinePassed, activityEnded, tooSlow, appRemoved, hubEnds
     }
@@ -215,7 +215,7 @@ import WebSocket
         if event == .hubEnds { try hub.turn { hub.loops[0].sourceCount == 0 } }
     }
 
-    /// The user's new connection comes before the turn of the old one, on another loop or the same: nobody hears of it.
+    /// The user's new connection comes before the turn of the old one, on the same loop or another: nobody is told.
     @Test(arguments: 1...3) func aUserWhoseOldConnectionIsMarkedWasNeverGone(_ loops: Int) async throws {
         let hub = try await hub(loops: loops) { $0.channelLimits.shards.leaveGrace = .zero }
         let watcher = try hub.subscribed(to: "presence-room", as: "w")
@@ -236,7 +236,7 @@ import WebSocket
         #expect(hub.users("presence-room") == ["w"])
     }
 
-    /// Members who are marked, on whatever loops, do not keep a newcomer out; members who are there do.
+    /// Marked members, on any loop, do not keep a newcomer out; connected members do.
     @Test(arguments: 1...3) func aChannelIsNotFullOfTheDead(_ loops: Int) async throws {
         let hub = try await hub(loops: loops, limits: members { $0.presenceMembersMax = 6 })
         let others = try (0..<90).map { _ in try hub.subscribed(to: "news") }
@@ -284,7 +284,7 @@ import WebSocket
         }
     }
 
-    /// What came before the end counts, also where the end is first met by what is sent.
+    /// Input that came before the end counts, even if a send detects the end first.
     @Test(arguments: [true, false], [false, true])
     func whatWasSaidBeforeTheEndCounts(metBySending: Bool, usesTLS: Bool) async throws {
         var features = AppFeatures()
@@ -293,7 +293,7 @@ import WebSocket
         let hub = try await hub(features: features) { $0.tls = tls }
         let (dead, alive) = (try hub.subscribed(to: "private-a"), try hub.subscribed(to: "private-a"))
         let connection = try #require(hub.connections.first { $0.session?.socketID == (try? dead.socketID()) })
-        // Without a turn of the hub between this and what it sends to that socket.
+        // Without a turn of the hub before it sends to that socket.
         for number in 0..<3 {
             dead.send(#"{"event":"client-last","channel":"private-a","data":{"n":\#(number)}}"#)
         }

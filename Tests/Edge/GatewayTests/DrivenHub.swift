@@ -12,7 +12,7 @@ import WebSocket
 
 @testable import Gateway
 
-/// A hub without threads: its loops turn when a test says so, and tests look into them between two turns.
+/// A hub without threads: tests drive its loops' turns, and inspect them between two turns.
 final class DrivenHub {
     let loops: [EventLoop]
     let clients: [ClientLoop]
@@ -56,16 +56,16 @@ final class DrivenHub {
     }
 
     deinit {
-        // Sources keep their loop.
+        // Sources retain their loop.
         for loop in loops { loop.forEachSource { loop.remove($0) } }
     }
 
-    /// One turn of each loop, which waits for nothing.
+    /// One turn of each loop, without waiting.
     func turn() {
         for loop in loops { loop.tick(waitingAtMost: .zero) }
     }
 
-    /// Turns until that is so.
+    /// Turns until the condition holds.
     func turn(until condition: () throws -> Bool) throws {
         try wait {
             if try condition() { return true }
@@ -74,7 +74,7 @@ final class DrivenHub {
         }
     }
 
-    /// Does that until it says that all is done.
+    /// Repeats the closure until it reports that all is done.
     func wait(_ step: () throws -> Bool) throws {
         let patience = Instant.read().advanced(by: .seconds(60))
         while try !step() {
@@ -91,32 +91,32 @@ final class DrivenHub {
         return found
     }
 
-    /// The hub's end of the peer's connection, while it is a WebSocket in use.
+    /// The hub's end of the peer's connection, while it is an open WebSocket.
     func connection(of peer: DrivenPeer) throws -> ClientConnection? {
         let id = try peer.socketID()
         return connections.first { $0.session?.socketID == id && id != nil }
     }
 
-    /// Turns until all of these peers' connections are marked, or closed already.
+    /// Turns until all these peers' connections are marked or closed.
     func turnUntilMarked(left open: Int) throws {
         try turn { connections.count { !$0.hasEnded } == open }
     }
 
     var port: UInt16 { socket.port }
 
-    /// A client that has asked for a WebSocket, or that has said nothing yet. `fields`: further lines of the request.
+    /// A client that has requested a WebSocket, or is still silent. `fields`: further lines of the request.
     func newPeer(isSilent: Bool = false, fields: String = "") throws -> DrivenPeer {
         try DrivenPeer(port: port, usesTLS: usesTLS, isSilent: isSilent, fields: fields)
     }
 
-    /// A WebSocket, its greeting read. `fields`: further lines of the request.
+    /// A WebSocket with its greeting read. `fields`: further lines of the request.
     func open(fields: String = "") throws -> DrivenPeer {
         let peer = try newPeer(fields: fields)
         try turn { try peer.socketID() != nil }
         return peer
     }
 
-    /// Sends a subscribe; of a presence channel, as that user.
+    /// Sends a subscribe; to a presence channel, as that user.
     func ask(_ peer: DrivenPeer, for channel: String, as user: String? = nil) throws {
         guard let name = ChannelName(channel), let id = try peer.socketID() else {
             throw TestClient.Failure(reason: "no channel, or no greeting")
@@ -128,7 +128,7 @@ final class DrivenHub {
         peer.send(#"{"event":"pusher:subscribe","data":{"channel":"\#(channel)","auth":"\#(auth)"\#(members)}}"#)
     }
 
-    /// A WebSocket in the channel.
+    /// A WebSocket subscribed to the channel.
     func subscribed(to channel: String, as user: String? = nil) throws -> DrivenPeer {
         let peer = try open()
         try ask(peer, for: channel, as: user)
@@ -136,7 +136,7 @@ final class DrivenHub {
         return peer
     }
 
-    /// What the channel's shard knows of it.
+    /// The channel shard's facts.
     func facts(_ channel: String) -> ChannelFacts {
         guard let name = ChannelName(channel) else { return ChannelFacts() }
         let key = ChannelKey(0, name)
@@ -150,7 +150,7 @@ final class DrivenHub {
     }
 }
 
-/// A client of a `DrivenHub`: nothing here waits.
+/// A client of a `DrivenHub`. Nothing here blocks.
 final class DrivenPeer {
     private var descriptor: Int32
     private let wire: TLSWire?
@@ -162,7 +162,7 @@ final class DrivenPeer {
     private var reader = MessageReader(role: .client)
     private var isUpgraded = false
     private var heard: [String] = []
-    /// The code of the hub's close frame, once it has come.
+    /// The code of the hub's close frame, once it has arrived.
     private(set) var closeCode: UInt16?
 
     init(port: UInt16, usesTLS: Bool = false, isSilent: Bool = false, fields: String = "") throws {
@@ -171,17 +171,17 @@ final class DrivenPeer {
             throw TestClient.Failure(reason: "connect: \(errno)")
         }
         descriptor = connected
-        // What is sent is on its way when the peer goes, a reset or not.
+        // Sent bytes are on their way when the peer closes, even by a reset.
         var on: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, 4)
         wire = usesTLS ? try TLSWire() : nil
         tls = try wire.map { try TLSClient().session(host: "localhost", on: $0) }
-        // What reads through TLS must not wait.
+        // Reading through TLS must not block.
         if usesTLS { _ = fcntl(descriptor, F_SETFL, O_NONBLOCK) }
         if !isSilent { begin() }
     }
 
-    /// Says its first words.
+    /// Sends its request.
     func begin() {
         if let tls { _ = tls.start(descriptor) } else { ask() }
     }
@@ -199,7 +199,7 @@ final class DrivenPeer {
         if descriptor >= 0 { close(descriptor) }
     }
 
-    /// Goes without a word: by a reset, or by the end of what it sends.
+    /// Closes without a close frame: by a reset, or by ending the stream.
     func go(byReset: Bool = true) {
         if byReset {
             var abrupt = linger(l_onoff: 1, l_linger: 0)
@@ -217,7 +217,7 @@ final class DrivenPeer {
         write(writer.array)
     }
 
-    /// Says that it sends no more.
+    /// Ends its sending side.
     func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     func write(_ bytes: [UInt8]) {
@@ -229,7 +229,7 @@ final class DrivenPeer {
         _ = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
     }
 
-    /// All messages that have come so far.
+    /// All messages received so far.
     func texts() throws -> [String] {
         try read()
         return heard

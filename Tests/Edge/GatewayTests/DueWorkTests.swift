@@ -5,14 +5,14 @@ import Testing
 
 @testable import Gateway
 
-/// What is due is done once, in its time, behind the mail that is there.
+/// Due work is done once, on time, after the mail that is already there.
 struct DueWorkTests {
     private final class World {
         let loop: EventLoop
         let work: DueWork
         var posted = 0
         var done: [DueWork.Kind] = []
-        /// What a kind says in its own turn.
+        /// The message of a kind.
         var again: [DueWork.Kind: (DueWork) -> Void] = [:]
 
         init() throws {
@@ -30,10 +30,10 @@ struct DueWorkTests {
 
         deinit { loop.remove(work) }
 
-        /// The messages posted since the last look.
+        /// The messages posted since the last call.
         func mail() -> Int { posts.withLock { exchange(&$0, with: 0) } }
 
-        /// Ticks until a message is there.
+        /// Ticks until a message has been posted.
         func wait() throws {
             let patience = Instant.read().advanced(by: .seconds(60))
             while posts.withLock({ $0 }) == 0 {
@@ -54,7 +54,7 @@ struct DueWorkTests {
         #expect(world.done.count == 2, "nothing is done twice")
     }
 
-    /// More is due than one turn does: the next stands behind what has come meanwhile.
+    /// More is due than one turn does: the rest is queued after the mail that came meanwhile.
     @Test func moreOfTheSameIsAnotherMessage() throws {
         let world = try World()
         world.again[.turns] = { $0.setNow(.turns) }
@@ -75,7 +75,7 @@ struct DueWorkTests {
         #expect(world.mail() == 1)
         world.work.turn()
         #expect(world.done == [.channels] && world.work.isSet(.users) && !world.work.isSet(.channels))
-        // A time that was taken back rings for nobody, and a later one takes an earlier one's place.
+        // A cancelled time posts nothing, and a later time replaces an earlier one.
         world.work.set(.channels, at: world.loop.now.advanced(by: .milliseconds(10)))
         world.work.set(.channels, at: nil)
         world.work.set(.users, at: world.loop.now.advanced(by: .milliseconds(30)))
@@ -94,7 +94,7 @@ struct DueWorkTests {
         #expect(world.done == [.channels])
     }
 
-    /// A loop that ends has no deadlines; what is due at once is done nevertheless.
+    /// A loop that ends has no deadlines; work due at once is still done.
     @Test func aLoopThatEndsFinishesWhatIsDueNow() throws {
         let world = try World()
         world.loop.remove(world.work)

@@ -10,7 +10,7 @@ import WebSocket
 
 @testable import Gateway
 
-/// Finds nothing, whatever is asked for.
+/// Finds nothing for any question.
 struct NoRoutes: HTTPRoutes {
     func respond(
         to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
@@ -18,7 +18,7 @@ struct NoRoutes: HTTPRoutes {
 }
 
 extension GatewayFixture {
-    /// A gateway with routes of the test's own.
+    /// A gateway with the test's own routes.
     convenience init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, actions: StoreConfiguration? = nil,
         metrics: GatewayMetrics = GatewayMetrics(), routes: any HTTPRoutes = NoRoutes(),
@@ -30,12 +30,12 @@ extension GatewayFixture {
             webhooks: webhooks, toll: toll, routes: { _, _ in routes }, change)
     }
 
-    /// Connections taken in so far.
+    /// Connections accepted so far.
     var accepted: UInt64 { metrics.accepted.count }
-    /// Connections that are there.
+    /// Open connections.
     var connections: Int { metrics.connections.level }
 
-    /// Has all of the user's connections closed; returns when all loops have said that they are.
+    /// Closes all connections of the user; returns when all loops have confirmed.
     func terminate(_ user: String, of app: App) async {
         await withCheckedContinuation { continuation in
             gateway.context.mailboxes[0].post(
@@ -46,7 +46,7 @@ extension GatewayFixture {
         }
     }
 
-    /// What `body` finds on the first loop.
+    /// The result of `body` on the first loop.
     func inLoop<Result: Sendable>(_ body: @escaping @Sendable (ClientLoop) -> Result) async -> Result {
         await withCheckedContinuation { continuation in
             gateway.context.mailboxes[0].post(.ask { continuation.resume(returning: body($0)) })
@@ -55,7 +55,7 @@ extension GatewayFixture {
 }
 
 extension ClientLoop {
-    /// All that are open or were until now.
+    /// Connections open now or until just now.
     var connections: [ClientConnection] {
         var found: [ClientConnection] = []
         loop.forEachSource { source in
@@ -65,12 +65,12 @@ extension ClientLoop {
     }
 }
 
-/// How far a connection is: of its machine's states and its own, one word for tests.
+/// A connection's progress: its machine's state and its own in one word.
 enum Phase {
     case securing, http, awaitingAnswer, open, awaitingToken, draining, closing, finishing, departed, gone
 }
 
-/// Whether a WebSocket waits for its turn; `last`: and its socket takes nothing any more.
+/// Whether a WebSocket waits for its turn; with `last`, its socket accepts nothing any more.
 enum Turn {
     case none, coming, last
 }
@@ -109,7 +109,7 @@ extension ClientConnection {
         set { webSocket?.isPinged = newValue }
     }
 
-    /// When the unfinished message began; `never` where there is none.
+    /// When the unfinished message began; `never` if there is none.
     var messageSince: Instant {
         get { webSocket?.unfinished?.since ?? Self.never }
         set { webSocket?.unfinished?.since = newValue }

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct HTTPConnectionTests {
-    /// Answers `/later` from another thread, with the body that came; elsewhere a POST gets 401, and a GET 404.
+    /// Answers `/later` from another thread with the request's body; otherwise a POST gets 401, and a GET 404.
     private struct SomeLater: HTTPRoutes {
         func respond(
             to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
@@ -24,7 +24,7 @@ import Testing
         "POST \(path) HTTP/1.1\r\nHost: h\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
     }
 
-    /// What takes time holds up what is behind it.
+    /// A slow answer delays the ones after it.
     @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
         let fixture = try await GatewayFixture(routes: SomeLater())
         let client = try TestClient(port: fixture.port)
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    /// However the requests are cut, each is answered, and those behind it.
+    /// Each request is answered, however they are cut.
     @Test func requestsMayComeInPieces() async throws {
         let fixture = try await GatewayFixture(loops: 1, routes: SomeLater())
         var random = SeededRandom()
@@ -112,7 +112,7 @@ import Testing
 
     // MARK: Long answers
 
-    /// Gives one long answer to everything.
+    /// Gives one long answer to every request.
     private struct LongAnswer: HTTPRoutes {
         static let byteCount = 24 << 20
 
@@ -125,8 +125,8 @@ import Testing
         }
     }
 
-    /// Who reads slowly gets all of a long answer, also when it is the last of its connection: what stands between is as long
-    /// as a hub waits for a client to close, several times over, and the time of a kept connection.
+    /// A slow reader gets a long answer whole, even as the connection's last one, though it takes several times the close
+    /// timeout and the keep-alive timeout.
     @Test(arguments: [true, false]) func aSlowReaderGetsAllOfALongAnswer(_ isLast: Bool) async throws {
         let fixture = try await GatewayFixture(loops: 1, routes: LongAnswer()) {
             $0.timeouts.close = .milliseconds(20)
@@ -139,7 +139,7 @@ import Testing
         let head = try await reader.readHeadOnly()
         #expect(head.contains("Content-Length: \(left)\r\n"))
         for _ in 0..<5 {
-            // One that has been answered since, and is let go of when the same time is over.
+            // One that was answered meanwhile is closed when its keep-alive timeout is over.
             let other = try TestClient(port: fixture.port)
             try await other.sendRaw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
             _ = try await other.response()
@@ -151,7 +151,7 @@ import Testing
         #expect(fixture.connections <= 1)
     }
 
-    /// Who takes nothing of it does not keep it for ever.
+    /// A client that takes nothing of it cannot keep it for ever.
     @Test(arguments: [true, false]) func whoTakesNothingOfAnAnswerIsCutOff(_ isLast: Bool) async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 1, metrics: metrics, routes: LongAnswer()) {

@@ -10,7 +10,7 @@ import Testing
 
     private func id(_ number: Int) -> SessionID { SessionID(slot: UInt32(number), generation: 1) }
 
-    /// A line of two, and everybody waits for the one place.
+    /// A queue of two, where all wait for the only slot.
     private func queue(_ waitingMax: Int = 2) -> HandshakeQueue {
         var queue = HandshakeQueue(underWayMax: 1, waitingMax: waitingMax)
         #expect(queue.arrived(id(0), at: now) == .begin)
@@ -51,7 +51,7 @@ import Testing
         #expect(queue.arrived(id(7), at: now) == .begin)
     }
 
-    /// However many come and go while nobody's turn comes, their order is kept, and what is left behind of them is bounded.
+    /// However many come and go while no slot becomes free, the order stays, and stale entries are bounded.
     @Test func theyMayComeAndGoForEver() {
         let stay = 3_000
         var queue = queue(stay + 1)

@@ -9,8 +9,8 @@ import TestSupport
 import Testing
 import WebSocket
 
-/// Identities over time, on real sockets. Tokens know whole seconds, and the machine may be busy: those of these tests
-/// end within four.
+/// Identities over time, on real sockets. Tokens have whole seconds and the machine may be busy, so these tests' tokens
+/// expire within four seconds.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct IdentityConnectionTests {
     private func fixture(loops: Int = 2, feed: FeedConfiguration? = nil) async throws -> GatewayFixture {
         try await GatewayFixture(loops: loops, ownsDatabase: true, feed: feed) {
@@ -20,7 +20,7 @@ import WebSocket
 
     private var now: Double { Date().timeIntervalSince1970 }
 
-    /// Between three and four seconds from now.
+    /// Three to four seconds from now.
     private var soon: Double { now.rounded(.down) + 4 }
 
     private func auth(_ token: String) -> String {
@@ -37,7 +37,7 @@ import WebSocket
             try await client.text() == #"{"event":"sync:auth_expiring","data":"{\"expiresAt\":\#(Int(expiry))}"}"#)
     }
 
-    /// Opens a connection, made the user's by a token.
+    /// Opens a connection and authenticates it with a token.
     private func opened(_ fixture: GatewayFixture, _ token: String) async throws -> TestClient {
         let (client, _) = try await TestClient.opened(port: fixture.port)
         try await client.send(auth(token))
@@ -72,12 +72,12 @@ import WebSocket
     @Test func aTokenTooLateForTheGraceClosesAtOnce() async throws {
         let fixture = try await fixture()
         let (client, _) = try await TestClient.opened(port: fixture.port)
-        // Within the verifier's leeway, and beyond the grace.
+        // Within the verifier's leeway, and beyond the grace period.
         try await client.send(auth(try await GatewayFixture.token("u1", expiresAt: now.rounded(.down) - 5)))
         #expect(try await client.next() == .close(4109))
     }
 
-    /// The connections that show a newer token live on when those that do not have been closed.
+    /// Connections that show a newer token stay open after the others have been closed.
     @Test func aNewTokenKeepsTheConnection() async throws {
         let fixture = try await fixture(loops: 1)
         let expiry = soon
@@ -96,7 +96,7 @@ import WebSocket
         try await expectExpiring(signedIn, expiry)
         try await signedIn.send(auth(later))
         #expect(try await signedIn.text().hasPrefix(#"{"event":"sync:auth_ok""#))
-        // An earlier end does not shorten the later one.
+        // An earlier expiry does not shorten the later one.
         try await signedIn.send(auth(token))
         #expect(try await signedIn.text().contains("4000000000"))
         let idle = try await opened(fixture, token)
@@ -116,7 +116,7 @@ import WebSocket
         #expect(try await client.next() == .close(4109))
     }
 
-    /// One token after the other, of which one is being verified at any time.
+    /// Consecutive tokens, of which one is being verified at any time.
     @Test func aFloodOfBadTokensPutsNothingOff() async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true) {
             $0.timeouts.identity.grace = .seconds(3)
@@ -189,7 +189,7 @@ import WebSocket
         try await expectPong(nobody)
     }
 
-    /// All the way: from `sync.revoke` in a backend's transaction to the close frame, within a poll and a second.
+    /// End to end: from `sync.revoke` in a backend's transaction to the close frame, within a poll and a second.
     @Test func aRevocationInTheDatabaseClosesTheUsersConnections() async throws {
         let database = try Cluster.shared.get().database()
         let backend = try database.owner()

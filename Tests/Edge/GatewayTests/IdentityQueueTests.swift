@@ -11,7 +11,7 @@ import Testing
     func agreesWithASortedList(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var queue = IdentityQueue()
-        /// What each session expects, as connections remember it.
+        /// Each session's expected results, as connections remember them.
         var expected: [UInt32: UInt64] = [:]
         for _ in 0..<5_000 {
             let slot = UInt32.random(in: 0..<40, using: &random)

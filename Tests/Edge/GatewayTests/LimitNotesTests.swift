@@ -22,7 +22,7 @@ import Testing
         #expect(metrics.takeLimitNotes().isEmpty)
     }
 
-    /// Whatever else is renamed, these are settings.
+    /// These names are settings, whatever else is renamed.
     @Test func everyLimitHasAName() {
         let refusals = AdmissionControl.Refusal.allCases.map(\.limit)
         let overloads = Overload.allCases.map(\.limit)
@@ -30,7 +30,7 @@ import Testing
         #expect(Set(names).count == names.count)
     }
 
-    /// Behind a proxy it is the client who is named.
+    /// Behind a proxy the log names the client.
     @Test func theClientBehindAProxyIsNamed() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {

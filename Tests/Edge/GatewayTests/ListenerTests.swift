@@ -45,8 +45,8 @@ import WebSocket
         for client in clients { #expect(try await client.next() == .close(1001)) }
     }
 
-    /// As soon as clients are told to come back, and while their answers are awaited: a successor has the places by then, and
-    /// keeps them.
+    /// Closed as soon as clients are told to come back, while their answers are still awaited: by then a successor listens,
+    /// and keeps its clients.
     @Test func aHubThatEndsListensNoMore() async throws {
         let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).sock"
         let fixture = try await GatewayFixture {
@@ -88,7 +88,7 @@ import WebSocket
             try await second.upgrade(fields: forwarded("198.51.100.2") + forwarded("192.0.2.1:4711"))
         }
         #expect(failure?.reason.hasPrefix("HTTP/1.1 429 ") == true)
-        // Another client's, and two of whom the proxy does not say.
+        // Another client's connection, and two for which the proxy names no client.
         let others = [forwarded("192.0.2.2"), forwarded("nobody"), ""]
         var clients: [TestClient] = []
         for fields in others {
@@ -111,7 +111,7 @@ import WebSocket
         #expect(failure?.reason.hasPrefix("HTTP/1.1 429 ") == true)
     }
 
-    /// A proxy sends the requests of many over one connection.
+    /// A proxy sends many clients' requests over one connection.
     @Test func aKeptConnectionIsWhoeverAsks() async throws {
         let fixture = try await GatewayFixture {
             $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.1")].compactMap { $0 })
@@ -130,7 +130,7 @@ import WebSocket
         #expect(try await kept.next() == .end)
     }
 
-    /// However long the proxy leaves them open: beyond the bound they are told, and closed.
+    /// However long the proxy keeps them open: beyond the bound they are told, and closed.
     @Test func theRefusedBehindAProxyAreHeldInNumber() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {

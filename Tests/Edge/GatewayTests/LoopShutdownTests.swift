@@ -5,7 +5,8 @@ import TestHub
 import TestSupport
 import Testing
 
-/// The end of a hub with several loops, under load. Each in a process of its own, whose descriptors and threads are all its own.
+/// The end of a hub with several loops under load. Each test runs in its own process, so descriptors and threads are its
+/// own.
 @Suite(.timeLimit(.minutes(15))) struct LoopShutdownTests {
     @Test func everyConnectionIsToldAndNothingIsLeft() async {
         await #expect(processExitsWith: .success) { try await endUnderLoad(loops: 4, connections: 64, idle: 64) }
@@ -15,13 +16,13 @@ import Testing
         await #expect(processExitsWith: .success) { try await endUnderLoad(loops: 1, connections: 16, idle: 16) }
     }
 
-    /// While connections still pour in: whoever was let in is told, all others are closed.
+    /// While clients still connect: admitted ones are told, all others are closed.
     @Test func alsoWhileOthersCome() async {
         await #expect(processExitsWith: .success) { try await endDuringFlood(loops: 4, senders: 8) }
     }
 }
 
-/// What a process holds: descriptors, and threads of loops.
+/// A process's descriptors, and its loop threads.
 private struct Holdings: Equatable {
     var descriptors: Set<String> = []
     var loops = 0
@@ -29,7 +30,7 @@ private struct Holdings: Equatable {
     init() throws {
         let files = FileManager.default
         for name in try files.contentsOfDirectory(atPath: "/proc/self/fd") {
-            // The directory itself has gone by now.
+            // The directory's own descriptor is closed by now.
             guard let target = try? files.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(name)") else { continue }
             descriptors.insert("\(name) \(target)")
         }
@@ -42,7 +43,7 @@ private struct Holdings: Equatable {
 
 /// A thread that a test waits for.
 private final class Worker: @unchecked Sendable {
-    // `result` is written by the thread before it signals, and read after the wait.
+    // The thread writes `result` before it signals; it is read after the wait.
     private let done = DispatchSemaphore(value: 0)
     private var result: Result<[String], any Error> = .success([])
 
@@ -53,7 +54,7 @@ private final class Worker: @unchecked Sendable {
         }
     }
 
-    /// What it found wrong.
+    /// The failure, if any.
     func complaints() throws -> [String] {
         done.wait()
         return try result.get()
@@ -63,7 +64,7 @@ private final class Worker: @unchecked Sendable {
 private let ping = RawFrame.text(#"{"event":"pusher:ping","data":{}}"#).bytes
 private let pong = Answer.text(#"{"event":"pusher:pong","data":"{}"}"#)
 
-/// A device that asks and asks until it is told to come back elsewhere, closes in kind and reads to the end.
+/// A device that keeps asking until it is told to reconnect, answers the close and reads to the end.
 private func talk(_ client: EchoClient, isIdle: Bool) throws -> [String] {
     var complaints: [String] = []
     while true {
@@ -82,7 +83,7 @@ private func talk(_ client: EchoClient, isIdle: Bool) throws -> [String] {
 
 private func patientFixture(loops: Int) async throws -> GatewayFixture {
     try await GatewayFixture(loops: loops) {
-        // Nobody is dropped for being slow on a busy machine.
+        // No device is dropped for being slow on a busy machine.
         $0.timeouts.close = .seconds(60)
         $0.timeouts.farewell = .seconds(60)
         $0.limits.exemptsLoopback = true
@@ -106,7 +107,7 @@ private func endUnderLoad(loops: Int, connections: Int, idle: Int) async throws 
     }
 }
 
-/// Threads that have ended let go of their clients, and leave /proc, a moment later: half a minute is no moment.
+/// Ended threads release their clients and leave /proc a moment later: half a minute is enough.
 private func require(_ complaints: (Holdings) -> [String]) throws {
     let end = ContinuousClock.now + .seconds(30)
     var found = complaints(try Holdings())
@@ -144,7 +145,7 @@ private func endDuringFlood(loops: Int, senders: Int) async throws {
             while let socket = try? RawSocket(port: port) {
                 guard let client = try? EchoClient(socket, path: "/app/key?protocol=7") else { continue }
                 let first = try client.next()
-                // Upgraded at the last moment, it may be told at once.
+                // A device that is upgraded at the last moment may be told at once.
                 guard case .text = first else {
                     if first != .close(1001) && first != .end { complaints.append("greeted by \(first)") }
                     continue
@@ -158,7 +159,7 @@ private func endDuringFlood(loops: Int, senders: Int) async throws {
             return complaints
         }
     }
-    // Devices enough have come and gone.
+    // Enough devices have come and gone.
     while fixture.accepted < 200 { sched_yield() }
     await fixture.end().value
     for worker in workers { require(try worker.complaints()) }

@@ -12,7 +12,7 @@ import Testing
 
 /// Connections are spread evenly over the loops, also when many come at once and after many have left.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct LoopSpreadTests {
-    /// Answers with the name of the thread that it is called on: a connection's loop.
+    /// Answers with the name of its thread, which is the connection's loop.
     private struct WhereAmI: HTTPRoutes {
         func respond(
             to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    /// A connection that stays, and the loop that it says it is on.
+    /// An open connection, and its loop.
     private struct Settled {
         let socket: RawSocket
         let loop: String
@@ -32,7 +32,7 @@ import Testing
         try await GatewayFixture(loops: loops, routes: WhereAmI())
     }
 
-    /// So many connections, all made before any says a word.
+    /// Makes `count` connections, all connected before any sends a byte.
     private func burst(_ count: Int, _ fixture: GatewayFixture) throws -> [Settled] {
         let sockets = try (0..<count).map { _ in try RawSocket(port: fixture.port) }
         return try sockets.map { socket in
@@ -68,8 +68,8 @@ import Testing
         }
     }
 
-    /// Shards have equal parts, and the streams of each differ in the lowest bits of their codes, by which a table might
-    /// find them: were they alike there, all would lie in every so many-th slot, with runs between.
+    /// Shards have equal parts, and the codes of each shard's streams differ in the lowest bits, which tables may use as
+    /// slots: equal bits would leave most slots empty, and make long runs.
     @Test(arguments: [1, 2, 3, 8, 64]) func aShardsStreamsAreSpreadOverItsTables(_ loops: Int) {
         var perShard = [Int](repeating: 0, count: loops)
         var places = Set<UInt32>()
@@ -84,7 +84,7 @@ import Testing
         #expect(places.count > 56)
     }
 
-    /// Admission alone, on random histories: who comes goes to a loop with the fewest, always.
+    /// Admission alone, with random histories: a newcomer always gets a loop with the fewest connections.
     @Test(arguments: 0..<20 as Range<UInt64>) func theFewestFirst(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let loops = Int.random(in: 1...64, using: &random)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// What all connections together may make a hub hold.
+/// The memory that all connections together may use.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct MemoryBudgetTests {
     @Test func theLargestGoUntilAnEighthIsFree() {
         var holding = Holding(bytesMax: 800)
@@ -18,7 +18,7 @@ import Testing
         let holders = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (200, "c"), (200, "d")]
         #expect(holding.excess(of: holders).map(\.holder) == ["b"])
         holding.moved(from: 200, to: 500)
-        // 1,101 are held, 700 may be kept.
+        // 1,101 bytes are held, 700 may stay.
         let larger = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (500, "c"), (200, "d")]
         #expect(holding.excess(of: larger).map(\.holder) == ["c"])
         holding.moved(from: 200, to: 600)
@@ -27,14 +27,14 @@ import Testing
         #expect(holding.excess(of: [(bytes: 101 as UInt32, holder: "a")]).map(\.holder) == ["a"], "and no more")
     }
 
-    /// As of what the engine keeps (`IdleSizeTests`).
+    /// As for the engine's share (`IdleSizeTests`).
     @Test func aConnectionStaysSmall() { #expect(instanceBytes(of: ClientConnection.self) <= 168) }
 
-    /// In whose place its session and two of what is kept for each stream come to lie, where many connect at once: 144, 64
-    /// and 64 bytes with the allocator's own. What a larger one leaves over nobody has a use for.
+    /// When many connect at once, its freed block is reused by the session and two stream records: 144, 64 and 64 bytes
+    /// including the allocator's overhead. A larger block would leave unusable memory.
     @Test func aConversationLeavesNoHole() { #expect(instanceBytes(of: HTTPConversation.self) <= 264) }
 
-    /// Of many loops, each has room for what one connection may have queued, and no less than its share.
+    /// With many loops, each has room for one connection's send queue, and at least its share.
     @Test(arguments: [(1, 256), (8, 32), (32, 8), (33, 8), (64, 8)])
     func aLoopHasRoomForOneQueue(_ loops: Int, _ megabytes: Int) throws {
         var configuration = GatewayConfiguration()
@@ -53,8 +53,8 @@ import Testing
         }
     }
 
-    /// An answer that is longer than its loop may hold is not begun: a list of channels would never arrive, and nobody would
-    /// know why.
+    /// An answer longer than its loop's bound is refused, not begun: a long list of channels would otherwise never arrive,
+    /// without an explanation.
     @Test(arguments: [false, true]) func anAnswerBeyondTheBoundIsRefused(_ isBeyond: Bool) async throws {
         let bound = 4 << 20
         let byteCount = bound - HTTPResponse.headBytesMax + (isBeyond ? 1 : 0)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    /// A client's text frame that is longer than what comes of it.
+    /// The start of a client's text frame that announces more than is sent.
     private func beginning(_ count: Int) -> [UInt8] {
         [0x81, 0xFE, 0x7F, 0xFF, 0, 0, 0, 0] + [UInt8](repeating: 0x20, count: count)
     }
@@ -81,7 +81,7 @@ import Testing
         #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
-    /// Waits until so much is held: what was sent before a ping may be read after it, where two cores carry them.
+    /// Waits until that many bytes are held: with two cores, bytes sent before a ping may be read after it.
     private func reach(_ bytes: Int, _ metrics: GatewayMetrics, _ client: TestClient) async throws {
         while metrics.unfinishedBytes.level != bytes { try await ping(client) }
     }
@@ -107,12 +107,12 @@ import Testing
         var others = clients
         others.remove(at: 3)
         try await ping(healthy)
-        // An eighth below the bound: the largest, and one of the others.
+        // Down to an eighth below the bound: the largest, and one other.
         #expect(metrics.overloads["unfinished_full"].count == 2)
         #expect(metrics.unfinishedBytes.level == 240_000)
         var finished = 0
         for client in others {
-            // Whoever was closed may have its socket closed under it.
+            // A closed client's socket may close during the write.
             try? await client.sendRaw([UInt8](repeating: 0x20, count: 2_767))
             switch try await client.next() {
             case .text(let answer):
@@ -133,7 +133,7 @@ import Testing
             $0.limits.unfinishedBytesMax = 1
             $0.httpLimits.bodyBytes = 4_096
         }
-        // A loop has room for one request, however small its share: this many are more.
+        // A loop has room for one request, however small its share: these are one too many.
         let head = "POST /users/u1/adherence/actions HTTP/1.1\r\nHost: h\r\nContent-Length: 4096\r\n\r\n"
         var limits = HTTPLimits()
         limits.bodyBytes = 4_096

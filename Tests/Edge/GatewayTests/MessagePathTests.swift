@@ -11,9 +11,9 @@ import TestHub
 import TestSupport
 import Testing
 
-/// What a message and an event cost beyond instructions: calls into the kernel, crossings between loops, locks.
+/// A message's and an event's cost beside instructions: system calls, crossings between loops, locks.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct MessagePathTests {
-    /// Answers with how many locks its thread has taken so far, which is the connection's loop.
+    /// Answers with the number of locks taken so far by its thread, which is the connection's loop.
     private struct LocksTaken: HTTPRoutes {
         func respond(
             to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
@@ -29,12 +29,12 @@ import Testing
 
     // MARK: One call for all that a tick has for a socket
 
-    /// As many frames as one call gathers leave in one, and more in as few as may be.
+    /// As many frames as one call gathers leave in one call, and more in as few as possible.
     @Test(arguments: [(1, [1]), (2, [2]), (63, [63]), (64, [64]), (65, [64, 1]), (200, [64, 64, 64, 8])])
     func answersOfATickLeaveInOneCall(_ count: Int, _ calls: [Int]) async throws {
         let fixture = try await GatewayFixture(loops: 1) { $0.limits.controlFramesBurst = 200 }
         let client = try RecordSocket(fixture.gateway)
-        // The response and the greeting are of one tick too.
+        // The response and the greeting belong to one tick too.
         let opening = try client.upgrade(path: "/app/key?protocol=7")
         #expect(String(decoding: opening, as: UTF8.self).contains("connection_established"))
         client.send((0..<count).flatMap { RawFrame.ping(String(1000 + $0)).bytes })
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    /// What one commit has for a device leaves in one call.
+    /// A commit's events for a device leave in one call.
     @Test func eventsOfATickLeaveInOneCall() async throws {
         let table = try PublishedTable()
         let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, feed: table.feed)
@@ -67,7 +67,7 @@ import Testing
 
     // MARK: No lock
 
-    /// A client's messages are read, answered and sent without a lock: a thousand of them take none.
+    /// A client's messages are read, answered and sent without a lock.
     @Test(.enabled(if: cl_counts_locks(), "ThreadSanitizer keeps its own locks"))
     func messagesTakeNoLock() async throws {
         let fixture = try await GatewayFixture(loops: 1, routes: LocksTaken())
@@ -84,13 +84,13 @@ import Testing
             }
             return try Self.locksTaken(meter) - before
         }
-        // What runs for the first time may take some.
+        // First runs may take some.
         _ = try locks(messages: 10)
         let ofTheMeter = try locks(messages: 0)
         #expect(try locks(messages: 1000) == ofTheMeter)
     }
 
-    /// An event's locks are those of the mailboxes that it passes: as many for a hundred receivers as for one.
+    /// An event's locks are those of the mailboxes it passes: as many for a hundred receivers as for one.
     @Test(.enabled(if: cl_counts_locks(), "ThreadSanitizer keeps its own locks"))
     func deliveriesTakeNoLock() async throws {
         let table = try PublishedTable()
@@ -100,26 +100,26 @@ import Testing
         var devices: [EchoClient] = []
         let events = 20
         var taken: [Int] = []
-        // At first, what runs for the first time takes some.
+        // First runs take some.
         for wanted in [1, 1, 100] {
             while devices.count < wanted { devices.append(try await Self.device(fixture)) }
             let before = try Self.locksTaken(meter)
             for _ in 0..<events { try table.publish(to: devices) }
             taken.append(try Self.locksTaken(meter) - before)
         }
-        // One for each event as a rule; and what else the feed says meanwhile.
+        // Usually one per event, plus the feed's other messages meanwhile.
         #expect(taken[1] < events * 3 && taken[2] < events * 3, "\(taken)")
     }
 
     // MARK: Crossings
 
-    /// An event crosses once to each loop that has takers, however many they are, and to no other.
+    /// An event crosses once to each loop with receivers, however many they are, and to no other loop.
     @Test func anEventCrossesOncePerLoop() async throws {
         let table = try PublishedTable()
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 4, ownsDatabase: true, feed: table.feed, metrics: metrics)
         var devices: [EchoClient] = []
-        // Dealt in turn, so the loops have takers one after the other.
+        // Connections are dealt in turn, so the loops get receivers one after the other.
         for (wanted, loops) in [(1, 1), (2, 2), (3, 3), (4, 4), (5, 4), (100, 4)] {
             while devices.count < wanted { devices.append(try await Self.device(fixture)) }
             let before = Self.fanouts(metrics)
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    /// How often a loop has sent an event to its takers so far, and to how many in all.
+    /// The number of fan-outs so far, and of all their receivers.
     private static func fanouts(_ metrics: GatewayMetrics) -> (count: Int, receivers: Int) {
         var exposition = Exposition()
         metrics.append(to: &exposition)
@@ -146,7 +146,7 @@ import Testing
     private static let subscribe =
         RawFrame.text(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.items"}}"#).bytes
 
-    /// A device of the user, subscribed.
+    /// A subscribed device of the user.
     private static func device(_ fixture: GatewayFixture) async throws -> EchoClient {
         let token = try await GatewayFixture.token("u1")
         let device = try EchoClient(
@@ -160,7 +160,7 @@ import Testing
     }
 }
 
-/// A table in a database of its own whose rows become events of user u1.
+/// A table in its own database whose rows become events of user u1.
 private struct PublishedTable {
     private let database: Database
     private let writer: BlockingConnection
@@ -178,13 +178,13 @@ private struct PublishedTable {
         _ = try writer.query("SELECT sync.publish_changes('app.item', 'user_id', 'items', 'item')")
     }
 
-    /// So many events at once.
+    /// Commits `count` events at once.
     func commit(_ count: Int) throws {
         _ = try writer.query(
             "INSERT INTO app.item (user_id, label) SELECT 'u1', 'x' FROM generate_series(1, $1)", [String(count)])
     }
 
-    /// One event, read by all these.
+    /// Commits one event, and reads it on all devices.
     func publish(to devices: [EchoClient]) throws {
         try commit(1)
         for device in devices {

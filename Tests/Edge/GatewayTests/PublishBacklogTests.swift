@@ -9,7 +9,7 @@ import Testing
 
 @testable import Gateway
 
-/// What apps leave to each other of the way between loops.
+/// How apps share the backlog between loops.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct PublishBacklogTests {
     @Test func oneAppLeavesHalf() {
         let backlog = PublishBacklog()
@@ -19,7 +19,7 @@ import Testing
         }
         backlog.add(of: 0)
         #expect(backlog.isFull(for: 0, max: 100) && !backlog.isFull(for: 1, max: 100))
-        // The other has a third then, and so has the first.
+        // Then the other has a third, and so does the first.
         for _ in 0..<33 { backlog.add(of: 1) }
         #expect(!backlog.isFull(for: 1, max: 100))
         backlog.add(of: 1)
@@ -39,12 +39,13 @@ import Testing
         #expect(backlog.isFull(for: 101, max: 100))
         for app in 0...100 { backlog.subtract(of: app) }
         #expect(backlog.count == 0)
-        // Nobody has anything: the one that comes may have its half again.
+        // The backlog is empty: the next app may use half of it again.
         for _ in 0..<50 { backlog.add(of: 7) }
         #expect(!backlog.isFull(for: 7, max: 100))
     }
 
-    /// What a subscribe asks of a shard on another loop counts until the shard has looked, and its answer until it has come.
+    /// A subscribe sent to a shard on another loop counts until the shard has handled it, and its answer until it has
+    /// arrived.
     @Test func subscribesCount() async throws {
         let hub = try await DrivenHub(loops: 2)
         let peers = [try hub.open(), try hub.open()]
@@ -62,7 +63,7 @@ import Testing
         #expect(hub.metrics.publishes.count == 0)
     }
 
-    /// Asked for again while the app has too much under way, a list of members is not sent, and may be asked for once more.
+    /// While the app is overloaded, a repeated request for a member list is not answered; it may be repeated later.
     @Test func whatWasAnsweredBeforeGivesWay() async throws {
         let hub = try await DrivenHub { $0.limits.publishesUnderWayMax = 10 }
         let peer = try hub.subscribed(to: "presence-x", as: "u")
@@ -78,7 +79,7 @@ import Testing
         try hub.turn { try answers() == 2 }
     }
 
-    /// What another loop is asked counts until it looks at it.
+    /// A question to another loop counts until that loop handles it.
     @Test func whatIsAskedCountsUntilItIsLookedAt() async throws {
         let app = TestApp(0).app
         let metrics = GatewayMetrics()
@@ -104,7 +105,7 @@ import Testing
         #expect(counts == [1, 0])
     }
 
-    /// Each loop stops above the bound, and the whole list is too long where the parts are.
+    /// Each loop stops above the bound, and the whole list counts as too long if the parts exceed it together.
     @Test func aListThatIsTooLongEndsEarly() async throws {
         let app = TestApp(0)
         let fixture = try await GatewayFixture(loops: 3) { $0.apps = [app.app] }

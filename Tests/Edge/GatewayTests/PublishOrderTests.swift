@@ -6,14 +6,14 @@ import Testing
 
 /// Publishes of one backend over several connections.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct PublishOrderTests {
-    /// A backend is answered by one loop, and speaks at once to the loop that owns the channel, which has taken its mail already in
-    /// this tick: as when more is ready than a tick takes.
+    /// One loop answers the backend, which at once publishes through the loop that owns the channel. That loop has already
+    /// taken its mail in this tick, as happens if more is ready than a tick handles.
     @Test(arguments: [false, true]) func whatWasAnsweredStandsFirst(tellsFacts: Bool) async throws {
         let hub = try await DrivenHub(loops: 2)
         let peer = try hub.subscribed(to: "room")
         let name = try #require(ChannelName("room"))
         let owner = ChannelKey(0, name).shard(of: 2)
-        // All of them turn on this thread.
+        // All of them run on this thread.
         nonisolated(unsafe) let first = hub.clients[1 - owner]
         nonisolated(unsafe) let second = hub.clients[owner]
         let app = hub.app

@@ -4,12 +4,12 @@ import Glibc
 @testable import Gateway
 @testable import Reactor
 
-/// A client's end of a socket that keeps the bounds of each call: what one call of the server's sent comes as one record,
-/// and what comes as one record was sent by one call. No TCP socket shows that.
+/// A client's socket that keeps call boundaries: a record is exactly what one call of the server sent. No TCP socket shows
+/// that.
 final class RecordSocket {
     private let descriptor: Int32
 
-    /// A connection that the gateway's first loop takes for one just accepted.
+    /// A connection that the gateway's first loop takes for a newly accepted one.
     init(_ gateway: Gateway) throws {
         var pair: [Int32] = [0, 0]
         guard socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0 else {
@@ -30,7 +30,7 @@ final class RecordSocket {
         close(descriptor)
     }
 
-    /// Upgrades, as one record, and reads what the gateway sends for it by its first call.
+    /// Sends the upgrade as one record, and reads the output of the gateway's first call.
     func upgrade(path: String, fields: String = "") throws -> [UInt8] {
         send(
             Array(
@@ -44,7 +44,7 @@ final class RecordSocket {
         _ = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
     }
 
-    /// What the gateway's next call has sent.
+    /// The output of the gateway's next call.
     func record() throws -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: 256 << 10)
         let count = recv(descriptor, &buffer, buffer.count, 0)

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Gateway
 
-/// Devices that come back, and devices that read slowly, over sockets and from a real log.
+/// Devices that come back, and devices that read slowly, over sockets and with a real log.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ResumeConnectionTests {
     private let database: Database
     private let writer: BlockingConnection
@@ -33,14 +33,14 @@ import Testing
             ownsDatabase: true, feed: GatewayFixture.feed(of: database.hub), metrics: metrics, change)
     }
 
-    /// Commits `count` events at once, of so many bytes each and some.
+    /// Commits `count` events at once, each with at least that many bytes.
     private func commit(_ count: Int, bytes: Int = 10) throws {
         _ = try writer.query(
             "INSERT INTO app.item (user_id, label) SELECT 'u1', repeat('x', $1) FROM generate_series(1, $2)",
             [String(bytes), String(count)])
     }
 
-    /// A device of the user that has said hello and nothing more.
+    /// A device of the user that has only said hello.
     private func device(_ fixture: GatewayFixture, receiveBuffer: Int32? = nil) async throws -> TestClient {
         let client = try TestClient(port: fixture.port, receiveBuffer: receiveBuffer)
         try await client.upgrade(fields: "Authorization: Bearer \(try await GatewayFixture.token("u1"))\r\n")
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// Where the acknowledgement says that the stream stands.
+    /// The stream's position in the acknowledgement.
     private func acknowledgement(_ client: TestClient) async throws -> StreamPosition {
         let text = try await text(client)
         #expect(text.contains("subscription_succeeded"), "\(text)")
@@ -77,13 +77,13 @@ import Testing
             epoch: String(text[start...].prefix { $0 != "\\" }), offset: try #require(number("offset", text)))
     }
 
-    /// A channel of no published topic: its device gets everything from the publishing on.
+    /// A channel of a topic that is not published: its device gets all events once the topic is.
     @Test func aTopicThatIsPublishedLater() async throws {
         let fixture = try await fixture { $0.loops = 2 }
         let devices = [try await device(fixture), try await device(fixture)]
         let made = #"{"event":"pusher:subscribe","data":{"channel":"user.u1.made_up"}}"#
         var told = ""
-        // Until the hub knows what is published, all is watched.
+        // Until the hub knows what is published, it watches everything.
         while !told.contains("published") {
             for device in devices {
                 try await device.send(made)
@@ -104,7 +104,7 @@ import Testing
         for device in devices.suffix(1) { try await readEvents(device, after: 3, upTo: 4) }
     }
 
-    /// One user's streams have a bound of their own, over all loops and connections, and another's subscribe is answered.
+    /// A user's streams have their own bound over all loops and connections. Another user's subscribe still succeeds.
     @Test func oneUserDoesNotTakeAllStreams() async throws {
         var configuration = GatewayFixture.feed(of: database.hub)
         configuration.streamsPerUserMax = 2
@@ -134,7 +134,7 @@ import Testing
         }
         let second = try await other("u2")
         #expect(try await text(second).contains("subscription_succeeded"))
-        // The hub is full: it may come back, and finds room when another has left.
+        // The hub is full: the device may come back, and finds room when another has left.
         guard case .close(let code) = try await other("u3").next() else { throw TestClient.Failure(reason: "let in") }
         #expect(code == 4100)
         try await again.send(#"{"event":"pusher:unsubscribe","data":{"channel":"user.u1.b"}}"#)
@@ -149,7 +149,7 @@ import Testing
         #expect(try await text(second).contains("pong"), "it was in all the time")
     }
 
-    /// Reads events, each the next one, up to that offset.
+    /// Reads consecutive events up to that offset.
     private func readEvents(_ client: TestClient, after offset: Int64, upTo last: Int64) async throws {
         var offset = offset
         while offset < last {
@@ -169,7 +169,8 @@ import Testing
         let start = try await acknowledgement(client)
         try commit(3)
         try await readEvents(client, after: start.offset, upTo: start.offset + 3)
-        // Gone, and back on whatever loop has fewer: before the subscribe, behind it, and in the middle.
+        // The device reconnects on the loop with the fewest connections, and resumes before the subscribe, after it, or in
+        // its middle.
         client = try await device(fixture)
         try commit(20)
         try await resume(client, StreamPosition(epoch: start.epochText, offset: start.offset + 3))
@@ -189,7 +190,7 @@ import Testing
         #expect(answer.contains(#"\"reason\":\"stream_reset\""#), "\(answer)")
     }
 
-    /// A device that names places in a loop gets an answer to the last of them, and few others; nobody else notices.
+    /// A device that resumes without end gets an answer to its last request and to few others; nobody else notices.
     @Test func aFloodOfResumesIsAnsweredFewTimes() async throws {
         let fixture = try await fixture {
             $0.channelLimits.resumesAtOnceMax = 10
@@ -223,7 +224,7 @@ import Testing
         try await readEvents(flooding, after: start.offset + 15, upTo: start.offset + 21)
     }
 
-    /// No device is told that it is ahead by a hub that has not read so far itself.
+    /// A hub tells no device that it is ahead before the hub itself has read that far.
     @Test func aPlaceAheadOfTheDatabaseIsToldAsSuch() async throws {
         let fixture = try await fixture { _ in }
         let client = try await device(fixture)
@@ -236,12 +237,12 @@ import Testing
         #expect(try await text(client).contains(#"\"replayed\":0"#))
     }
 
-    /// Ten thousand rows in one commit: the device that does not read gets them from the log when it does, the others at
-    /// once, and nobody is closed.
+    /// Ten thousand rows in one commit: a device that does not read gets them from the log later, the others at once, and
+    /// nobody is closed.
     @Test func aStalledReaderMissesNothingAndDisturbsNobody() async throws {
         let fixture = try await fixture {
             $0.limits.pullQueueBytesMax = 64 << 10
-            // It reads when the others have, which takes a busy machine a while.
+            // It reads after the others, which takes a busy machine a while.
             $0.timeouts.stalled = .seconds(600)
             $0.timeouts.unacked = .seconds(600)
             $0.timeouts.activity = .seconds(600)
@@ -264,8 +265,8 @@ import Testing
         #expect(fixture.gateway.connectionCount == 3)
     }
 
-    /// The log cannot be read for a while: three failures each time are `busy`. A device that is slow, and asked for nothing,
-    /// hears nothing of it and misses nothing; one that resumes is told.
+    /// The log cannot be read for a while; three failures give `busy`. A slow device that requested nothing is told nothing
+    /// and misses nothing; one that resumes is told.
     @Test func aSlowDeviceMissesNothingThoughTheLogIsOutOfReach() async throws {
         let fixture = try await fixture {
             $0.limits.pullQueueBytesMax = 64 << 10
@@ -298,7 +299,7 @@ import Testing
             $$;
             GRANT EXECUTE ON FUNCTION sync.read_log TO carillon_hub;
             """)
-        // It takes all that it was sent, and then waits for its page.
+        // It reads everything sent so far, then waits for its page.
         let reading = Task {
             var texts: [String] = []
             while texts.count < 10_001, case .text(let text) = try await slow.next() { texts.append(text) }
@@ -338,7 +339,7 @@ import Testing
             try await healthy.send(#"{"event":"pusher:ping"}"#)
             #expect(try await text(healthy).contains("pusher:pong"))
         }
-        // What its socket held is still to be had, up to a frame's middle.
+        // The contents of its socket can still be read, up to the middle of a frame.
         var last = start
         while case .text(let text) = try await stalled.next() {
             let next = try #require(number("o", text))
@@ -348,8 +349,8 @@ import Testing
         #expect(last < start + 10_000)
     }
 
-    /// A thousand devices that read nothing, each of them within its own bounds, would together hold many times what the
-    /// hub may. Those with the most queued go, and who reads gets everything.
+    /// A thousand devices that do not read, each within its own bounds, would together exceed the hub's bound many times.
+    /// The devices with the longest queues are closed; devices that read get everything.
     @Test func aThousandStalledReadersStayWithinTheHubsBound() async throws {
         let metrics = GatewayMetrics()
         let bound = 8 << 20
@@ -365,7 +366,7 @@ import Testing
         for client in healthy { start = try await acknowledgement(client).offset }
         let stalled = try StalledReaders(
             1_000, port: fixture.port, token: try await GatewayFixture.token("u1"), channel: Self.channel)
-        // One event a tick: what a tick may add before it ends is one event for each.
+        // One event per tick: within a tick, each connection may add one event.
         let slack = 1_000 * 10_000
         var most = 0
         for offset in start..<start + 60 {
@@ -378,7 +379,7 @@ import Testing
         #expect(metrics.overloads["send_queues_full"].count > 0)
         #expect(metrics.overloads["send_queue_full"].count == 0, "none is beyond its own bound")
         #expect(metrics.pullModeEntries.count > 0, "streams are fed by pages before anybody is closed")
-        // Those who were told to go are gone when they answer no close frame.
+        // Closed devices answer no close frame, and then are removed.
         while fixture.gateway.connectionCount > 1_001 {
             for client in healthy {
                 try await client.send(#"{"event":"pusher:ping"}"#)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Gateway
 
-/// One input at a time, with all that follows from it; what is for other loops is in their mailboxes at once.
+/// Inputs run one at a time, each with all its consequences; messages for other loops are in their mailboxes at once.
 struct RunnerTests {
     private let metrics = GatewayMetrics()
 
@@ -29,7 +29,8 @@ struct RunnerTests {
         }
     }
 
-    /// The worst interleaving: two follow from the first, and one more from each of these; breadth first, none nested.
+    /// Worst interleaving: two inputs follow from the first, and one more from each of these. They run breadth first, none
+    /// nested.
     @Test func whatFollowsStandsBehindWhatWaits() throws {
         let router = try router(here: 0, loops: 1)
         let runner = Runner(router)
@@ -40,7 +41,7 @@ struct RunnerTests {
             #expect(depth == 1)
             let text = text(message)
             done.append(text)
-            // An input within another one is a part of it.
+            // An input made within another one is part of it.
             runner.run { if text.count < 9 { router.ask(join("\(text.first ?? "?")\(text.first ?? "?")")) } }
             depth -= 1
         }
@@ -56,7 +57,7 @@ struct RunnerTests {
         #expect(router.next() == nil)
     }
 
-    /// Owners are where all loops look for them, and a loop alone is every owner.
+    /// All loops find an owner in the same way, and a single loop owns everything.
     @Test(arguments: [1, 2, 5]) func eachIsAskedWhereItsOwnerIs(_ loops: Int) throws {
         for here in 0..<loops {
             let router = try router(here: here, loops: loops)
@@ -73,7 +74,7 @@ struct RunnerTests {
         }
     }
 
-    /// What a backend or a client says counts from the post to the moment in which the mailbox hands it out.
+    /// A backend's or client's message counts from its posting until the mailbox hands it out.
     @Test func whatIsBetweenLoopsCounts() throws {
         let router = try router(here: 0, loops: 2)
         let key = ChannelKey(3, try #require(ChannelName("news")))

@@ -4,7 +4,7 @@ import HTTP
 import Reactor
 import WebSocket
 
-/// A client that speaks TLS, for tests that wait by blocking: what it is not sent within half a minute does not come.
+/// A blocking client over TLS, for tests. Reads time out after half a minute.
 final class SecureClient {
     let descriptor: Int32
     let tls: TLSSession
@@ -57,7 +57,7 @@ final class SecureClient {
         return descriptor
     }
 
-    /// Waits until the handshake is complete; false where the hub has ended it.
+    /// Waits until the handshake is complete; false if the hub has ended it.
     func handshake() throws -> Bool {
         while !tls.isEstablished {
             guard try fill() else { return false }
@@ -103,7 +103,7 @@ final class SecureClient {
         }
     }
 
-    /// So many bytes; fewer at the end of the stream.
+    /// That many bytes; fewer at the end of the stream.
     func read(_ count: Int) throws -> [UInt8] {
         while buffer.count < count, !hasEnded { _ = try fill() }
         let bytes = Array(buffer.prefix(count))
@@ -136,7 +136,7 @@ final class SecureClient {
         }
     }
 
-    /// Reads more; false at the end of the stream, however it came.
+    /// Reads more; false at the end of the stream, however it ended.
     func fill() throws -> Bool {
         if hasEnded { return false }
         var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// Messages that sessions of several kinds of sinks receive, such as WebSockets and event streams.
+/// Messages for sessions with several kinds of sinks, such as WebSockets and event streams.
 @Suite struct SharedFormTests {
     private final class Texts: SharedForm {
         let texts: [String]
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    /// Of the lengths at which a frame's header grows.
+    /// With the lengths at which a frame's header grows.
     private static let texts = [
         [""], ["a", "b", ""], [125, 126, 65_535, 65_536, 1].map { String(repeating: "x", count: $0) },
     ]

@@ -7,9 +7,10 @@ import Testing
 
 @testable import Gateway
 
-/// Who takes little, and who takes nothing; and what becomes of newcomers where the kernel has no room for them.
+/// Clients that read slowly or not at all, and newcomers when the kernel has no room.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct SlowTakersTests {
-    /// The socket of one who reads a few bytes a second is not writable for minutes: what he has acknowledged tells.
+    /// The socket of a client that reads a few bytes a second is not writable for minutes; its acknowledgements show the
+    /// progress.
     @Test func whoTakesLittleIsSeenToTake() async throws {
         let hub = try await DrivenHub()
         let peer = try SecureClient.connect(hub.port, 4_096)
@@ -21,7 +22,7 @@ import Testing
         hub.turn()
         #expect(!connection.output.isEmpty)
         let now = hub.loops[0].now
-        // The peer's kernel takes what it has room for, and what is left fills the hub's.
+        // The peer's kernel takes what it has room for, and the rest fills the hub's.
         var socket = pollfd(fd: connection.descriptor, events: Int16(POLLOUT), revents: 0)
         try hub.wait { poll(&socket, 1, 0) == 0 }
         let first = PullProgress(connection, at: now)
@@ -34,10 +35,10 @@ import Testing
         #expect(connection.output.sentCount == first.sentCount, "nothing new was offered to the kernel")
     }
 
-    /// A connection that the kernel will not watch is closed, and the others wait a while: in both ways to its loop.
+    /// A connection that the kernel refuses to watch is closed, and accepting pauses, for both ways to a loop.
     @Test(arguments: [0, 1]) func acceptingRestsWhereThereIsNoRoom(_ loop: Int) async throws {
         let hub = try await DrivenHub(loops: 2)
-        // epoll_ctl refuses what cannot be polled.
+        // epoll_ctl refuses files that cannot be polled.
         let descriptor = Glibc.open("/dev/null", O_RDONLY)
         let address = PeerAddress.unix
         #expect(hub.admission.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 0))

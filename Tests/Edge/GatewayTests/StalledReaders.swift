@@ -4,19 +4,19 @@ import Glibc
 import TestHub
 import WebSocket
 
-/// Many connections that subscribe to one channel and then read nothing more: bare sockets, for thousands of them.
+/// Many connections that subscribe to one channel and then stop reading: bare sockets, so that thousands fit.
 ///
 /// Blocks: for suites on threads of their own.
 final class StalledReaders {
     private var descriptors: [Int32] = []
 
-    /// - Throws: where one is not let in within half a minute.
+    /// - Throws: if one is not subscribed within half a minute.
     init(_ count: Int, port: UInt16, token: String, channel: String) throws {
         Self.raiseDescriptorLimit()
         for _ in 0..<count {
             descriptors.append(try Self.connect(port, Self.opening(token, channel)))
         }
-        // Only now, so that all are served at once.
+        // Sent only now, so that all are handled at once.
         for descriptor in descriptors { try Self.read(descriptor, upTo: "subscription_succeeded") }
     }
 

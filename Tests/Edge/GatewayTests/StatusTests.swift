@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// What connections are told of an outage, and what the gateway counts, on real sockets.
+/// Status messages during an outage, and the gateway's counts, on real sockets.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct StatusTests {
     private static let away =
         #"{"event":"sync:status","data":"{\"degraded\":true,\"reason\":\"database_unavailable\"}"}"#

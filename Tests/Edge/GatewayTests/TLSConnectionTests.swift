@@ -25,7 +25,7 @@ import WebSocket
         wire = try TLSWire()
     }
 
-    /// A hub with one listener, with TLS.
+    /// A hub with one TLS listener.
     private func hub(
         loops: Int = 2, routes: any HTTPRoutes = NoRoutes(), _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws
@@ -88,7 +88,7 @@ import WebSocket
         #expect(failures(.notTLS) == 1)
     }
 
-    /// Answers that the client does not read go on where they stopped.
+    /// Answers that the client does not read continue where they stopped.
     @Test func aSlowReaderGetsAll() async throws {
         let hub = try await hub(loops: 1)
         let client = try client(hub, receiveBuffer: 4096)
@@ -113,13 +113,13 @@ import WebSocket
         #expect(try await raw.read(1) == [0x16])
     }
 
-    /// Part of a record is all that OpenSSL keeps, and counts as unfinished for as long as it does.
+    /// OpenSSL keeps at most part of a record, which counts as unfinished for that time.
     @Test func aRecordThatComesInPartCounts() async throws {
         let hub = try await hub(loops: 1)
         let client = try client(hub)
         #expect(try client.handshake())
         try client.upgrade()
-        // The header of the longest record, and nothing of what it holds.
+        // The header of the longest record, without its content.
         let header: [UInt8] = [0x17, 3, 3, 0x40, 0]
         #expect(Glibc.send(client.descriptor, header, header.count, Int32(MSG_NOSIGNAL)) == header.count)
         try wait("the record's part counts") { metrics.unfinishedBytes.level == TLSSession.heldBytesMax }
@@ -137,8 +137,8 @@ import WebSocket
         }
     }
 
-    /// The answer is longer than the socket takes at once, and the client has said that it sends no more: with its request, or
-    /// when the answer has begun to come.
+    /// The answer is longer than the socket takes at once, and the client has ended its sending side: with its request, or
+    /// after the answer has begun.
     @Test(arguments: [false, true]) func aLongAnswerBehindAFarewellArrives(_ isBegun: Bool) async throws {
         let count = 8 << 20
         let hub = try await hub(loops: 1, routes: LongAnswer(count: count)) {
@@ -162,14 +162,14 @@ import WebSocket
         try wait("the connection ends") { hub.gateway.connectionCount == 0 }
     }
 
-    /// Requests that wait for their turn are not lost when the client says that there are no more.
+    /// Waiting requests are not lost when the client ends its sending side.
     @Test func requestsBeforeAFarewellAreAnswered() async throws {
         let hub = try await hub(loops: 1) { $0.limits.requestsPerTurnMax = 4 }
         let client = try client(hub)
         #expect(try client.handshake())
         let count = 50
         let requests = Array(String(repeating: "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", count: count).utf8)
-        // One read brings all of it, the farewell too.
+        // One read brings everything, including the close_notify.
         #expect(requests.withUnsafeBytes { client.tls.seal($0) })
         client.tls.finishSending(client.descriptor)
         var answers = 0
@@ -178,7 +178,7 @@ import WebSocket
         try wait("the connection ends") { hub.gateway.connectionCount == 0 }
     }
 
-    /// Nor are messages, more than one turn has room for: the socket has nothing more to tell by then.
+    /// Messages beyond one turn are not lost either: by then the socket reports no further event.
     @Test func messagesBeforeAFarewellAreAnswered() async throws {
         let hub = try await hub(loops: 1)
         let client = try client(hub)
@@ -189,7 +189,7 @@ import WebSocket
         for _ in 0..<count {
             Array(ping.utf8).withUnsafeBytes { FrameWriter.append(masked: Opcode.text, $0, mask: 7, to: &writer) }
         }
-        // One read brings all of it, the farewell too.
+        // One read brings everything, including the close_notify.
         for part in stride(from: 0, to: writer.array.count, by: TLSWire.recordBytes) {
             let bytes = writer.array[part..<min(part + TLSWire.recordBytes, writer.array.count)]
             #expect(bytes.withUnsafeBytes { client.tls.seal($0) })
@@ -251,7 +251,7 @@ import WebSocket
         #expect(metrics.tls.underWay.level == 0)
     }
 
-    /// Clients that begin and say no more keep their places while nobody wants them, and not for long otherwise.
+    /// Clients that begin a handshake and fall silent keep their slots while nobody needs them, and not for long otherwise.
     @Test func whoHoldsUpOthersLosesItsPlace() async throws {
         let hub = try await hub(loops: 1) {
             $0.limits.tlsHandshakesMax = 3
@@ -266,13 +266,13 @@ import WebSocket
             #expect(try client.handshake())
             try client.upgrade()
         }
-        // As many as were needed; the others go on.
+        // As many as were needed; the others continue.
         #expect((1...3).contains(failures(.shed)))
         #expect(metrics.tls.underWay.level == 3 - Int(failures(.shed)))
         #expect(try await stuck[0].next() == .end)
     }
 
-    /// More than may begin in one tick, at once: all get their turn, and who has a connection is served meanwhile.
+    /// More handshakes at once than a tick may begin: all get their turn, and existing connections are served meanwhile.
     @Test func aStormOfHandshakesIsServedInTurn() async throws {
         let hub = try await hub(loops: 1)
         let settled = try client(hub)
@@ -369,7 +369,7 @@ import WebSocket
         try secure.upgrade()
     }
 
-    /// Secrets and names of clients are in no metric.
+    /// No metric contains secrets or client names.
     @Test func theMetricsShowHandshakesAndCertificates() async throws {
         let hub = try await hub()
         let client = try client(hub)
@@ -387,11 +387,11 @@ import WebSocket
 }
 
 extension TestClient {
-    /// Closes the socket by a reset.
+    /// Closes the socket with a reset.
     nonisolated func abort() {
         var lingering = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))
-        // connect(2) to no family ends the connection and keeps the descriptor for its owner to close.
+        // connect(2) with AF_UNSPEC ends the connection and leaves the descriptor for its owner to close.
         var nowhere = sockaddr()
         nowhere.sa_family = sa_family_t(AF_UNSPEC)
         connect(descriptor, &nowhere, socklen_t(MemoryLayout<sockaddr>.size))

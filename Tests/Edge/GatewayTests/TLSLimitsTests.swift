@@ -9,7 +9,7 @@ import Testing
 @testable import Gateway
 @testable import Reactor
 
-/// What a client of TLS may ask for, besides what any client may.
+/// Limits that apply to TLS clients only.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct TLSLimitsTests {
     private let server: TLSServer
     private let metrics = GatewayMetrics()
@@ -43,7 +43,7 @@ import Testing
     private let ping = #"{"event":"pusher:ping","data":{}}"#
     private let pong = #"{"event":"pusher:pong","data":"{}"}"#
 
-    /// Asks for new keys, all at once, and says one thing more.
+    /// Requests `count` key updates at once, then sends a ping.
     private func updateKeys(_ client: SecureClient, _ count: Int) throws {
         client.tls.withOpenSSL { ssl in
             for _ in 0..<count {
@@ -65,7 +65,7 @@ import Testing
         if past == 1 { #expect(eventually { hub.gateway.connectionCount == 0 }) }
     }
 
-    /// A few at a time count as pings do.
+    /// A few at a time count like pings.
     @Test(arguments: [0, 1]) func soManyKeyUpdatesInAll(past: Int) async throws {
         let hub = try await hub {
             $0.limits.controlFramesPerSecond = 1
@@ -76,7 +76,7 @@ import Testing
             try updateKeys(client, 10)
             #expect(try client.text() == pong)
         }
-        // Some were made up for meanwhile.
+        // The rate has allowed some more meanwhile.
         var more = 0
         while past == 1, try client.text(after: { try updateKeys(client, 10) }) != nil, more < 1_000 { more += 1 }
         #expect(limitReached == (past == 1))
@@ -92,7 +92,7 @@ import Testing
         #expect(metrics.tls.underWay.level == 0)
     }
 
-    /// Who waits for his turn and goes leaves his place in the line to the next.
+    /// A client that leaves while it waits frees its slot in the queue.
     @Test func theLineIsNotFullOfTheGone() async throws {
         let hub = try await hub {
             $0.limits.tlsHandshakesMax = 1
@@ -121,7 +121,7 @@ extension SecureClient {
         do {
             try step()
         } catch {
-            // Cut off already.
+            // Already closed.
             return nil
         }
         return try text()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// What a queue sends through TLS: the same bytes, in few records.
+/// A queue's output through TLS: the same bytes, in few records.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct TLSWriteQueueTests {
     private let wires: (TLSWire, TLSWire)
     private let session: TLSSession
@@ -15,7 +15,7 @@ import Testing
     private let ends: (Int32, Int32)
     private let room: UnsafeMutableRawBufferPointer
 
-    /// A session that is established, and its client.
+    /// An established session, and its client.
     init() throws {
         let folder = try CertificateFolder()
         let pair = try folder.make("one", hosts: ["localhost"])
@@ -33,7 +33,7 @@ import Testing
             _ = session.receive(ends.0, into: room)
             _ = peer.receive(ends.1, into: room)
         }
-        // The ticket.
+        // The session ticket.
         _ = peer.receive(ends.1, into: room)
     }
 
@@ -47,7 +47,7 @@ import Testing
         random.bytes(count).withUnsafeBytes { SharedBytes.copy($0) }
     }
 
-    /// Lengths of the records that lie in the peer's socket, which stay there.
+    /// Lengths of the records in the peer's socket, which are left there.
     private func recordLengths() -> [Int] {
         var bytes = [UInt8](repeating: 0, count: 4 << 20)
         let count = recv(ends.1, &bytes, bytes.count, Int32(MSG_PEEK))
@@ -87,7 +87,7 @@ import Testing
         #expect(read(sent.count) == sent, "seed \(random.seed)")
     }
 
-    /// A socket that takes little at a time: nothing is lost, and nothing comes twice.
+    /// A socket that takes little at a time: no byte is lost or repeated.
     @Test func whatTheSocketDoesNotTakeFollows() throws {
         defer { end() }
         var small: Int32 = 1
@@ -125,7 +125,7 @@ import Testing
             room.deallocate()
         }
         var queue = WriteQueue()
-        // A child that another test starts holds the peer's end from its fork to its exec.
+        // A child started by another test holds the peer's end from its fork to its exec.
         let patience = Instant.read().advanced(by: .seconds(60))
         var outcome = WriteQueue.Outcome.drained
         while outcome == .drained, Instant.read() < patience {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Gateway
 
-/// All connections of a user ended by the app's backend, and connections that do not show who they are in time.
+/// All connections of a user ended by the app's backend, and connections that do not authorize in time.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct TerminationTests {
     private let app = TestApp()
 
@@ -27,7 +27,7 @@ import Testing
             #expect(try await client.next() == .end)
         }
         for client in others + [stranger] { #expect(try await client.answersPing()) }
-        // Who signs in afterwards is let in, and nobody minds a user whom nobody is.
+        // A later signin succeeds, and terminating an unknown user has no effect.
         let (client, socketID) = try await TestClient.opened(fixture, app)
         try await client.signin("u", app, socketID)
         await fixture.terminate("nobody", of: app.app)
@@ -36,7 +36,7 @@ import Testing
 
     private func auth(_ token: String) -> String { #"{"event":"sync:auth","data":{"token":"\#(token)"}}"# }
 
-    /// One token at a time is verified; while one is held up, another waits behind it.
+    /// One token is verified at a time; while one is held up, another waits.
     @Test(arguments: [1, 2]) func aTokenUnderWayDoesNotSlipThrough(loops: Int) async throws {
         let app = TestApp { $0.ownsDatabase = true }
         let toll = Toll()
@@ -53,7 +53,7 @@ import Testing
         try await client.send(auth(mine))
         toll.awaitSomebody()
         await fixture.terminate("u", of: app.app)
-        // These begin behind it: one is another's, one is that user's and newer than the termination.
+        // These begin later: one is another user's, one is the user's own and newer than the termination.
         try await bystander.send(auth(other))
         try await late.send(auth(mine))
         toll.open()
@@ -62,7 +62,7 @@ import Testing
         #expect(try await late.text().hasPrefix(#"{"event":"sync:auth_ok""#))
     }
 
-    /// However many users another app has closed, who signs in to this one is let in.
+    /// Users of this app can sign in, however many users another app has terminated.
     @Test func otherAppsTerminationsDisturbNobody() async throws {
         let app = TestApp { $0.ownsDatabase = true }
         let other = TestApp(1)
@@ -100,7 +100,7 @@ import Testing
         #expect(try await client.next() == .close(4009))
     }
 
-    /// An app that is switched off while the upgrade waits for its token.
+    /// An app that is disabled while the upgrade waits for its token.
     @Test func anUpgradeUnderWayIsOfTheAppAsItIsThen() async throws {
         var app = TestApp { $0.ownsDatabase = true }
         let toll = Toll()
@@ -118,7 +118,7 @@ import Testing
             app.features.isEnabled = isEnabled
             app.limits.connectionsMax = 1
             try fixture.gateway.replaceApps([app.app])
-            // The loop has looked at that before it hears of the token.
+            // The loop handles that before it gets the token's result.
             await fixture.terminate("nobody", of: app.app)
             toll.open()
             _ = try await upgrade.value
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    /// Thousands whose time is over at once are closed in turns.
+    /// Thousands whose deadline passes at once are closed in turns.
     @Test func soManyAreClosedInOneTurn() async throws {
         let strict = TestApp { $0.features.authorizationDeadline = .seconds(3_600) }
         let fixture = try await GatewayFixture(loops: 1) { $0.apps = [strict.app] }
@@ -169,7 +169,7 @@ import Testing
         for client in clients { #expect(try await client.next() == .close(4100)) }
     }
 
-    /// The app asks for it from now on: of those who have shown who they are nothing is asked.
+    /// The app requires it from now on: clients that have already authorized stay.
     @Test func whoHasShownWhoItIsStays() async throws {
         let fixture = try await GatewayFixture(loops: 2) { $0.apps = [app.app] }
         var stay: [TestClient] = []
@@ -180,7 +180,7 @@ import Testing
             case 0: try await client.signin("u", app, socketID)
             case 1: try await client.subscribe("private-a", app, socketID)
             default:
-                // A public channel shows nothing.
+                // A public channel does not authorize.
                 try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"a"}}"#)
                 #expect(try await client.text().contains("subscription_succeeded"))
             }

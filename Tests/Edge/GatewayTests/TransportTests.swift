@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// A connection's bytes, over a pair of sockets.
+/// A connection's bytes, over a socket pair.
 @Suite struct TransportTests {
     private final class Pair {
         var transport: Transport
@@ -31,7 +31,7 @@ import Testing
             transport.receive(into: room, keyUpdates: SmallAllowance.rate(perSecond: 1, burst: 1), at: Instant.read())
         }
 
-        /// What the peer gets; nil where nothing is there and more may come.
+        /// The peer's input; nil if nothing is there and more may come.
         func heard() -> [UInt8]? {
             var bytes = [UInt8](repeating: 0, count: 1 << 20)
             let count = recv(peer, &bytes, bytes.count, 0)
@@ -49,7 +49,7 @@ import Testing
         #expect(!pair.transport.hasUnsent && pair.transport.unsentBytes == 0)
     }
 
-    /// The bytes that the socket does not take stay, in order.
+    /// Bytes that the socket does not take stay queued, in order.
     @Test func whatIsNotTakenStays() throws {
         let pair = try Pair()
         for letter in "abcdefgh" { pair.transport.queue(SharedBytes.copy(String(repeating: letter, count: 100_000))) }
@@ -64,7 +64,7 @@ import Testing
         #expect(heard == "abcdefgh".utf8.flatMap { [UInt8](repeating: $0, count: 100_000) })
     }
 
-    /// What is read stands behind what is held, and never beyond the buffer.
+    /// Read bytes are appended to the held ones, and never exceed the buffer.
     @Test(arguments: [0, 5, LoopBuffers.readRoom, 2 * LoopBuffers.readRoom - 1, 2 * LoopBuffers.readRoom])
     func readsBehindWhatIsHeld(_ held: Int) throws {
         let pair = try Pair()
@@ -93,7 +93,7 @@ import Testing
         #expect(pair.heard() == [], "the end")
     }
 
-    /// Nothing goes out behind what was lost, and what came before can still be read.
+    /// Nothing is sent after lost bytes, and earlier bytes can still be read.
     @Test func whatCameBeforeTheBreakIsRead() throws {
         let pair = try Pair()
         send(pair.peer, "x", 1, 0)

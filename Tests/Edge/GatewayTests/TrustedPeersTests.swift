@@ -26,12 +26,12 @@ import Testing
             (["203.0.113.7"], "203.0.113.7"), (["203.0.113.7:4711"], "203.0.113.7"),
             (["2001:db8::7"], "2001:db8::7"), (["[2001:db8::7]"], "2001:db8::7"),
             (["[2001:db8::7]:4711"], "2001:db8::7"), (["::ffff:203.0.113.7"], "203.0.113.7"),
-            // What the client wrote itself stands to the left.
+            // Entries written by the client itself are on the left.
             (["1.2.3.4, 203.0.113.7"], "203.0.113.7"), (["evil, 203.0.113.7"], "203.0.113.7"),
             // Proxies behind proxies.
             (["203.0.113.7, 10.0.0.2, fd00::2"], "203.0.113.7"), (["1.2.3.4, 203.0.113.7 ,10.0.0.2"], "203.0.113.7"),
             (["1.2.3.4", "203.0.113.7", "10.0.0.2"], "203.0.113.7"), (["203.0.113.7,", ", 10.0.0.2 ,"], "203.0.113.7"),
-            // All of them trusted: the farthest.
+            // All of them are trusted: the farthest counts.
             (["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
         ] as [([String], String)])
     func theRightmostThatIsNotTrustedCounts(_ values: [String], _ expected: String) throws {

@@ -5,10 +5,10 @@ import Testing
 
 @testable import Gateway
 
-/// Answers of HTTP that nobody reads: a connection has a few of them made, and no more; and none is lost when they are read
-/// after all, nor when the client has said that it asks no more.
+/// Unread HTTP answers: only a few are made per connection. None is lost when they are read later, even if the client has
+/// ended its sending side.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct UnreadAnswersTests {
-    /// Gives the same long answer to everything, at once or later.
+    /// Gives the same long answer to every request, at once or later.
     private struct LongAnswers: HTTPRoutes {
         static let byteCount = 100_000
         let isLater: Bool
@@ -23,13 +23,13 @@ import Testing
         }
     }
 
-    /// How requests come.
+    /// How requests arrive.
     enum Shape: CaseIterable {
         case inOneWrite, eachInItsOwn, answeredLater
     }
 
     private static let request = "GET /long HTTP/1.1\r\nHost: h\r\n\r\n"
-    /// Together far more than the kernel keeps for a connection, at both ends.
+    /// Together far more than the kernel buffers for a connection, at both ends.
     private static let requestCount = 300
 
     private func answersPing(_ client: TestClient) async throws {
@@ -37,8 +37,7 @@ import Testing
         #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
-    /// The most that waits for the client while it reads nothing: what may wait when another request is begun, and the answer
-    /// to that one.
+    /// The most that is queued while the client reads nothing: the bound under which a request is begun, plus its answer.
     @Test(arguments: Shape.allCases) func requestsWaitForTheirAnswersToBeRead(_ shape: Shape) async throws {
         let metrics = GatewayMetrics()
         let answerBytesMax = 150_000
@@ -48,14 +47,14 @@ import Testing
             $0.limits.answerBytesMax = answerBytesMax
             $0.limits.requestsPerTurnMax = 1_000
         }
-        // Not less: where a window is smaller than a segment, the kernel's own pauses are what is measured.
+        // Not smaller: with a window below a segment, the test would measure the kernel's own pauses.
         let client = try TestClient(port: fixture.port, receiveBuffer: 65_536)
         let (other, _) = try await TestClient.opened(port: fixture.port)
         var largest = 0
         if shape == .eachInItsOwn {
             for _ in 0..<Self.requestCount {
                 try await client.sendRaw(Self.request)
-                // The loop has read what was sent before.
+                // The loop has read everything sent before.
                 try await answersPing(other)
                 largest = max(largest, metrics.queuedBytes.level)
             }
@@ -76,7 +75,7 @@ import Testing
         #expect(metrics.queuedBytes.level == 0)
     }
 
-    /// `nc -N`: the end of what the client sends is no end of what it reads.
+    /// `nc -N`: a client that ends its sending side still reads.
     @Test(arguments: [false, true]) func whoAsksNoMoreGetsAllAnswers(_ isLater: Bool) async throws {
         let fixture = try await GatewayFixture(loops: 1, routes: LongAnswers(isLater: isLater)) {
             $0.limits.answerBytesMax = 64 << 20

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Gateway
 
-/// Tokens under way while users are terminated.
+/// Token verifications in progress while users are terminated.
 @Suite(.timeLimit(.minutes(15))) struct VerificationsTests {
     private func session(_ slot: UInt32) -> SessionID { SessionID(slot: slot, generation: 1) }
 
@@ -20,7 +20,7 @@ import Testing
         verifications.begin(session(2))
         #expect(verifications.end(session(1), as: user("a")) == nil)
         #expect(verifications.end(session(0), as: user("a")) == .terminated)
-        // Told once; and of who is gone nothing is kept.
+        // Reported once; nothing is kept for ended sessions.
         #expect(verifications.end(session(0), as: user("a")) == nil)
         #expect(verifications.end(session(2), as: nil) == nil)
         #expect(verifications.terminatedCount == 0)
@@ -41,7 +41,7 @@ import Testing
             var verifications = Verifications()
             for slot in 0..<3 as Range<UInt32> { verifications.begin(session(slot)) }
             for number in 0..<count { verifications.terminate(user("u\(number)")) }
-            // One more of a user that is kept in mind takes no place.
+            // A user who is already recorded takes no further room.
             verifications.terminate(user("u0"))
             #expect(verifications.terminatedCount <= Verifications.terminatedMax)
             verifications.begin(session(3))
@@ -60,11 +60,11 @@ import Testing
             if round > 0 { _ = verifications.end(session(round - 1), as: nil) }
             for number in 0..<Verifications.terminatedMax { verifications.terminate(user("\(round) \(number)")) }
         }
-        // Under way at all times; the terminated of earlier rounds concern nobody now.
+        // Some verification is always in progress; the terminations of earlier rounds no longer matter.
         #expect(verifications.end(session(4), as: user("other")) == nil)
     }
 
-    /// Against a model that forgets nothing.
+    /// Compared with a model that forgets nothing.
     @Test(arguments: 0..<50 as Range<UInt64>) func nobodySlipsThrough(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var verifications = Verifications()
@@ -101,14 +101,14 @@ import Testing
         #expect(connections.leave() == 2)
         #expect(connections.enter(most: 3) == 3)
         #expect(connections.enter(most: 3) == nil)
-        // A bound that is taken away or lowered drops nobody.
+        // A removed or lowered bound closes nobody.
         #expect(connections.enter(most: nil) == 4)
         #expect(connections.enter(most: 1) == nil)
         #expect(connections.count == 4)
         #expect(BoundedCount().enter(most: 0) == nil)
     }
 
-    /// Threads that come in the same moment are no more than the bound.
+    /// Threads that enter at the same moment do not exceed the bound.
     @Test func threadsTogetherAreNoMoreThanTheBound() async {
         let count = BoundedCount()
         let entered = await withTaskGroup(of: Int.self) { group in

@@ -3,7 +3,7 @@ import TestHub
 import TestSupport
 import Testing
 
-/// Watchlists on real sockets, over loops.
+/// Watchlists on real sockets, over several loops.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct WatchlistConnectionTests {
     private let app = TestApp {
         $0.features.watchlists = true
@@ -32,7 +32,7 @@ import Testing
             + #""{\"events\":[{\"name\":\"\#(name)\",\"user_ids\":[\#(ids)]}]}"}"#
     }
 
-    /// Everybody hears of everybody else, on whichever loop each is.
+    /// Watchers are told, whichever loop each of them is on.
     @Test(arguments: [1, 2, 4]) func usersSeeEachOtherComeAndGo(loops: Int) async throws {
         let fixture = try await fixture(loops: loops)
         var watchers: [TestClient] = []
@@ -88,7 +88,7 @@ import Testing
                 == #"{"event":"pusher:error","data":{"code":4302,"message":"Watchlist limit exceeded"}}"#)
         #expect(try await watcher.text() == events("offline", "a", "b", "c"))
         #expect(try await watcher.answersPing())
-        // At the limit nothing is cut; and who watches himself sees himself.
+        // Nothing is cut at the limit; a user who watches itself sees itself.
         let other = try await signedIn(fixture, "a", watching: ["a", "b", "c"])
         #expect(try await watcher.text() == events("online", "a"))
         #expect(try await other.text() == events("offline", "a", "b", "c"))
@@ -107,7 +107,7 @@ import Testing
         let user = try await signedIn(fixture, "u", watching: ["w"])
         #expect(try await user.answersPing())
         #expect(try await watcher.answersPing())
-        // Watching again, the hub knows who is there already.
+        // When it watches again, the hub knows who is online already.
         try fixture.gateway.replaceApps([app.app])
         let late = try await signedIn(fixture, "late", watching: ["u", "w", "x"])
         let first = try await late.text()

@@ -110,7 +110,7 @@ import WebSocket
         #expect(try await client.next() == .close(4008))
     }
 
-    /// Bytes that we send prove nothing: a half-open peer is found by its silence alone.
+    /// Bytes that the hub sends prove nothing: a half-open peer is detected only by its silence.
     @Test func aSilentPeerIsPingedAndThenClosed() async throws {
         let fixture = try await GatewayFixture {
             $0.timeouts.activity = .milliseconds(50)
@@ -134,13 +134,13 @@ import WebSocket
         }
     }
 
-    /// Its sign-in came to nothing, and pusher-js tries it again on a new connection only.
+    /// Its signin has failed, and pusher-js retries only on a new connection.
     @Test func whoseIdentityDoesNotComeIsSentToTryAgain() async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true) { $0.timeouts.activity = .milliseconds(100) }
         let (client, _) = try await TestClient.opened(port: fixture.port)
         try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.adherence"}}"#)
         var last = try await client.next()
-        // On a busy machine the subscribe may come after the first look.
+        // On a busy machine the subscribe may come after the first check.
         while last == .ping {
             try await client.send(Opcode.pong, [])
             last = try await client.next()
@@ -169,7 +169,7 @@ import WebSocket
         #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
-    /// An empty pong has two bytes on the wire, and many times that in memory.
+    /// An empty pong has two bytes on the wire, but needs many times that in memory.
     @Test func smallFramesAreBoundedByTheirNumber() async throws {
         let fixture = try await GatewayFixture(loops: 1) {
             $0.limits.sendQueueFramesMax = 1_000
@@ -187,7 +187,7 @@ import WebSocket
         #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
-    /// What piles up in one tick is offered to the socket before it is judged.
+    /// A tick's output is offered to the socket before the bound is checked.
     @Test func aBurstInOneTickReachesAReader() async throws {
         let fixture = try await GatewayFixture(loops: 1) { $0.limits.sendQueueBytesMax = 1_000 }
         let (client, _) = try await TestClient.opened(port: fixture.port)
@@ -213,7 +213,7 @@ import WebSocket
         #expect(try await client.next() == .close(1009))
     }
 
-    /// pusher-js comes back a second after it, when a successor may listen.
+    /// pusher-js reconnects a second after it, when a successor may listen.
     @Test func whatIsOpenIsClosedWith1001AtTheEnd() async throws {
         var fixture: GatewayFixture? = try await GatewayFixture()
         let (client, _) = try await TestClient.opened(port: try #require(fixture).port)
@@ -221,8 +221,8 @@ import WebSocket
         #expect(try await client.next() == .close(1001))
     }
 
-    /// All others would be refused a second later, and wait for fifteen: who answers no close frame, whenever it was sent, and
-    /// who asks for nothing more, hold up the end for the farewell's time alone.
+    /// Otherwise all others would be refused a second later and wait fifteen. Clients that answer no close frame, or stay
+    /// silent, delay the end only by the farewell timeout.
     @Test func theSilentDoNotHoldUpTheEnd() async throws {
         let fixture = try await GatewayFixture { $0.timeouts.close = .seconds(600) }
         let (silent, _) = try await TestClient.opened(port: fixture.port)
@@ -244,7 +244,7 @@ import WebSocket
         #"{"event":"pusher:subscribe","data":{"channel":"\#(channel)"}}"#
     }
 
-    /// The ping that follows a token is answered after the token's answer: nothing overtakes the identity.
+    /// The ping after a token is answered after the token's answer: nothing overtakes the identity.
     @Test func inputWaitsForTheToken() async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true)
         let token = try await GatewayFixture.token("u1")

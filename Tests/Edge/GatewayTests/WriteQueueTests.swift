@@ -5,9 +5,9 @@ import WebSocket
 
 @testable import Gateway
 
-/// What a peer still gets of a queue whose unsent part is dropped.
+/// The output that a peer still gets from a queue whose unsent part is dropped.
 @Suite struct WriteQueueTests {
-    /// One block of text frames with payloads of these lengths, and where each begins and the last ends.
+    /// One block of text frames with payloads of these lengths; and each frame's start, with the last one's end.
     private func block(_ lengths: [Int]) -> (block: SharedBytes, bounds: [Int]) {
         var writer = ByteWriter()
         var bounds = [0]
@@ -24,7 +24,7 @@ import WebSocket
         return writer.finish()
     }
 
-    /// All that a peer gets of the queue.
+    /// All output of the queue.
     private func flushed(_ queue: inout WriteQueue) throws -> [UInt8] {
         var pair: [Int32] = [0, 0]
         try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0)
@@ -44,7 +44,7 @@ import WebSocket
         }
     }
 
-    /// Of two blocks, `sent` bytes are sent; the rest is dropped, `times` over, and the peer told.
+    /// Sends `sent` bytes of two blocks, drops the rest `times` over, and appends the close frame.
     private func check(_ lengths: [Int], sent: Int, times: Int = 1) throws {
         try check(block(lengths), sent: sent, times: times)
     }
@@ -94,7 +94,7 @@ import WebSocket
         for bound in bounds.dropFirst() { try check(lengths, sent: bound - 1) }
     }
 
-    /// Without the response, the peer could not read the close frame.
+    /// Without the response, the peer could not parse the close frame.
     @Test(arguments: [0, 1, 20])
     func theResponseOfTheUpgradeStays(_ sent: Int) throws {
         let response = SharedBytes.copy("HTTP/1.1 101 Switching Protocols\r\n\r\n")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Identity
 
-/// What a token's header asks for (RFC 7515 §4), and what holds for its key.
+/// Requirements for a token's header (RFC 7515 §4) and its key.
 @Suite(.timeLimit(.minutes(15))) struct TokenHeaderTests {
     private static let secret = "a secret of thirty-two bytes, at least"
     private static let claims = #"{"sub":"u","exp":4000000000}"#
@@ -16,7 +16,7 @@ import Testing
             .replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
     }
 
-    /// A token with just that header, signed by the key.
+    /// A token with exactly that header, signed by the key.
     private func token(_ header: String, _ claims: String = claims, by key: some JWTAlgorithm) throws -> String {
         let signed = url(header.utf8) + "." + url(claims.utf8)
         return signed + "." + url(try key.sign(Array(signed.utf8)))
@@ -49,7 +49,7 @@ import Testing
         #expect(try await result(header) == nil)
     }
 
-    /// RFC 7515 §4.1.11: what is critical and not understood makes a token invalid, and so does a list that may not be.
+    /// RFC 7515 §4.1.11: a critical extension that is not understood makes a token invalid, and so does a malformed list.
     @Test(arguments: [
         #""crit":["exp"],"exp":1"#, #""crit":["b64"],"b64":true"#, #""crit":["alg"]"#, #""crit":[]"#, #""crit":"exp""#,
         #""crit":null"#, #""crit":{}"#, #""crit":false"#, #""\u0063rit":["x"],"x":1"#,
@@ -63,7 +63,7 @@ import Testing
         #expect(try await result(#"{\#(members),"alg":"HS256"}"#) == .header)
     }
 
-    /// §4: names are there once. A reader that takes the first and one that takes the last would see two tokens.
+    /// §4: names are unique. Readers that take the first and the last duplicate would see two different tokens.
     @Test(arguments: [
         #"{"alg":"HS256","alg":"HS256"}"#, #"{"alg":"none","alg":"HS256"}"#, #"{"alg":"HS256","\u0061lg":"none"}"#,
         #"{"alg":"HS256","kid":"a","kid":"b"}"#, #"{"alg":"HS256","x":1,"x":1}"#,
@@ -92,7 +92,7 @@ import Testing
         for text in ["Bearer \(good)", good + ".", "." + good, good + ".a", good + "\0"] {
             #expect(rejection(await verifier.verify(text)) == .malformed, "\(text)")
         }
-        // The same bytes in base64: a token with '+' and '/' in it, and with none.
+        // The same bytes in base64: one token contains '+' and '/', one does not.
         let wild = try token(#"{"alg":"HS256","x":"???>>>~~~"}"#, by: key)
         #expect(wild.contains("_") || wild.contains("-"))
         #expect(rejection(await verifier.verify(wild)) == nil)
@@ -123,7 +123,7 @@ import Testing
         return #"{"kty":"OKP","crv":"Ed25519","kid":"\#(kid)","x":"\#(url(key.publicKey.rawRepresentation))"\#(named)}"#
     }
 
-    /// The header's algorithm is its key's, and a key that is named is the one: no other is tried in its place.
+    /// The header's algorithm must be its key's. If a key is named, only that key is tried.
     @Test(arguments: [true, false]) func keysAreUsedForTheirOwn(_ isNamed: Bool) async throws {
         let elliptic = ES256PrivateKey()
         let edwards = try EdDSA.PrivateKey(curve: .ed25519)
@@ -139,20 +139,20 @@ import Testing
         #expect(try await verify(#"{"alg":"EdDSA","kid":"two"}"#, by: two) == nil)
         #expect(try await verify(#"{"alg":"ES256"}"#, by: one) == nil)
         #expect(try await verify(#"{"alg":"EdDSA"}"#, by: two) == nil)
-        // Signed by the key that is named, under another algorithm's name.
+        // Signed by the named key, under another algorithm's name.
         #expect(try await verify(#"{"alg":"EdDSA","kid":"one"}"#, by: one) == .algorithm)
         #expect(try await verify(#"{"alg":"ES256","kid":"two"}"#, by: two) == .algorithm)
         #expect(try await verify(#"{"alg":"RS256","kid":"one"}"#, by: one) == .algorithm)
         #expect(try await verify(#"{"alg":"HS256","kid":"one"}"#, by: one) == .algorithm)
         #expect(try await verify(#"{"alg":"EdDSA"}"#, by: one) == .signature)
         #expect(try await verify(#"{"alg":"RS256"}"#, by: one) == .unknownKey)
-        // Signed by a key of the set, under a name that is none.
+        // Signed by a key of the set, under an unknown name.
         for kid in ["three", "", "ONE", "one "] {
             #expect(try await verify(#"{"alg":"ES256","kid":"\#(kid)"}"#, by: one) == .unknownKey, "\(kid)")
         }
     }
 
-    /// Two keys of one name, as an issuer may have that numbers them by kind.
+    /// Two keys of one name, as from an issuer that numbers keys by kind.
     @Test func oneNameForTwoKinds() async throws {
         let elliptic = ES256PrivateKey()
         let edwards = try EdDSA.PrivateKey(curve: .ed25519)

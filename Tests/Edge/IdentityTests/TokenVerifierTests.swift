@@ -89,7 +89,8 @@ import Testing
         #expect(try await rejection { _ in } == .audience)
     }
 
-    /// Signed well, with a claim of another kind: its issuer is told what the hub needs, not that it is no token.
+    /// Validly signed, with a claim of the wrong type: the issuer is told what the hub needs, not that the token is
+    /// malformed.
     @Test(
         arguments: [
             ["sub": .number(42)], ["sub": .list(["u"])], ["exp": .text("4000000000")],
@@ -102,7 +103,7 @@ import Testing
         #expect(try await verifier { $0.secret = secret }.verify(token) == .failure(.claims))
         let message = TokenRejection.claims.message.description
         #expect(message.contains("sub (a string") && message.contains("exp (a number)"))
-        // Forged, it is told nothing of its claims.
+        // A forged token's answer says nothing about its claims.
         #expect(try await verifier { $0.secret = secret + "." }.verify(token) == .failure(.signature))
     }
 
@@ -120,7 +121,7 @@ import Testing
                 == .success(VerifiedToken(userID: "u", issuedAt: issuedAt, expiresAt: 4_000_000_000)))
     }
 
-    /// Such as by an issuer that writes milliseconds: no revocation would ever reach it.
+    /// Such as from an issuer that writes milliseconds: no revocation would ever apply.
     @Test func aTimeOfIssueToComeCountsAsNone() async throws {
         let verifier = try await verifier { $0.secret = secret }
         let keys = await hmacKeys(secret)
@@ -192,7 +193,7 @@ import Testing
         let key = ES256PrivateKey()
         let file = try keySetFile(try jwk(key, kid: "k"))
         let byKeys = try await verifier { $0.keySetFile = file }
-        // The classic: a public key, known to all, as the secret of HS256.
+        // The classic attack: a public key used as the secret of HS256.
         let text = try String(contentsOfFile: file, encoding: .utf8)
         let confused = try await hmacKeys(text).sign(TestClaims(sub: "u", exp: soon))
         #expect(await byKeys.verify(confused) == .failure(.algorithm))
@@ -223,7 +224,7 @@ import Testing
         #expect(await verifier.verify(try await stranger.sign(claims, kid: "one")) == .failure(.signature))
     }
 
-    /// RFC 7515, appendix A.2: the key and the token. Its claims are no user's, which is found out after the signature.
+    /// RFC 7515, appendix A.2: the key and the token. Its claims name no user, which is detected after the signature.
     @Test func rsaKeysVerify() async throws {
         let modulus =
             "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pC"
@@ -304,7 +305,7 @@ private final class TestClock: @unchecked Sendable {
     }
 }
 
-/// Claims of any kind.
+/// Claims of any type.
 struct MixedClaims: JWTPayload {
     enum Value: Codable, Sendable {
         case text(String)

@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    /// Far more than a socket takes at once, to somebody who begins to read late.
+    /// Far more than a socket takes at once, for a client that begins to read late.
     @Test func longTextsComeWhole() async throws {
         let families = 60_000
         try await withServer(Health(), Counted(families: families), exchangeTime: .seconds(600)) { port in
@@ -141,8 +141,8 @@ import Testing
         }
     }
 
-    /// At the bound and past it: whoever comes is heard, and it is the oldest that goes. In every state, for each could be
-    /// held open to keep others out.
+    /// At the bound and past it: a newcomer is served, and the oldest connection is closed. Tested in every state, since
+    /// each could be held open to keep others out.
     @Test(arguments: ["", "GET /liv", "GET /livez HTTP/1.0\r\n\r\n", "GET /metrics HTTP/1.0\r\n\r\n"])
     func atTheBoundTheOldestGoes(said: String) async throws {
         try await withServer(Health(), Counted(families: 10_000), exchangeTime: .seconds(600)) { port in
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    /// Those who say nothing are cut off after their time.
+    /// Silent clients are closed after their timeout.
     @Test func connectionsAreBoundedInTime() async throws {
         try await withServer { port in
             let silent = try (0..<OperationsLimits.connectionsMax).map { _ in try Visitor(port: port) }

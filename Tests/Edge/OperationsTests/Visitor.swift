@@ -2,8 +2,7 @@ import Foundation
 import Glibc
 import TestSupport
 
-/// Who asks the operations listener: one connection, on threads of its own where it blocks. What does not come within two
-/// minutes does not come.
+/// A client of the operations listener: one connection, blocking on its own threads. Reads time out after two minutes.
 final class Visitor: Sendable {
     let descriptor: Int32
 
@@ -31,7 +30,7 @@ final class Visitor: Sendable {
         }
     }
 
-    /// All that comes until the end of the stream.
+    /// Everything up to the end of the stream.
     func rest() async throws -> String {
         let descriptor = descriptor
         let (bytes, code) = await withCheckedContinuation { continuation in
@@ -49,7 +48,7 @@ final class Visitor: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// One request by a connection of its own: the status, the head and the body of the answer.
+    /// One request on its own connection: the answer's status, head and body.
     static func ask(
         _ port: UInt16, _ path: String, method: String = "GET"
     ) async throws -> (status: Int, head: String, body: String) {

@@ -2,7 +2,8 @@ import TestSupport
 import Testing
 
 @Suite("7 Closing", .ownThread, .timeLimit(.minutes(15))) struct CloseConformanceTests {
-    /// What a client sends, its close frame among it, and what it gets; no more is said after the server's close frame.
+    /// A client's frames with its close frame among them, and the server's answers; nothing follows the server's close
+    /// frame.
     private func check(
         _ frames: [RawFrame], gets answers: [Answer], cuts: [Cut] = Cut.allCases, in echo: Echo
     ) throws {
@@ -26,7 +27,7 @@ import Testing
         try check([.text("a").open, close, .more("b")], gets: [.close(1000)], in: echo)
     }
 
-    /// A message is answered before the close that comes behind it, also if it takes the socket long (7.1.6).
+    /// A message is answered before the close that follows it, even if sending takes long (7.1.6).
     @Test func alsoBehindALongMessage() async throws {
         let echo = try await Echo()
         let long = [UInt8](repeating: 0x2A, count: 256 << 10)
@@ -62,7 +63,7 @@ import Testing
         try check([.close(code, Array("why".utf8))], gets: [.close(code)], cuts: [.whole, .octets], in: echo)
     }
 
-    /// RFC 6455 §7.4: reserved for other uses than on the wire, or for nobody (5000 and up: 7.13).
+    /// RFC 6455 §7.4: codes reserved for other uses than on the wire, or unassigned (5000 and up: 7.13).
     @Test(
         arguments: [0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 1999, 2000, 2999, 5000, 65_535] as [UInt16])
     func badCodes(_ code: UInt16) async throws {

@@ -1,12 +1,12 @@
 import TestSupport
 import Testing
 
-/// What a client offers, and what it is to be answered.
+/// A client's offer, and the expected answer.
 struct DeflateOffer: CustomTestStringConvertible, Sendable {
     let offer: String
-    /// The extension as the server agrees to it; nil where it declines.
+    /// The extension as the server agrees to it; nil if it declines.
     let answer: String?
-    /// The server's window by that.
+    /// The server's window then.
     let windowBits: Int32
 
     var testDescription: String { offer }
@@ -15,7 +15,7 @@ struct DeflateOffer: CustomTestStringConvertible, Sendable {
     private static let agreed = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 
     static let plain = DeflateOffer(offer: "permessage-deflate", answer: agreed, windowBits: 15)
-    /// Those of family 13, and Chrome's.
+    /// The offers of family 13, and Chrome's.
     static let all = [
         plain,
         DeflateOffer(offer: "permessage-deflate; client_max_window_bits", answer: agreed, windowBits: 15),
@@ -46,13 +46,13 @@ struct DeflateOffer: CustomTestStringConvertible, Sendable {
     ]
 }
 
-/// What messages hold.
+/// The content of messages.
 enum Matter: String, CaseIterable, Sendable {
-    /// JSON text as events have it.
+    /// JSON text as in events.
     case json
     /// One character.
     case blank
-    /// Nothing that gets smaller.
+    /// Incompressible bytes.
     case noise
 
     func bytes(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
@@ -75,7 +75,7 @@ enum Matter: String, CaseIterable, Sendable {
     }
 }
 
-/// Sends a message compressed, in fragments of that size where one is given, and holds that it comes back.
+/// Sends a compressed message, in fragments of that size if given, and expects it back.
 private func exchange(
     _ payload: [UInt8], isText: Bool, fragments: Int?, _ client: EchoClient, _ comment: String
 ) throws {
@@ -85,7 +85,7 @@ private func exchange(
     for start in starts {
         let part = Array(compressed[start..<min(start + size, compressed.count)])
         var frame = RawFrame(opcode: start > 0 ? 0 : isText ? 1 : 2, payload: part)
-        // The first frame of a message says that it is compressed, and no other (RFC 7692 §6).
+        // Only the first frame of a message has the compressed bit (RFC 7692 §6).
         frame.reserved = start > 0 ? 0 : 4
         frame.isFinal = start == starts.last
         client.socket.send(frame.bytes)
@@ -96,7 +96,7 @@ private func exchange(
 }
 
 @Suite("12 Compression, payloads", .ownThread, .timeLimit(.minutes(15))) struct CompressedPayloadConformanceTests {
-    /// Sizes of messages, and of the fragments that they are sent in.
+    /// Sizes of messages and of their fragments.
     private static let sizes: [(Int, Int?)] = [
         (0, nil), (1, nil), (16, nil), (64, nil), (256, nil), (1024, nil), (4096, nil), (8192, nil), (16_384, nil),
         (32_768, nil), (65_536, nil), (131_072, nil), (8192, 256), (16_384, 256), (32_768, 256), (65_536, 256),
@@ -114,13 +114,13 @@ private func exchange(
                 matter.bytes(sizes.0, &random), isText: isText, fragments: sizes.1, client,
                 "message \(number), seed \(random.seed)")
         }
-        // Those that can get smaller were sent so.
+        // Those that can get smaller were sent compressed.
         #expect(client.compressedCount == (matter == .noise || sizes.0 < 64 ? client.compressedCount : 4))
         client.socket.send(RawFrame.close(1000).bytes)
         #expect(try client.rest() == [.close(1000), .end])
     }
 
-    /// A compressed message however it is cut, with a ping between its fragments and a plain one behind it.
+    /// A compressed message with any fragmentation, a ping between its fragments and a plain message after it.
     @Test func everySplit() async throws {
         let echo = try await Echo { $0.compression?.threshold = 0 }
         let text = String(repeating: "to be or not to be; ", count: 5)
@@ -142,7 +142,7 @@ private func exchange(
         }
     }
 
-    /// RFC 7692 §6: only the first frame of a message says it, and no control frame does.
+    /// RFC 7692 §6: only a message's first frame has the bit, and no control frame.
     @Test func whereTheBitMeansNothing() async throws {
         let echo = try await Echo()
         let compressed = try Flate.deflate(Array("to be or not to be".utf8))
@@ -157,7 +157,7 @@ private func exchange(
                 }
             }
         }
-        // The other two mean nothing still.
+        // The other two bits still mean nothing.
         for bits in [1, 2, 3, 5, 6, 7] as [UInt8] {
             let frame = RawFrame.text(compressed).reserved(bits).bytes
             let seen = try echo.answers(to: [frame[...]], fields: DeflateOffer.plain.field, windowBits: 15)
@@ -165,7 +165,7 @@ private func exchange(
         }
     }
 
-    /// Text is checked as it is decompressed (§8.1 of RFC 6455 knows no difference).
+    /// UTF-8 is checked during decompression (RFC 6455 §8.1 makes no difference).
     @Test(arguments: TextConformanceTests.broken.indices) func whatIsNoText(_ index: Int) async throws {
         let echo = try await Echo()
         let text = Array("κόσμε".utf8) + TextConformanceTests.broken[index].0 + Array("edited".utf8)

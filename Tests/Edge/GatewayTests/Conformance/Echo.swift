@@ -4,14 +4,14 @@ import TestHub
 import TestSupport
 import WebSocket
 
-/// A frame of a client, byte for byte, also as no client should make it (RFC 6455 §5.2).
+/// A client's frame, byte for byte, including invalid ones (RFC 6455 §5.2).
 struct RawFrame {
     var opcode: UInt8
     var payload: [UInt8]
     var isFinal = true
     var reserved: UInt8 = 0
     var mask: [UInt8]? = [0x37, 0xFA, 0x21, 0x3D]
-    /// Bytes of the length; as few as may be where nil.
+    /// Bytes of the length field; nil for the fewest.
     var lengthBytes: Int?
 
     static func text(_ text: String) -> RawFrame { RawFrame(opcode: 1, payload: Array(text.utf8)) }
@@ -25,7 +25,7 @@ struct RawFrame {
         RawFrame(opcode: 8, payload: [UInt8(code >> 8), UInt8(code & 0xFF)] + reason)
     }
 
-    /// The same as a fragment that others follow.
+    /// This frame as a fragment that others follow.
     var open: RawFrame {
         var frame = self
         frame.isFinal = false
@@ -53,12 +53,12 @@ struct RawFrame {
     }
 }
 
-/// What a server sends, frame by frame, read without the product's own reader.
+/// A server's output frame by frame, read without the product's own reader.
 enum Answer: Equatable, CustomStringConvertible {
     case text([UInt8]), binary([UInt8]), pong([UInt8]), close(UInt16?)
     /// The server has ended its side of the stream.
     case end
-    /// What no server should send here.
+    /// Output that no server should send here.
     case wrong(String)
 
     static func text(_ text: String) -> Answer { .text(Array(text.utf8)) }
@@ -77,16 +77,16 @@ enum Answer: Equatable, CustomStringConvertible {
     }
 }
 
-/// A WebSocket, to the echo if nothing else is said.
+/// A WebSocket, by default to the echo.
 final class EchoClient {
     let socket: RawSocket
     let responseHead: String
-    /// The server's window where compression was agreed to: what it sends may be compressed with that, and no larger.
+    /// The server's window if compression was agreed: its frames may be compressed with at most that.
     var windowBits: Int32?
-    /// Messages that came compressed.
+    /// Compressed messages received.
     private(set) var compressedCount = 0
 
-    /// - Parameter fields: of the request, beside those that every upgrade has; each with its line end.
+    /// - Parameter fields: of the request, beside those of every upgrade; each with its line end.
     convenience init(port: UInt16, path: String = "/app/echo", fields: String = "") throws {
         try self.init(RawSocket(port: port), path: path, fields: fields)
     }
@@ -104,7 +104,7 @@ final class EchoClient {
         }
     }
 
-    /// The next frame. Ours are whole, bare and with a length as short as may be.
+    /// The next frame. The server's frames are whole, unmasked and have the shortest length field.
     func next() throws -> Answer {
         guard let head = try socket.read(2) else { return .end }
         let (first, second) = (head[head.startIndex], head[head.startIndex + 1])
@@ -146,15 +146,15 @@ final class EchoClient {
     }
 }
 
-/// The echo, on the transport of the hub, and the ways of cutting what a client sends.
+/// The echo on the hub's transport, and the ways of cutting a client's frames.
 final class Echo {
     private let fixture: GatewayFixture
-    /// A client of the same loop, for knowing when the loop has read what another has sent. Nil at the end.
+    /// A second client of the same loop, to know when the loop has read another's bytes. Nil at the end.
     private var pacer: EchoClient?
 
     var port: UInt16 { fixture.port }
 
-    /// One loop. Messages of up to 16 MiB in any number of fragments, or what `change` makes of that.
+    /// One loop. By default messages of up to 16 MiB in any number of fragments; `change` adjusts that.
     init(_ change: (inout GatewayConfiguration) -> Void = { _ in }) async throws {
         fixture = try await GatewayFixture(loops: 1) { configuration in
             configuration.limits.messageBytesMax = 16 << 20
@@ -174,7 +174,7 @@ final class Echo {
     }
 
     deinit {
-        // Before the gateway, which waits for those who are there.
+        // Closed before the gateway, which waits for its clients.
         pacer = nil
     }
 
@@ -182,16 +182,16 @@ final class Echo {
         try EchoClient(port: port, fields: fields)
     }
 
-    /// Waits until the loop has looked at all that was sent before: it takes ready sockets in order.
+    /// Waits until the loop has handled everything sent before: it handles ready sockets in order.
     func settle() throws {
         pacer?.socket.send(RawFrame.ping("settled?").bytes)
         let answer = try pacer?.next()
         guard answer == .pong("settled?") else { throw RawSocket.Failure(reason: "not settled") }
     }
 
-    /// All that a new client gets which sends these pieces, each read before the next is sent.
+    /// The output for a new client that sends these pieces, each read before the next is sent.
     ///
-    /// - Parameter windowBits: the window agreed on by what `fields` offer.
+    /// - Parameter windowBits: the window agreed for the offer in `fields`.
     func answers(
         to pieces: [ArraySlice<UInt8>], fields: String = "", windowBits: Int32? = nil
     ) throws -> [Answer] {
@@ -210,7 +210,7 @@ final class Echo {
 enum Cut: String, CaseIterable {
     case whole, frames, octets, everySplit
 
-    /// The ways, each a list of pieces, in which these frames are sent.
+    /// The ways to send these frames, each a list of pieces.
     func pieces(of frames: [RawFrame]) -> [[ArraySlice<UInt8>]] {
         let bytes = frames.flatMap(\.bytes)
         switch self {

@@ -1,9 +1,9 @@
 import CZlib
 
-/// A client's side of permessage-deflate (RFC 7692 §7.2), by zlib itself and nothing of the product's. Each message by
-/// itself: that is what the hub agrees to.
+/// A client's side of permessage-deflate (RFC 7692 §7.2), made with zlib and nothing of the product. Each message is
+/// independent: the hub agrees to nothing else.
 enum Flate {
-    /// zlib's error, or what else is wrong.
+    /// zlib's error, or another failure.
     struct Failure: Error {
         let reason: String
     }
@@ -25,7 +25,7 @@ enum Flate {
         return compressed
     }
 
-    /// The message in such a payload, which needs no larger window than the one agreed.
+    /// The message in such a payload, which must not need a larger window than agreed.
     static func inflate(_ payload: [UInt8], windowBits: Int32) throws -> [UInt8] {
         var stream = z_stream()
         let size = Int32(MemoryLayout<z_stream>.size)

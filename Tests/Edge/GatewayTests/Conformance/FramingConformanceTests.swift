@@ -1,30 +1,30 @@
 import TestSupport
 import Testing
 
-// The families of Autobahn's suite, by tests of our own on the same transport, so that a machine without Python 2.7 holds
-// the line too (`make conformance` runs the suite itself). Each goes beyond it where that is cheap: every split point.
+// The families of Autobahn's suite as our own tests on the same transport, for machines without Python 2.7 (`make
+// conformance` runs the suite itself). They go further where that is cheap: every split point.
 
-/// A conversation: what the client sends, and all that it gets for it.
+/// A conversation: the client's frames, and all the server's answers.
 struct EchoCase: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let frames: [RawFrame]
     let answers: [Answer]
 
-    /// The client closes when it has sent all, with 1000, and the server in kind.
+    /// The client closes with 1000 after its frames, and the server answers the close.
     init(_ name: String, _ frames: [RawFrame], gets answers: [Answer]) {
         testDescription = name
         self.frames = frames + [.close(1000)]
         self.answers = answers + [.close(1000), .end]
     }
 
-    /// The server fails the connection after those answers. What the client sends then is not looked at.
+    /// The server fails the connection after those answers. The client's further frames are ignored.
     init(_ name: String, _ frames: [RawFrame], gets answers: [Answer] = [], thenFails code: UInt16) {
         testDescription = name
         self.frames = frames + [.ping("not answered"), .close(1000)]
         self.answers = answers + [.close(code), .end]
     }
 
-    /// Holds it however the frames are cut.
+    /// Checks it for every way of cutting the frames.
     func check(_ echo: Echo, cuts: [Cut] = Cut.allCases) throws {
         for cut in cuts {
             for pieces in cut.pieces(of: frames) {
@@ -47,7 +47,7 @@ struct EchoCase: CustomTestStringConvertible, Sendable {
         try EchoCase("binary", [.binary(binary)], gets: [.binary(binary)]).check(echo, cuts: cuts)
     }
 
-    /// A length written with more bytes than it needs is an error of the peer's (RFC 6455 §5.2).
+    /// A length field longer than needed is the peer's error (RFC 6455 §5.2).
     @Test(arguments: [(0, 2), (125, 2), (0, 8), (125, 8), (126, 8), (65_535, 8)])
     func lengthsAreMinimal(size: Int, lengthBytes: Int) async throws {
         let echo = try await Echo()
@@ -111,7 +111,7 @@ struct EchoCase: CustomTestStringConvertible, Sendable {
 }
 
 @Suite("3 Reserved bits", .ownThread, .timeLimit(.minutes(15))) struct ReservedBitConformanceTests {
-    /// No extension is negotiated here, so no bit means anything (RFC 6455 §5.2).
+    /// No extension is negotiated here, so no reserved bit may be set (RFC 6455 §5.2).
     @Test(arguments: 1...7 as ClosedRange<UInt8>) func reservedBits(_ bits: UInt8) async throws {
         let echo = try await Echo()
         for frame in [RawFrame.text("Hi"), .binary([1]), .ping("p"), .pong("q"), .close(1000)] {
@@ -134,14 +134,14 @@ struct EchoCase: CustomTestStringConvertible, Sendable {
         }
     }
 
-    /// Told by its first byte, before there is more of the frame.
+    /// Detected by its first byte, before the rest of the frame.
     @Test func theFirstByteWillDo() async throws {
         let echo = try await Echo()
         for first in [0x83, 0x8B, 0x8F, 0xC1, 0xA1, 0x91, 0x80, 0x09, 0x08] as [UInt8] {
             let client = try echo.client()
             client.socket.send([first])
             let expected: [Answer] = [.close(1002), .end]
-            // A continuation of nothing is told by its header.
+            // A continuation without a message is detected by its header.
             if first == 0x80 { client.socket.send([0x80, 0, 0, 0, 0]) }
             #expect(try client.rest() == expected, "\(first)")
         }

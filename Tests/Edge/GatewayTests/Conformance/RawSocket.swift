@@ -2,12 +2,12 @@ import Foundation
 import Glibc
 import TestSupport
 
-/// A blocking client's socket, with nothing between the test and the bytes: for suites that have threads of their own.
+/// A blocking client socket with direct access to the bytes, for suites with threads of their own.
 ///
-/// What does not come within a minute does not come.
+/// Reads time out after a minute.
 final class RawSocket {
     private let descriptor: Int32
-    /// Bytes that came and were not looked at yet.
+    /// Bytes received and not yet consumed.
     private var received: [UInt8] = []
 
     struct Failure: Error {
@@ -29,7 +29,7 @@ final class RawSocket {
         close(descriptor)
     }
 
-    /// Sends all; a peer that has closed takes nothing, which what it said before will tell.
+    /// Sends all. A peer that has closed takes nothing; its earlier output shows why.
     func send(_ bytes: [UInt8]) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -39,7 +39,7 @@ final class RawSocket {
         }
     }
 
-    /// Sends no more.
+    /// Ends the sending side.
     func finishSending() {
         shutdown(descriptor, Int32(SHUT_WR))
     }
@@ -57,7 +57,7 @@ final class RawSocket {
         }
     }
 
-    /// The body of a response whose length its head tells.
+    /// The body of a response, whose length is in its head.
     func readResponse() throws -> String {
         let head = try readHead()
         guard let start = head.range(of: "Content-Length: ")?.upperBound,
@@ -66,14 +66,14 @@ final class RawSocket {
         return String(decoding: body, as: UTF8.self)
     }
 
-    /// The next bytes exactly, nil where the stream ends before them.
+    /// Exactly the next bytes; nil if the stream ends before them.
     func read(_ count: Int) throws -> ArraySlice<UInt8>? {
         while received.count < count { guard try fill() else { return nil } }
         defer { received.removeFirst(count) }
         return received[0..<count]
     }
 
-    /// True when nothing has come, and no end: now, without waiting.
+    /// True if neither bytes nor the end have arrived; does not wait.
     var isQuiet: Bool {
         var byte: UInt8 = 0
         return received.isEmpty && recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) < 0

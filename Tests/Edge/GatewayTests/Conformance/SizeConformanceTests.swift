@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 @Suite("9 Limits", .ownThread, .serialized, .timeLimit(.minutes(15))) struct SizeConformanceTests {
-    /// A mask of zeros, which a client may draw like any other, spares the test work at such sizes.
+    /// A mask of zeros, which a client may draw like any other, saves the test work at such sizes.
     private func unmasked(_ frame: RawFrame) -> RawFrame {
         var frame = frame
         frame.mask = [0, 0, 0, 0]
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// All at once, read only when all is sent: nothing is lost or comes out of turn.
+    /// Sends everything, and reads only afterwards: nothing is lost or out of order.
     @Test func manyAtOnce() async throws {
         let echo = try await Echo()
         let texts = (0..<5000).map { "message \($0)" }
@@ -84,7 +84,7 @@ import Testing
         #expect(seen == texts.map { .text($0) } + [.close(1000), .end])
     }
 
-    /// At the bound and one past it, in one frame and in fragments; told by the header, before a byte of it comes.
+    /// At the bound and one past it, in one frame and in fragments; detected by the header, before any payload byte.
     @Test func messagesAreBounded() async throws {
         let echo = try await Echo { $0.limits.messageBytesMax = 1000 }
         let most = String(repeating: "x", count: 1000)
@@ -100,7 +100,7 @@ import Testing
 }
 
 @Suite("10 Auto-fragmentation", .ownThread, .timeLimit(.minutes(15))) struct AutoFragmentationConformanceTests {
-    /// What comes in fragments goes out in one frame: the echo is of the message (RFC 6455 §5.4).
+    /// Fragments are answered by one frame: the echo is per message (RFC 6455 §5.4).
     @Test(arguments: [1, 2, 1300, 65_535, 65_536]) func inFragmentsOf(size: Int) async throws {
         let echo = try await Echo()
         let payload = [UInt8](repeating: 0x2A, count: 65_536)

@@ -2,27 +2,27 @@ import TestSupport
 import Testing
 
 @Suite("6 UTF-8", .ownThread, .timeLimit(.minutes(15))) struct TextConformanceTests {
-    /// At the edges of what one to four bytes hold, and beside the surrogates (RFC 3629 §3); noncharacters are characters.
+    /// Characters at the edges of one to four bytes and beside the surrogates (RFC 3629 §3); noncharacters are characters.
     private static let scalars: [UInt32] = [
         0x0, 0x7F, 0x80, 0x7FF, 0x800, 0xFFF, 0x1000, 0xCFFF, 0xD000, 0xD7FF, 0xE000, 0xFDD0, 0xFFFD, 0xFFFE, 0xFFFF,
         0x1_0000, 0x1_FFFE, 0x3_FFFF, 0x4_0000, 0xF_FFFF, 0x10_0000, 0x10_FFFF,
     ]
 
-    /// What is no UTF-8 (RFC 3629 §3, §4), and the first byte that shows it.
+    /// Invalid UTF-8 (RFC 3629 §3, §4), with the first byte that shows it.
     static let broken: [([UInt8], at: Int)] = [
-        // Continuations of nothing, and bytes that begin nothing.
+        // Continuation bytes without a start, and bytes that start nothing.
         ([0x80], 0), ([0xBF], 0), ([0xC0], 0), ([0xC1], 0), ([0xF5], 0), ([0xF8], 0), ([0xFC], 0), ([0xFE], 0),
         ([0xFF], 0),
-        // Longer than they need be.
+        // Overlong forms.
         ([0xE0, 0x80], 1), ([0xE0, 0x9F], 1), ([0xF0, 0x80], 1), ([0xF0, 0x8F], 1),
         // Surrogates, and above U+10FFFF.
         ([0xED, 0xA0], 1), ([0xED, 0xBF], 1), ([0xF4, 0x90], 1), ([0xF4, 0xBF], 1),
-        // Too few continuations.
+        // Too few continuation bytes.
         ([0xC2, 0x41], 1), ([0xDF, 0xC3], 1), ([0xE1, 0x41], 1), ([0xE1, 0x80, 0x41], 2), ([0xEF, 0xBF, 0xC0], 2),
         ([0xF1, 0x41], 1), ([0xF1, 0x80, 0x41], 2), ([0xF1, 0x80, 0x80, 0x41], 3), ([0xF4, 0x8F, 0xBF, 0x7F], 3),
     ]
 
-    /// Two whole characters of two and three bytes, before what a case is about.
+    /// Two whole characters of two and three bytes, placed before the bytes under test.
     private static let before = Array("κὐ".utf8)
 
     private static func encoded(_ scalar: UInt32) -> [UInt8] {
@@ -63,11 +63,11 @@ import Testing
         }
         let octets = [RawFrame.text("").open] + text.map { RawFrame.more([$0]).open } + [.more("")]
         try EchoCase("a fragment for each byte", octets, thenFails: 1007).check(echo, cuts: [.whole, .octets])
-        // Binary messages are none of it.
+        // Binary messages are exempt.
         try EchoCase("binary", [.binary(text)], gets: [.binary(text)]).check(echo)
     }
 
-    /// A text ends with a whole character.
+    /// A text must end with a whole character.
     @Test(arguments: scalars.filter { $0 > 0x7F }) func unfinishedCharactersFail(_ scalar: UInt32) async throws {
         let echo = try await Echo()
         let character = Self.encoded(scalar)
@@ -75,20 +75,19 @@ import Testing
             let text = Self.before + character.prefix(count)
             try EchoCase("\(count) bytes", [.text(text)], thenFails: 1007).check(echo)
             try EchoCase("\(count) bytes, then nothing", [.text(text).open, .more("")], thenFails: 1007).check(echo)
-            // The next message does not go on with it.
+            // The next message does not continue it.
             let rest = Array(character.dropFirst(count))
             try EchoCase("then the rest", [.text(text), .text(rest)], thenFails: 1007).check(echo, cuts: [.whole])
         }
     }
 
-    /// The first byte that cannot be right ends the connection, and none before it, however much of the frame and of the
-    /// message is still to come.
+    /// The first wrong byte ends the connection, and no earlier one, however much of the frame and the message is missing.
     @Test(arguments: broken.indices) func failsFast(_ index: Int) async throws {
         let echo = try await Echo()
         let (sequence, at) = Self.broken[index]
         let text = Self.before + sequence
         let bad = Self.before.count + at
-        // Within one frame, which promises 500 bytes more.
+        // Within one frame, which announces 500 bytes more.
         let frame = RawFrame.text(text + [UInt8](repeating: 0x78, count: 500)).bytes
         let header = frame.count - 500 - text.count
         for start in 0...bad {
