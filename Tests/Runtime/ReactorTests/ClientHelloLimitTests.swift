@@ -12,7 +12,7 @@ import Testing
 
     private func message(_ type: UInt8 = 1, length: Int, of bodyCount: Int) -> [UInt8] {
         let header = [type, UInt8(length >> 16), UInt8(length >> 8 & 0xff), UInt8(length & 0xff)]
-        // Bytes that would be the beginning of a long hello elsewhere.
+        // Bytes that would begin a long hello elsewhere.
         return header + [UInt8](repeating: 1, count: bodyCount)
     }
 
@@ -21,7 +21,7 @@ import Testing
         return bytes.withUnsafeBytes { watch.isTooLong($0, isOldVersion: isOldVersion) }
     }
 
-    /// Wherever the stream is cut in two, and byte by byte, it is the same.
+    /// The result is the same wherever the stream is cut in two, and byte by byte.
     private func isTooLongInPieces(_ bytes: [UInt8], isOldVersion: Bool = false) -> Bool {
         var watch = ClientHelloLimit()
         let byByte = bytes.contains { byte in
@@ -44,7 +44,7 @@ import Testing
         #expect(isTooLongInPieces(record(message(length: 131_396, of: bodyCount))))
     }
 
-    /// As some clients send theirs, to be looked through by nobody: records of a few bytes.
+    /// Some clients split their hello into records of a few bytes to evade inspection.
     @Test(arguments: 1...5) func aMessageMaySpanRecords(_ size: Int) {
         func cut(_ bytes: [UInt8]) -> [UInt8] {
             stride(from: 0, to: bytes.count, by: size).flatMap { record(bytes[$0..<min($0 + size, bytes.count)]) }
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// In TLS 1.2 records are of the same type when they are encrypted, and may begin with any bytes.
+    /// In TLS 1.2, encrypted records have the same type and may begin with any bytes.
     @Test func whatIsEncryptedIsNotJudged() {
         let first = record(message(length: 40, of: 40))
         let encrypted = record([UInt8](repeating: 1, count: 40))

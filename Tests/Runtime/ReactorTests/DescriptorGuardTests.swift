@@ -2,7 +2,7 @@ import CDescriptorGuard
 import Glibc
 import Testing
 
-/// Every close in this process, libraries' too, passes through the guard.
+/// Every close in this process, including those of libraries, passes through the guard.
 @Suite(.timeLimit(.minutes(15))) struct DescriptorGuardTests {
     @Test(.enabled(if: cd_is_guarding(), "ThreadSanitizer keeps its own close"))
     func aSecondCloseEndsTheTests() async {

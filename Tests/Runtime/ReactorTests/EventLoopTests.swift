@@ -6,7 +6,7 @@ import Testing
 
 @testable import Reactor
 
-/// A source that writes down what happens to it.
+/// A source that records its calls.
 private final class Witness: EventSource {
     var seen: [String] = []
     var whenReady: ((Witness) -> Void)?
@@ -41,7 +41,7 @@ private final class Owner: EventSource {
         return (ends[0], ends[1])
     }
 
-    /// What stands behind all that is ready is looked at by who asked for that, and the mail is taken.
+    /// When more may be ready than a wait returned, `overtake` is called and the mail is taken.
     @Test func tellsWhenMoreMayBeReadyThanWasTaken() throws {
         let handle = try LoopHandle()
         let loop = try EventLoop(handle: handle, eventsPerWait: 2)
@@ -151,7 +151,7 @@ private final class Owner: EventSource {
         #expect(third.isAdded)
     }
 
-    /// libpq closes the socket of a broken connection itself, and the number is the next one's at once.
+    /// libpq closes a broken connection's socket itself, and its number is reused at once.
     @Test func aNumberThatIsAnothersByNowIsNotTouched() throws {
         let loop = try EventLoop()
         let (ours, theirs) = makePair()
@@ -187,7 +187,7 @@ private final class Owner: EventSource {
         #expect(early.seen == ["deadline"])
     }
 
-    /// A source that wants to be looked at in the past.
+    /// A source that always sets its deadline to now.
     private final class Hasty: EventSource {
         unowned let loop: EventLoop
         var looks = 0
@@ -196,7 +196,7 @@ private final class Owner: EventSource {
 
         override func deadlineReached() {
             looks += 1
-            // So that the test ends where the loop would not.
+            // So that the test ends even if the loop would not.
             if looks < 1_000_000 { loop.setDeadline(self, loop.now) }
         }
     }
@@ -229,7 +229,7 @@ private final class Owner: EventSource {
         #expect(gone.seen.isEmpty)
     }
 
-    /// The loop's own references are bare: what is removed has to live until nothing of the tick can reach it.
+    /// The loop's references are unowned, so a removed source must live until nothing in the tick can reach it.
     @Test func whatIsRemovedEndsWithTheTick() throws {
         let loop = try EventLoop()
         let (ours, theirs) = makePair()
@@ -319,7 +319,7 @@ private final class Owner: EventSource {
         #expect(received.load(ordering: .relaxed) == 4_000)
     }
 
-    /// Who starts a thread learns that it could not be filled, and the thread has ended.
+    /// If filling the thread's loop fails, its creator gets the error and the thread has ended.
     @Test func aThreadThatCannotBeFilledIsTold() throws {
         let handle = try LoopHandle()
         let kept = Atomic<Int>(0)
@@ -339,7 +339,7 @@ private final class Owner: EventSource {
         #expect(error?.code == ENOSPC)
     }
 
-    /// The eventfd is never read: what has been told must not be told again, or the loop would spin.
+    /// The eventfd is never read, so an old event must not be reported again, or the loop would spin.
     @Test func aLoopWithoutMailWaits() throws {
         let handle = try LoopHandle()
         let loop = try EventLoop(handle: handle)
@@ -356,7 +356,8 @@ private final class Owner: EventSource {
         }
     }
 
-    /// Nor read, it must tell of every write: a message posted to a loop that waits is there long before the pulse, each time.
+    /// Although it is never read, the eventfd must report every write: each message reaches a waiting loop long before its
+    /// pulse.
     @Test func everyMessageWakesALoopThatWaits() throws {
         let handle = try LoopHandle()
         let loop = try EventLoop(handle: handle)
@@ -374,8 +375,8 @@ private final class Owner: EventSource {
             return nil
         }
         for number in 0..<200 {
-            // Without its wake-up the message would lie there until the tick ends. (One that came as the loop went to wait has
-            // perhaps been taken, and its wake-up is told now: a tick without mail.)
+            // Without its wake-up, the message would wait until the tick ends. (A message that came as the loop began to
+            // wait may already be taken; its wake-up then causes a tick without mail.)
             let began = Instant.read()
             while mail.count == number { loop.tick(waitingAtMost: .seconds(60)) }
             #expect(mail.count == number + 1)
@@ -385,7 +386,8 @@ private final class Owner: EventSource {
         sender.join()
     }
 
-    /// What was posted before something became readable is taken before it, also where the loop was awake and nobody wrote.
+    /// Mail posted before something became readable is taken first, even if the loop was awake and nobody wrote to its
+    /// eventfd.
     @Test func mailStandsBeforeWhatIsReady() throws {
         let handle = try LoopHandle()
         let loop = try EventLoop(handle: handle)
@@ -405,7 +407,7 @@ private final class Owner: EventSource {
         #expect(witness.seen == ["before", "ready 1"])
     }
 
-    /// A connection to a database, still connecting when its loop was stopped, kept that database from ending.
+    /// Regression: a database connection that was still connecting when its loop stopped kept that database from ending.
     @Test func aLoopThatHasEndedKeepsNothing() throws {
         let (ours, theirs) = makePair()
         defer { close(theirs) }
@@ -420,7 +422,7 @@ private final class Owner: EventSource {
             return owner
         }
         thread.join()
-        // A child that another test begins has a copy of the descriptor until it runs its program.
+        // A child started by another test has a copy of the descriptor until its exec.
         var entry = pollfd(fd: theirs, events: Int16(POLLIN), revents: 0)
         #expect(poll(&entry, 1, 30_000) == 1)
         var byte: UInt8 = 0

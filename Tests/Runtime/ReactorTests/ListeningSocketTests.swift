@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// The new one's file is not the old one's to remove.
+    /// The old listener must not remove the new one's file.
     @Test func aFileOfSomebodyElsesStays() throws {
         try withFolder { folder in
             let path = folder + "/hub.sock"
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    /// Two hubs that start at once: whoever looks later finds the folder's lock held.
+    /// Two hubs start at once: the later one finds the folder's lock held.
     @Test func whoeverLooksHoldsTheFolder() throws {
         try withFolder { folder in
             let lock = open(folder, O_RDONLY | O_DIRECTORY)
@@ -132,7 +132,7 @@ import Testing
         #expect(six.endpoint.description == "[::]:\(four.port)")
     }
 
-    /// Set once, on the listener, for each of its connections.
+    /// Set once on the listener, it applies to each of its connections.
     @Test func connectionsHaveTheirListenersOptions() throws {
         let socket = try ListeningSocket(.tcp(host: "127.0.0.1", port: 0), unacked: .milliseconds(1_234))
         let client = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -164,7 +164,7 @@ import Testing
         return getsockopt(descriptor, level, option, &value, &length) == 0 ? value : nil
     }
 
-    /// What accept(2) may say, which a kernel does not say when asked to.
+    /// Errors of accept(2) that a kernel does not give on request.
     @Test func failuresOfOneConnectionAreNotTheSockets() {
         #expect(ListeningSocket.outcome(of: EAGAIN) == ListeningSocket.Accepted.none)
         for code in [ECONNABORTED, EINTR, EPROTO, EPERM] { #expect(ListeningSocket.outcome(of: code) == nil) }

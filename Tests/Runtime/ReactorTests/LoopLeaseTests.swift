@@ -6,7 +6,7 @@ import Testing
 
 @testable import Reactor
 
-/// A source without a descriptor that says when it is called.
+/// A source without a descriptor that reports its calls.
 private final class Sleeper: EventSource {
     var whenDue: () -> Void = {}
     var whenTickEnds: () -> Void = {}
@@ -15,9 +15,9 @@ private final class Sleeper: EventSource {
     override func tickEnded() { whenTickEnds() }
 }
 
-/// A loop that waits has its mail done by the loop that posts it.
+/// The mail of a waiting loop is done by the loop that posts it.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct LoopLeaseTests {
-    /// A loop on a thread of its own, whose mail is calls; it never wakes by its pulse.
+    /// A loop on its own thread whose mail is closures; it never wakes by its pulse.
     private final class Other {
         let handle: LoopHandle
         let mailbox: Mailbox<@Sendable (EventLoop) -> Void>
@@ -53,13 +53,13 @@ private final class Sleeper: EventSource {
         }
     }
 
-    /// Hands a value to the thread that uses it alone.
+    /// Hands a value to the only thread that uses it.
     private struct Handed<Value>: @unchecked Sendable {
         let value: Value
         init(_ value: Value) { self.value = value }
     }
 
-    /// One tick of a loop, in which it posts the call; says on which thread that is done.
+    /// Posts the closure in one tick of a new loop; returns the threads that ran it.
     private func post(
         _ times: Int = 1, to other: Other, _ call: @escaping @Sendable (EventLoop) -> Void = { _ in }
     ) throws -> [UInt] {
@@ -78,7 +78,7 @@ private final class Sleeper: EventSource {
         return threads.withLock { $0 }
     }
 
-    /// One tick of the loop, in which the call is made.
+    /// Calls the closure within one tick of the loop.
     private static func tick(_ loop: EventLoop, _ call: @escaping () -> Void) throws {
         let sleeper = Sleeper()
         try loop.add(sleeper)
@@ -99,7 +99,7 @@ private final class Sleeper: EventSource {
         }
     }
 
-    /// A long batch is the other's own: both go on at once.
+    /// The loop does a long batch itself, so that both go on at once.
     @Test func muchMailWakesTheLoop() throws {
         let other = try Other()
         defer { other.end() }
@@ -109,7 +109,7 @@ private final class Sleeper: EventSource {
         #expect(try post(16, to: other) == Array(repeating: here, count: 16))
     }
 
-    /// What would end its sleep is set while it sleeps: it has to be woken, or it would sleep for ever.
+    /// A deadline set while the loop sleeps must wake it, or it would sleep for ever.
     @Test func aDeadlineSetMeanwhileIsKept() throws {
         let other = try Other()
         defer { other.end() }
@@ -129,7 +129,7 @@ private final class Sleeper: EventSource {
         }
     }
 
-    /// What the mail leads to is written here where it is little, and by the loop's own thread where it is much.
+    /// Few sources that become dirty are written by the posting thread, many by the loop's own.
     @Test(arguments: [(1, true), (16, true), (17, false)]) func muchToWriteIsTheLoopsOwn(
         _ sources: Int, _ isHere: Bool
     ) throws {
@@ -150,8 +150,8 @@ private final class Sleeper: EventSource {
         #expect(threads.withLock { $0 }.allSatisfy { ($0 == here) == isHere })
     }
 
-    /// What is marked to be written was not: the loop's own thread writes it, and until then a source that was removed meanwhile
-    /// lives, and nobody else does the loop's mail.
+    /// Sources that were marked dirty but not yet written are written by the loop's own thread. Until then a removed source
+    /// stays alive, and no other thread does the loop's mail.
     @Test func whatWasRemovedLivesUntilAllIsWritten() throws {
         let handle = try LoopHandle(isLent: true)
         let loop = try EventLoop(handle: handle)
@@ -186,7 +186,7 @@ private final class Sleeper: EventSource {
         #expect(gone == nil)
     }
 
-    /// What a loop is posted by other threads than loops', or what may take long, holds up no other loop.
+    /// Mail from threads without a loop, or that may take long, is left to the loop itself, so it delays no other loop.
     @Test func whatMayTakeLongIsTheLoopsOwn() throws {
         let handle = try LoopHandle(isLent: true)
         let loop = try EventLoop(handle: handle)
@@ -212,7 +212,7 @@ private final class Sleeper: EventSource {
         lease.end()
     }
 
-    /// Its own thread comes first: once something is ready for the loop, no other thread begins to do its mail.
+    /// The loop's own thread has priority: once an event is ready for it, no other thread starts doing its mail.
     @Test func aLoopThatIsReadyTakesItselfBack() throws {
         let other = try Other()
         defer { other.end() }
@@ -224,7 +224,7 @@ private final class Sleeper: EventSource {
         other.handle.lease?.end()
     }
 
-    /// A loop posts, and does not come to its tick's end; what a third one posts wakes the loop nevertheless.
+    /// A loop posts but has not reached the end of its tick; a third sender's message wakes the target all the same.
     @Test func aThirdSenderWakesALoopThatIsMarked() throws {
         let other = try Other()
         defer { other.end() }
@@ -239,7 +239,7 @@ private final class Sleeper: EventSource {
         }
     }
 
-    /// A loop whose lease is another's is woken: what that one has taken out may be older than this message.
+    /// A loop whose lease is taken is woken: the holder may have taken the mail before this message.
     @Test func aLoopThatIsLentAlreadyIsWoken() throws {
         let other = try Other()
         defer { other.end() }
@@ -247,7 +247,7 @@ private final class Sleeper: EventSource {
         let holds = Atomic<Bool>(false)
         let mayEnd = Atomic<Bool>(false)
         let holder = try SystemThread(name: "holder") {
-            // As while it does the mail, all of which it has taken.
+            // As while it does the mail, which it has taken completely.
             other.handle.lease?.begin()
             holds.store(true, ordering: .releasing)
             while !mayEnd.load(ordering: .acquiring) { sched_yield() }
@@ -264,8 +264,8 @@ private final class Sleeper: EventSource {
         holder.join()
     }
 
-    /// Loops that post to one another all the time: every message is done once, those of one sender in their order, and a loop's
-    /// messages never two at a time.
+    /// Loops that constantly post to one another: each message is done once, each sender's in order, and never two of a
+    /// loop's at a time.
     @Test(arguments: [2, 3, 4]) func everyMessageIsDoneOnceAndInOrder(_ count: Int) throws {
         let rounds = 3_000
         let handles = try (0..<count).map { _ in try LoopHandle(isLent: true) }
@@ -283,7 +283,7 @@ private final class Sleeper: EventSource {
                     if isBusy || message.number != next[message.from] { faults.add(1, ordering: .relaxed) }
                     isBusy = true
                     next[message.from] += 1
-                    // Now and then by a deadline, so that loops sleep and are woken in all ways.
+                    // Sometimes by a deadline, so that loops sleep and wake in every way.
                     if message.number % 7 == 0 { loop.setDeadline(sleeper, loop.now.advanced(by: .microseconds(200))) }
                     if message.number % 5 == 0 { loop.markDirty(sleeper) }
                     isBusy = false

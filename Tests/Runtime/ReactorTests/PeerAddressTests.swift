@@ -37,7 +37,7 @@ import Testing
         #expect(PeerAddress(text) == PeerAddress(high: .max, low: .max))
     }
 
-    /// Whoever has a network has all of its addresses.
+    /// An owner of a network has all of its addresses.
     @Test func ofIPv6TheNetworkCounts() throws {
         let one = try #require(PeerAddress("2001:db8:1:2::1"))
         let two = try #require(PeerAddress("2001:db8:1:2:ffff::1"))

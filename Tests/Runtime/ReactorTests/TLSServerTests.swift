@@ -86,7 +86,7 @@ import Testing
         try here.reload()
         let renewed = try connect(here, client)
         #expect(renewed.server.isResumed, "after a rotation")
-        // OpenSSL's clients of TLS 1.2 do not tell of a ticket that comes with a resumption.
+        // OpenSSL's TLS 1.2 clients do not report a ticket that comes with a resumption.
         client.keep(renewed.client.withOpenSSL { SSL_get1_session($0) })
         _ = try ticketFile(newer, new)
         try here.reload()
@@ -160,7 +160,7 @@ import Testing
         let server = try TLSServer(.init(certificates: [files(pair)]))
         let client = try TLSClient()
         let before = try connect(server, client, host: nil)
-        // Begun with the old certificate, ends with it.
+        // A handshake begun with the old certificate ends with it.
         let meanwhile = try TLSWorld(server, client, host: nil, on: wires)
         _ = meanwhile.client.start(meanwhile.clientSocket)
         meanwhile.toServer(meanwhile.sentByClient()[...])
@@ -208,7 +208,7 @@ import Testing
         #expect(complaint(one.certificate, junk).hasPrefix("\(junk): holds no private key"))
     }
 
-    /// What OpenSSL has one word for, or another one.
+    /// Cases where OpenSSL has one word only, or a misleading one.
     @Test func whatIsWrongWithAFileIsSaidWithWhatToDo() throws {
         func complaint(_ certificate: String, _ key: String) -> String {
             let error = #expect(throws: TLSError.self) {
@@ -232,7 +232,7 @@ import Testing
         #expect(
             complaint(behind, leaf.key).hasPrefix("\(behind): the key of a certificate after the first is too weak"))
         for first in [other, root] {
-            // Of the leaf's kind, and of another.
+            // Of the leaf's key type, and of another.
             let disordered = try joined("disordered.pem", first, leaf)
             #expect(
                 complaint(disordered, leaf.key) == """
@@ -255,7 +255,7 @@ import Testing
         let tickets = try ticketFile([UInt8](repeating: 1, count: 80))
         for path in [soon.key, late.key, tickets] { chmod(path, 0o600) }
         let server = try TLSServer(.init(certificates: [files(soon), files(late)], ticketKeys: tickets))
-        // Three days less the time since, which may be none.
+        // Three days less the time since, which may be zero.
         #expect(
             (2...3).contains { days in
                 server.warnings()

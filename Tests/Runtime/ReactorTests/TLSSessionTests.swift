@@ -49,7 +49,7 @@ import Testing
         #expect(ERR_peek_error() == 0, "nothing is left for the next connection")
     }
 
-    /// Every place at which the client's flights can be cut in two, and every byte alone.
+    /// Cuts the client's flights in two at every position, and sends every byte alone.
     @Test(arguments: [TLSVersion.tls12, .tls13])
     func flightsMayComeInPieces(_ version: TLSVersion) throws {
         let whole = try world { ($0.oldest, $0.newest) = (version, version) }
@@ -81,7 +81,7 @@ import Testing
         #expect(dribbled.serverRead == Array("x".utf8))
     }
 
-    /// A record that comes in pieces, each of which brings no plaintext, and several records in one piece.
+    /// A record in pieces that each give no plaintext, and several records in one piece.
     @Test func recordsMayComeInPieces() throws {
         let world = try world()
         world.settle()
@@ -146,7 +146,7 @@ import Testing
         #expect(chosen == "http/1.1")
     }
 
-    /// A client of TLS 1.2 that wants another handshake gets none, and the session goes on or ends; it never begins one.
+    /// A renegotiation requested by a TLS 1.2 client is never begun; the session goes on or ends.
     @Test func noHandshakeFollowsTheFirst() throws {
         let world = try world { $0.newest = .tls12 }
         world.settle()
@@ -164,8 +164,8 @@ import Testing
         #expect(answer.first == 0x15)
     }
 
-    /// A hello that says it is longer than any is ends the handshake before OpenSSL takes as much memory: the first one, and
-    /// the one that is asked for where the client has guessed the wrong group.
+    /// A hello that announces an excessive length ends the handshake before OpenSSL allocates that much. This holds for the
+    /// first hello, and for the one requested after a wrong group guess.
     @Test(arguments: [false, true], [0, 1]) func aHelloIsBounded(isSecond: Bool, past: Int) throws {
         let world = try world()
         if isSecond {
@@ -195,7 +195,7 @@ import Testing
         }
     }
 
-    /// So many new keys may be asked for in what is read at a time, and not one more: of what follows nothing is looked at.
+    /// The bound of key updates is per read. Nothing after one too many is handled.
     @Test func keyUpdatesAreBounded() throws {
         let world = try world { $0.oldest = .tls13 }
         world.settle()
@@ -233,7 +233,7 @@ import Testing
         }
     }
 
-    /// A peer may ask for new keys over and over, a few at a time, each time making us answer, and read nothing.
+    /// A peer may request key updates for ever, a few at a time, and read none of the answers.
     @Test func answersToKeyUpdatesAreBounded() throws {
         let world = try world { $0.oldest = .tls13 }
         world.settle()
@@ -251,7 +251,7 @@ import Testing
         #expect(ERR_peek_error() == 0)
     }
 
-    /// A client of little memory asks for records of 512 bytes (RFC 6066 §4): it gets what others get, cut so.
+    /// A client with little memory asks for records of 512 bytes (RFC 6066 §4): it gets the same bytes in smaller records.
     @Test(arguments: [TLSVersion.tls12, .tls13])
     func smallRecordsAreMadeForWhoAsksForThem(_ version: TLSVersion) throws {
         let world = try world { ($0.oldest, $0.newest) = (version, version) }
@@ -274,7 +274,7 @@ import Testing
         #expect(world.clientRead == sent, "seed \(random.seed)")
     }
 
-    /// All sessions of a loop share its wire: what one that breaks has sealed must not come to another's peer.
+    /// All sessions of a loop share its wire: output sealed by a session that fails must not reach another's peer.
     @Test func aBrokenSessionLeavesNothingToTheNext() throws {
         let broken = try world()
         broken.settle()
@@ -305,7 +305,7 @@ import Testing
         } while blocked.server.send(blocked.serverSocket) == .all
         let unsent = blocked.server.unsentBytes
         #expect(unsent > 0)
-        // Sealed while something waits still, as a farewell is.
+        // Sealed while other output still waits, as a close_notify is.
         #expect(seal("last", blocked.server) && blocked.server.send(blocked.serverSocket) == .blocked)
         #expect(blocked.server.unsentBytes > unsent)
         sent += Array("last".utf8)
@@ -335,7 +335,7 @@ import Testing
         #expect(world.clientResult == .endOfStream)
     }
 
-    /// Ends of the stream, and changed bytes, at every state.
+    /// Ends of the stream, and changed bytes, in every state.
     @Test func whatIsChangedOnItsWayEndsTheSession() throws {
         var random = SeededRandom()
         for _ in 0..<200 {
@@ -354,7 +354,7 @@ import Testing
             world.toServer(flight[...])
             world.toClient(world.sentByServer()[...])
             world.toServer(world.sentByClient()[...])
-            // Some bytes of a hello are the client's to choose; then the client finds out.
+            // Some bytes of a hello are the client's choice; then the client detects the change.
             #expect(
                 !(world.server.isEstablished && world.client.isEstablished && !isFirst) || world.server.failure == nil,
                 "seed \(random)")

@@ -3,12 +3,11 @@ import TestSupport
 
 @testable import Reactor
 
-/// A server and a client of TLS with a network between them that does what a test likes: each has a socket of its own,
-/// and bytes go over when they are told to.
+/// A TLS server and client, each with its own socket, and a network between them that moves bytes only when a test says so.
 final class TLSWorld {
     let server: TLSSession
     let client: TLSSession
-    /// The end that the server reads and writes, and the network's other end of it.
+    /// The end used by the server, and the network's other end of it.
     let serverSocket: Int32
     let serverWire: Int32
     let clientSocket: Int32
@@ -16,7 +15,7 @@ final class TLSWorld {
     private let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 128 << 10, alignment: 8)
     private(set) var serverRead: [UInt8] = []
     private(set) var clientRead: [UInt8] = []
-    /// What came of the latest receive of each.
+    /// The result of each side's latest receive.
     private(set) var serverResult = TransferResult.wouldBlock
     private(set) var clientResult = TransferResult.wouldBlock
 
@@ -32,7 +31,7 @@ final class TLSWorld {
         room.deallocate()
     }
 
-    /// Goes on until nobody has anything to say.
+    /// Runs until neither side has anything to send.
     func settle() {
         _ = client.isEstablished || client.start(clientSocket) == .all
         var moved = true
@@ -45,11 +44,11 @@ final class TLSWorld {
         }
     }
 
-    /// What the client has sent and the network still has.
+    /// The client's bytes that the network still holds.
     func sentByClient() -> [UInt8] { carry(from: clientWire) }
     func sentByServer() -> [UInt8] { carry(from: serverWire) }
 
-    /// The network hands these bytes over, and the server looks.
+    /// Delivers these bytes, and lets the server read.
     func toServer(_ bytes: ArraySlice<UInt8>) {
         push(bytes, to: serverWire)
         serverResult = read(server, serverSocket, into: &serverRead)
@@ -64,7 +63,7 @@ final class TLSWorld {
         while true {
             let result = session.receive(socket, into: room)
             guard case .bytes(let count) = result else {
-                // More may be there that made no plaintext.
+                // More may be there that gave no plaintext.
                 var byte: UInt8 = 0
                 if result == .wouldBlock, recv(socket, &byte, 1, Int32(MSG_PEEK)) > 0 { continue }
                 return result
