@@ -9,7 +9,7 @@ import Testing
 /// SIGHUP and webhooks of the running command.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct AppReloadTests {
-    /// A configuration of these apps, the first as it is at the start.
+    /// A configuration with these apps.
     private func configuration(_ apps: String, loops: Int = 2) -> String {
         #"{"listen": "127.0.0.1:0", "operations": {"listen": "off"}, "loops": \#(loops), "#
             + #""webhooks": {"allowPrivate": true}, "presence": {"leaveGrace": "0s"}, "apps": [\#(apps)]}"#
@@ -25,7 +25,7 @@ struct AppReloadTests {
 
     private func subscribe(_ device: Device, _ channel: String) throws {
         try device.subscribe(channel)
-        // A hub whose database is away says so, sooner or later.
+        // A hub whose database is unreachable reports that sooner or later.
         while true {
             let said = try device.next()
             if case .closed = said { return #expect(Bool(false), "closed") }
@@ -39,7 +39,7 @@ struct AppReloadTests {
         defer { try? FileManager.default.removeItem(atPath: file) }
         func write(_ text: String) throws { try text.write(toFile: file, atomically: true, encoding: .utf8) }
         try write(configuration(#"{"id": "1", "key": "one", "secret": "old"}"#))
-        // A proxy that nobody is: webhooks do not ask for it.
+        // A proxy that does not exist: webhooks ignore these variables.
         let hub = try RunningCommand(
             ["serve", "--config", file], isMixed: true,
             environment: ["http_proxy": "http://127.0.0.1:1", "ALL_PROXY": "http://127.0.0.1:1"])
@@ -48,7 +48,7 @@ struct AppReloadTests {
         #expect(try isEstablished(one))
         try subscribe(one, "before")
 
-        // What cannot be read changes nothing, and the log says what it is.
+        // An invalid file changes nothing, and the log names the problem.
         try write(configuration(#"{"id": "1", "key": "one", "secret": "old", "limits": {"connections": 0}}"#))
         hub.signal(SIGHUP)
         let complaint = try #require(hub.line(containing: "apps stay as they were"))
@@ -73,7 +73,7 @@ struct AppReloadTests {
         let two = try device(port, "two")
         #expect(try isEstablished(two))
 
-        // The second app goes, with its connections; the first one's stay.
+        // The second app is removed with its connections; the first one's stay.
         try write(configuration(first))
         hub.signal(SIGHUP)
         #expect(hub.line(containing: "apps read anew") != nil)
@@ -83,7 +83,7 @@ struct AppReloadTests {
         #expect(hub.stop(SIGTERM) == 0)
     }
 
-    /// Where the environment has the apps, it was that which was read, and is not again.
+    /// If the environment sets the apps, they are not read again.
     @Test func appsOfTheEnvironmentStay() throws {
         let file = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
         defer { try? FileManager.default.removeItem(atPath: file) }
@@ -98,7 +98,7 @@ struct AppReloadTests {
         let said = try #require(hub.line(containing: "SIGHUP"))
         #expect(said.contains("CARILLON_APPS is set: the file's apps are not read; restart to change them"))
         #expect(said.contains(#""info""#))
-        // It is said once; what else takes a restart, each time.
+        // Reported once; settings that need a restart are reported each time.
         try configuration(#"{"id": "2", "key": "two", "secret": "s"}"#, loops: 1).write(
             toFile: file, atomically: true, encoding: .utf8)
         for _ in 0..<2 {
@@ -109,7 +109,7 @@ struct AppReloadTests {
         #expect(hub.stop(SIGTERM) == 0)
     }
 
-    /// What cannot be changed while the hub runs is refused as a whole, and the log says which setting it is.
+    /// A change that needs a restart is refused as a whole, and the log names the setting.
     @Test func whatTakesARestartIsRefused() throws {
         let file = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
         defer { try? FileManager.default.removeItem(atPath: file) }
@@ -139,12 +139,12 @@ struct AppReloadTests {
         let longer = try #require(hub.line(containing: "apps stay as they were"))
         #expect(longer.contains("bodyBytes") && longer.contains("eventBytes (100000)"))
 
-        // Larger in the file, too, it is the running hub's that counts.
+        // Although the file raises it too, the running hub's value counts.
         try write("1", long, #""limits": {"bodyBytes": "16MiB"}, "#)
         hub.signal(SIGHUP)
         #expect(hub.line(containing: "apps stay as they were")?.contains("655360 bytes do not hold") == true)
 
-        // The app is still served as it was, and the other one is not.
+        // The app is still served as before, and the other one is not.
         try subscribe(device, "still")
         #expect(try nextClose(self.device(port, "two")) == 4001)
         try write("1", one + ", " + two)
@@ -154,7 +154,7 @@ struct AppReloadTests {
         #expect(hub.stop(SIGTERM) == 0)
     }
 
-    /// The code that a connection is closed with, whatever is said before.
+    /// The code that a connection is closed with, after any messages.
     private func nextClose(_ device: Device) throws -> UInt16? {
         while true {
             switch try device.next() {

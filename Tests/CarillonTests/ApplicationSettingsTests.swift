@@ -9,7 +9,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)))
 struct ApplicationSettingsTests {
-    /// An application with these members beside the three that it needs.
+    /// An application with these members and the three required ones.
     private func app(_ members: String) throws(BadValue) -> ApplicationSettings {
         let text = #"[{"id":"7","key":"k","secret":"s"\#(members.isEmpty ? "" : ",")\#(members)}]"#
         guard let app = try ApplicationSettings.list(text).first else { throw BadValue("there") }

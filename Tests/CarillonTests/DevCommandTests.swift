@@ -53,7 +53,7 @@ struct DevCommandTests {
             let complaint = "carillon: cannot listen on 127.0.0.1:\(port): another program has this port"
             #expect(samePort.complaint.hasPrefix(complaint))
             #expect(samePort.complaint.split(separator: "\n").count == 1)
-            // Told before any work was done.
+            // Refused before any work was done.
             #expect(!FileManager.default.fileExists(atPath: folder + "/c"))
             let samePages = try RunningCommand([
                 "serve", "--listen", "127.0.0.1:0", "--apps", #"[{"id":"1","key":"k","secret":"s"}]"#,
@@ -114,7 +114,7 @@ struct DevCommandTests {
 
     @Test func statusAndDryRunExcludeEachOther() throws {
         let migrate = try RunningCommand(["migrate", "--status", "--dry-run"])
-        // EX_USAGE, as for all arguments that make no sense.
+        // EX_USAGE, as for all invalid arguments.
         #expect(migrate.end() == 64)
         #expect(migrate.complaint.contains("exclude one another"))
     }

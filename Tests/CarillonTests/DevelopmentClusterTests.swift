@@ -70,7 +70,7 @@ struct DevelopmentClusterTests {
                 user.running(["\(cluster.programs.folder)/pg_ctl", "-D", cluster.folders.data, "-w"] + arguments))
             #expect(exit.isSuccess)
         }
-        // The settings are in the cluster's configuration, so the server by hand has them too.
+        // The settings are in the cluster's configuration, so a server started by hand has them too.
         #expect(try place.query("show listen_addresses").first?.first == "")
         cluster.stop()
         #expect(cluster.processID == nil)
@@ -92,7 +92,7 @@ struct DevelopmentClusterTests {
         let place = try PrivateCluster()
         let cluster = try place.start()
         cluster.stop()
-        // The number of a process that is alive, and no server of this folder.
+        // The number of a live process that is not this folder's server.
         let file = cluster.folders.data + "/postmaster.pid"
         try "\(getpid())\n\(cluster.folders.data)\n".write(toFile: file, atomically: false, encoding: .utf8)
         #expect(cluster.processID == nil)
@@ -135,7 +135,7 @@ struct DevelopmentClusterTests {
         #expect(try place.query("select 1").count == 1)
         place.cluster?.stop()
         place.abandon()
-        // Recorded, so found again also where the folder is open by now.
+        // Recorded, so found again even if the folder is accessible by now.
         chmod(place.directory, 0o755)
         #expect(try place.start().folders.base == base)
     }

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import carillon
 
-// Settings as command line, environment and a file give them, for tests.
+// Settings from command line, environment and file, for tests.
 
 func effectiveSettings(
     _ arguments: [String] = [], environment: [String: String] = [:], profile: SettingsProfile = .serve

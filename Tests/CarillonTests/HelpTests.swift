@@ -2,10 +2,10 @@ import Testing
 
 @testable import carillon
 
-/// What the command says to somebody who does not know it yet.
+/// The command's output for somebody who does not know it yet.
 @Suite(.timeLimit(.minutes(15)))
 struct HelpTests {
-    /// What is written before the output ends, and the exit status.
+    /// The complete output, and the exit status.
     private func run(_ arguments: [String]) throws -> (text: String, status: Int32) {
         let command = try RunningCommand(arguments, isMixed: true)
         let text = command.rest()

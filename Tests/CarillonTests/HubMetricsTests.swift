@@ -10,7 +10,7 @@ import Testing
         return String(decoding: exposition.bytes, as: UTF8.self)
     }
 
-    /// A hub without a database would else be one whose database is away, to the alerts.
+    /// Otherwise alerts would take a hub without a database for one whose database is unreachable.
     @Test func nothingIsToldOfADatabaseThatIsNotThere() {
         let (with, without) = (text(HubMetrics(hasDatabase: true)), text(HubMetrics(hasDatabase: false)))
         for name in ["carillon_feed_status", "carillon_pg_", "carillon_actions_total", "carillon_snapshots_total"] {

@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// Folders below Sources are layers, and targets import upwards only.
+/// Folders below Sources are layers, and each target imports only targets above it in Package.swift.
 @Suite struct LayerTests {
-    /// What client libraries stand on.
+    /// The targets that client libraries build on.
     private static let pure = ["Bytes", "JSON", "Sync", "Care"]
 
     @Test func importsPointUpwards() throws {
@@ -18,7 +18,7 @@ import Testing
         #expect(tree.breachesOfPurity(of: Self.pure) == [])
     }
 
-    /// What a session is told is the engine's to say; how it is sent, the sink's.
+    /// The engine decides a session's messages; the sink decides how they are sent.
     @Test func theEngineKnowsNoTransport() throws {
         let reach = try SourceTree().reach(of: "Channels")
         #expect(reach.contains("Pusher"))
@@ -29,8 +29,8 @@ import Testing
         #expect(try SourceTree().breachesOfSize == [])
     }
 
-    /// The tests of a target stand in the same layer, but for the command's and for the module maps of System, whose
-    /// functions the targets above them test.
+    /// A target's tests are in the same layer. Exceptions are the command's, and the module maps of System, which the
+    /// targets above them test.
     @Test func testsMirrorTheTargets() throws {
         let package = try Page("Package.swift").text
         let targets = try SourceTree().targets.filter { $0.layer != "System" }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct MigratorTests {
-    /// Two migrations and a function, small enough to see through.
+    /// Two migrations and a function, small enough to verify by eye.
     private func files() throws -> SQLFileSet {
         var files = try SQLFileSet.embedded()
         files.migrations = [
@@ -71,7 +71,7 @@ struct MigratorTests {
         let renewed = try migrate(url, ["--new-epoch"])
         #expect(renewed.hasSuffix(advice) && renewed.contains("devices fetch snapshots, connected ones at once\n"))
         #expect(try !migrate(url, ["--status"]).contains("password"))
-        // Who may not look says nothing of roles that were there.
+        // A role that may not look reports nothing about existing roles.
         let owner = url.replacing("//postgres@", with: "//carillon_owner@")
         #expect(try !migrate(owner).contains("password"))
         try place.query("alter role carillon_hub password 'secret'", in: "one")
@@ -185,12 +185,12 @@ struct MigratorTests {
         #expect(before != begun)
         try cluster.widenOwner()
         #expect(try place.query("show data_directory", as: DevelopmentCluster.owner).count == 1)
-        // As the owner alone, without a superuser, the next start has nothing to do and may say so.
+        // As the owner alone, without a superuser, the next start has nothing to do and reports that.
         #expect(try Migrator(url: cluster.ownerURL, files: try SQLFileSet.embedded()).migrate { _ in }.isCurrent)
         #expect(throws: (any Error).self) { try place.query("select * from sync.event", as: DevelopmentCluster.hub) }
     }
 
-    /// The product's own tables are put right, also where there is nothing else to do; others' are told.
+    /// The product's own tables are repaired, even if there is nothing else to do; others' are reported.
     @Test func putsPublishedTablesRight() throws {
         let place = try PrivateCluster()
         try place.start()
@@ -215,7 +215,7 @@ struct MigratorTests {
             "the published table public.own does not tell all its changes: column id is gone: publish the table again"
         #expect(try lines(url, files) == [complaint])
         #expect(MigrateCommand.table(try Migrator(url: url, files: files).status()).last == complaint)
-        // It stops no migration, nor what else there is to put right.
+        // It blocks neither a migration nor other repairs.
         try place.query("delete from sync.function_set", in: "one")
         try place.query(
             "update sync.published set builder = 'care.reminder_events' where relation = 'care.dose_occurrence'::regclass",
@@ -277,7 +277,7 @@ struct MigratorTests {
         let failure = #expect(throws: Failure.self) { try lines(url, files) }
         #expect(failure?.description.contains { $0.isNewline } == false)
         #expect(failure?.description.contains("\"nothing\" does not exist") == true)
-        // Of a function's text, which may be pages, nothing.
+        // None of a function's text, which may be pages long.
         files.migrations[1] = .init(
             version: 2,
             file: .init(

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A page of this tree, for people.
+/// A documentation page of this tree.
 struct Page {
     static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .appendingPathComponent("../..").standardized
@@ -18,17 +18,16 @@ struct Page {
         self.text = text
     }
 
-    /// The lines below a heading, with those of smaller headings where it is one of the page's largest; nil where there is
-    /// no such heading.
+    /// The lines below a heading, with its subsections if it is one of the page's largest; nil without such a heading.
     func section(_ heading: String) -> [String]? {
         guard let section = text.components(separatedBy: heading + "\n").dropFirst().first else { return nil }
         return section.components(separatedBy: "\n## ")[0].components(separatedBy: "\n")
     }
 
-    /// What GitHub calls the headings: small letters, without punctuation, with hyphens for spaces.
+    /// GitHub's anchors of the headings: lower case, without punctuation, with hyphens for spaces.
     var anchors: Set<String> { Set(headings(from: 1, to: 6)) }
 
-    /// The anchors of the headings of some levels, in their order.
+    /// The anchors of headings of some levels, in order.
     func headings(from first: Int, to last: Int) -> [String] {
         var isCode = false
         return text.split(separator: "\n").compactMap { line in
@@ -40,7 +39,7 @@ struct Page {
         }
     }
 
-    /// What stands in backticks or in blocks of code, each piece by itself.
+    /// The text in backticks and code blocks, each piece by itself.
     var code: [String] {
         let parts = text.components(separatedBy: "```")
         let blocks = parts.enumerated().filter { !$0.offset.isMultiple(of: 2) }.map(\.element)
@@ -49,7 +48,7 @@ struct Page {
         return blocks + lines.map(String.init) + rest.matches(of: /`([^`\n]+)`/).map { String($0.1) }
     }
 
-    /// What it links to, without addresses of the web.
+    /// Its links, except web addresses.
     var links: [String] {
         text.matches(of: /\]\(([^)\s]+)\)/).map { String($0.1) }.filter { !$0.hasPrefix("http") }
     }

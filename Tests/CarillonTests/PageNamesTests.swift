@@ -3,10 +3,10 @@ import Testing
 
 @testable import carillon
 
-/// What pages name in code is still there, and what operators may set or watch is in a page.
+/// Names in the pages' code still exist, and what operators may set or watch is documented.
 @Suite(.timeLimit(.minutes(15)))
 struct PageNamesTests {
-    /// All pages but the changes, which tell of what has gone too.
+    /// All pages except the changelog, which also names what was removed.
     private static let pages =
         ["", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "sql/", "deploy/", "loadtest/", "Tests/"]
         .map { $0 + "README.md" } + ["deploy/settings.md", "deploy/metrics.md", "CONTRIBUTING.md", "SECURITY.md"]
@@ -53,7 +53,7 @@ struct PageNamesTests {
         let keys = Set(SettingsTable.all.map(\.key))
         let variables = Set(SettingsTable.all.map(\.environment))
             .union(["CARILLON_CONFIG", "CARILLON_SEED", "CARILLON_ACTIONS", "CARILLON_SERVICE_", "CARILLON_PORT"])
-        // Names of limits that are fixed stand in the table of limits, where the metric has them.
+        // Names of fixed limits are in the table of limits, where the metric uses them.
         let limits = try Self.text(
             of: ["swift"], below: ["Sources/Edge/Gateway", "Sources/Engine", "Sources/carillon/Settings"])
         for code in try Page(name).code {
@@ -95,7 +95,7 @@ struct PageNamesTests {
         }
     }
 
-    /// Names that are others'.
+    /// Names that belong to others.
     private static let foreign: Set = ["DateStyle", "TimeZone", "LimitNOFILE", "TimeoutStopSec"]
 
     @Test(arguments: pages + ["CHANGELOG.md"]) func commandsAreThere(_ name: String) throws {
@@ -111,7 +111,7 @@ struct PageNamesTests {
         }
     }
 
-    /// The messages of the operator's page, as they stand in the sources, whatever the lines are that they are broken into.
+    /// The messages of the operator's page, as in the sources, regardless of line breaks.
     @Test func messagesOfTroubleAreStillWritten() throws {
         let sources = try Self.text(of: ["swift"], below: ["Sources"])
             .replacing(/\\\n\s*/, with: "").replacing(/"\s*\+ "/, with: "")

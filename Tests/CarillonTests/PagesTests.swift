@@ -3,7 +3,7 @@ import Testing
 
 @testable import carillon
 
-/// The pages of this tree, and what its sources may import.
+/// The pages of this tree, and the imports allowed to its sources.
 @Suite(.timeLimit(.minutes(15)))
 struct PagesTests {
     private static let folders = [
@@ -35,7 +35,7 @@ struct PagesTests {
         #expect(first.text.split(separator: "\n", omittingEmptySubsequences: false).count <= 221)
     }
 
-    /// A link to each kind of nowhere is found.
+    /// Each kind of broken link is found.
     @Test func anchorsAreWhatGitHubMakes() throws {
         let page = try Page("sql/README.md")
         #expect(page.anchors.isSuperset(of: ["revoke-a-users-access", "synccheck_published", "your-database"]))
@@ -43,7 +43,7 @@ struct PagesTests {
         #expect(page.links.contains("#large-jobs") && page.links.contains("../README.md#install"))
     }
 
-    /// All headings but the page's own stand in its table of contents, which comes before the first of them.
+    /// All headings except the page's title are in its table of contents, which precedes the first of them.
     @Test(arguments: readers.dropFirst()) func pagesHaveTheirContents(_ name: String) throws {
         let page = try Page(name)
         let top = try #require(page.text.components(separatedBy: "\n## ").first)
@@ -53,8 +53,8 @@ struct PagesTests {
         }
     }
 
-    /// A walk that names a file which has moved leads a reader nowhere; one that is too long is one that turns back. `shared`: files
-    /// of the subscribe that the walk begins with.
+    /// A walk that names a moved file misleads the reader; a walk that names a file twice turns back. `shared`: files of
+    /// the subscribe walk that the walk begins with.
     @Test(arguments: [("event", 14, 0), ("subscribe", 14, 0), ("resume", 14, 5), ("action", 15, 5), ("publish", 15, 0)])
     func walksNameTheirFilesInOrder(_ walk: String, _ most: Int, _ shared: Int) throws {
         let lines = try #require(Page("Sources/README.md").section("## The five walks"))
@@ -72,8 +72,8 @@ struct PagesTests {
         #expect((5...most).contains(named.count + shared))
     }
 
-    /// Linked into the hub, all but its essentials would bring libraries, 45 MB of ICU's tables, and 4 MB of memory. The load
-    /// tester may have the tables.
+    /// The rest of Foundation would link libraries into the hub: 45 MB of ICU tables and 4 MB of memory. The load tester
+    /// may use it.
     @Test(arguments: ["Sources", "sql", "loadtest"]) func largePartsOfFoundationAreNotImported(_ folder: String) throws
     {
         let files = try FileManager.default.subpathsOfDirectory(

@@ -4,14 +4,14 @@ import Postgres
 
 @testable import carillon
 
-/// A folder of its own for a test, and the development cluster in it; both are gone when the test lets go of it.
+/// A test's own folder with the development cluster in it. Both are removed when the test releases it.
 final class PrivateCluster {
     let directory: String
-    /// What of it was made here.
+    /// The parts created so far.
     private let base: String
     private(set) var cluster: DevelopmentCluster?
 
-    /// - Parameter depth: letters to put into the path, to make it long.
+    /// - Parameter depth: letters added to the path, to make it long.
     init(depth: Int = 0) throws {
         base = FileManager.default.temporaryDirectory.path + "/carillon-test-\(UUID().uuidString.prefix(8))"
         let deep = stride(from: 0, to: depth, by: 50).map { _ in "/" + String(repeating: "d", count: 49) }.joined()
@@ -37,7 +37,7 @@ final class PrivateCluster {
         return taken
     }
 
-    /// Lets go of the folder without stopping the server, as a hub that is killed does.
+    /// Releases the folder without stopping the server, as a killed hub does.
     func abandon() {
         cluster = nil
     }

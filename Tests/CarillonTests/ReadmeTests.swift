@@ -5,10 +5,10 @@ import Testing
 
 @testable import carillon
 
-/// What the pages tell people to type.
+/// Commands that the pages tell people to type.
 @Suite(.ownThread, .timeLimit(.minutes(15)))
 struct ReadmeTests {
-    /// As they are pasted after `make run`, one after the other, in the order of the pages.
+    /// Pasted after `make run`, one after the other, in the order of the pages.
     @Test func newcomersStepsWork() throws {
         let folder = FileManager.default.temporaryDirectory.path + "/carillon-test-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(
@@ -145,14 +145,14 @@ struct ReadmeTests {
         for statement in statements {
             try place.query(statement, as: statement.hasPrefix("GRANT") ? DevelopmentCluster.owner : "backend")
         }
-        // A later run of the functions leaves the backend its right.
+        // A later run of the functions keeps the backend's grant.
         try migrator.migrate { _ in }
         try place.query(revoke, as: "backend")
         let standing = try place.query("select user_id, before > now() - interval '1 hour' from sync.revocation")
         #expect(standing == [["42", "t"]], "the latest stands")
     }
 
-    /// On a server that has none of the roles: by a file of them, or by a migration that makes them.
+    /// On a server without the roles: created from a file of them, or by a migration.
     @Test(arguments: [true, false]) func aDumpIsRestoredOnANewServer(_ hasRolesFile: Bool) throws {
         let (old, new) = (try PrivateCluster(), try PrivateCluster())
         try old.start()
@@ -189,7 +189,7 @@ struct ReadmeTests {
         let backUp = try run(steps[0])
         #expect(backUp.status == 0, "\(backUp.text)")
         if !hasRolesFile {
-            // Without the roles, the restore itself complains, and the migration says what is to be done.
+            // Without the roles the restore itself complains, and the migration reports what to do.
             let early = try run(["createdb -h db -U admin hub", "pg_restore -h db -U admin -d hub hub.dump || true"])
             #expect(early.text.contains("role \"carillon_owner\" does not exist"))
             let told = try run(["DATABASE_URL=postgres://admin@db/hub carillon migrate"])
@@ -203,7 +203,7 @@ struct ReadmeTests {
             #expect(told.status == 1)
             try new.query("drop database hub", in: "postgres")
         }
-        // The page's first line makes the roles from the file, its last block without one.
+        // The page's first line creates the roles from the file, its last block without one.
         let roles = hasRolesFile ? [steps[1][0]] : steps[2].filter { !$0.contains("\\password") }
         let restore = try run(roles + steps[1].dropFirst())
         #expect(restore.status == 0, "\(restore.text)")
@@ -215,7 +215,7 @@ struct ReadmeTests {
         #expect(events == [["demo", "own.created"], ["demo", "own.created"]])
     }
 
-    /// The sample of the page is a key set as the hub reads it.
+    /// The page's sample is a key set that the hub can read.
     @Test func theSampleOfAKeySetIsRead() throws {
         let section = try #require(Page("deploy/README.md").section("### Tokens"))
         let keys = section.drop { $0 != "```json" }.dropFirst().prefix { $0 != "```" }
@@ -230,7 +230,7 @@ struct ReadmeTests {
         #expect(check.end() == 0, "\(text)")
     }
 
-    /// The sample of the page is a file of settings as the hub reads it.
+    /// The page's sample is a settings file that the hub can read.
     @Test func theSampleOfAppsIsRead() throws {
         let section = try #require(Page("deploy/README.md").section("## Apps"))
         let apps = section.drop { $0 != "```json" }.dropFirst().prefix { $0 != "```" }
@@ -243,14 +243,14 @@ struct ReadmeTests {
         #expect(check.end() == 0 && text.contains("file \(file)"), "\(text)")
     }
 
-    /// The SQL of the section, from which comments and the indentation of the code are dropped.
+    /// The SQL of the section, without comments and code indentation.
     private func statements(of heading: String, in page: String) throws -> [String] {
         let code = try blocks(of: heading, in: page).joined().filter { !$0.contains("--") && !$0.contains(".build/") }
         return code.joined(separator: "\n").components(separatedBy: ";")
             .map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }.filter { !$0.isEmpty }
     }
 
-    /// The section's blocks of code, without their indentation.
+    /// The section's code blocks, without their indentation.
     private func blocks(of heading: String, in page: String) throws -> [[String]] {
         let lines = try #require(try Page(page).section(heading))
         return lines.split { !$0.hasPrefix("    ") }.map { block in block.map { String($0.dropFirst(4)) } }

@@ -2,12 +2,12 @@ import CDescriptorGuard
 import Foundation
 import Glibc
 
-/// The program under test as a process; killed when the test lets go of it.
+/// The program under test as a process; killed when the test releases it.
 ///
-/// Not Foundation's `Process`: the descriptors that it closes in a child are those it counted before, so that the child
-/// may keep a connection of another test's open; and it needs a run loop of the thread that waits.
+/// Not Foundation's `Process`: it closes in a child only the descriptors that it counted before, so the child may keep
+/// another test's connection open; and it needs a run loop in the waiting thread.
 final class RunningCommand {
-    /// What the fixture says when it cannot do its work.
+    /// Why the fixture failed.
     struct NotStarted: Error {
         let code: Int32
     }
@@ -16,7 +16,7 @@ final class RunningCommand {
     private let errors: URL
     private var unread = ""
     private let processID: pid_t
-    /// As `waitpid(2)` tells it, once the process has ended.
+    /// The status from `waitpid(2)`, once the process has ended.
     private var waitStatus: Int32?
 
     /// - Parameters:
@@ -26,7 +26,7 @@ final class RunningCommand {
         try self.init(program: Self.carillon, arguments, isMixed: isMixed, environment: added)
     }
 
-    /// A script for bash, as somebody types it.
+    /// A bash script, as a user would type it.
     convenience init(shell script: String, isMixed: Bool = false) throws {
         try self.init(program: "/bin/bash", ["-c", script], isMixed: isMixed, environment: [:])
     }
@@ -58,15 +58,15 @@ final class RunningCommand {
         try? FileManager.default.removeItem(at: errors)
     }
 
-    /// What it wrote to standard error.
+    /// Its output on standard error.
     var complaint: String { (try? String(contentsOf: errors, encoding: .utf8)) ?? "" }
 
-    /// Waits for a line of standard output; nil when the output ends without it.
+    /// Waits for a line of standard output; nil if the output ends first.
     func line(beginningWith prefix: String) -> String? {
         line { $0.hasPrefix(prefix) }
     }
 
-    /// Waits for a line of standard output that holds some words; nil when the output ends without it.
+    /// Waits for a line of standard output that contains the text; nil if the output ends first.
     func line(containing words: String) -> String? {
         line { $0.contains(words) }
     }
@@ -94,7 +94,7 @@ final class RunningCommand {
 
     /// Sends a signal.
     func signal(_ signal: Int32) {
-        // Until it is waited for, the number is its own.
+        // Its number is not reused until it is waited for.
         if waitStatus == nil { kill(processID, signal) }
     }
 
@@ -118,7 +118,7 @@ final class RunningCommand {
         return status & 0x7F == 0 ? status >> 8 & 0xFF : status & 0x7F
     }
 
-    /// - Parameter errors: a file for standard error; as `output` where nil.
+    /// - Parameter errors: a file for standard error; nil for that of `output`.
     private static func spawn(
         _ arguments: [String], _ environment: [String], output: Int32, errors: String?
     ) throws -> pid_t {
@@ -136,11 +136,11 @@ final class RunningCommand {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // Threads of loops block all signals, and a child starts with its maker's mask.
+        // Loop threads block all signals, and a child inherits its creator's mask.
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
-        // A group of its own, so that a Ctrl-C meant for the tests does not end it before they have looked.
+        // Its own process group, so that Ctrl-C in the tests does not end it before they have looked.
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP))
         var words = arguments.map { strdup($0) } + [nil]
         var variables = environment.map { strdup($0) } + [nil]

@@ -5,7 +5,7 @@ import Testing
 
 @testable import carillon
 
-/// `carillon tail` at a hub with TLS.
+/// `carillon tail` with a hub over TLS.
 @Suite(.ownThread, .timeLimit(.minutes(15)))
 struct SecureTailTests {
     private let folder: CertificateFolder
@@ -39,7 +39,7 @@ struct SecureTailTests {
     }
 
     @Test func judgesTheCertificateByTheSystem() throws {
-        // As OpenSSL is told where the system's are.
+        // The variable that tells OpenSSL where the system's are.
         let known = try tail("localhost", environment: ["SSL_CERT_FILE": pair.certificate])
         #expect(known.line(containing: "subscribed to news") != nil)
         let unknown = try tail("localhost")

@@ -2,7 +2,7 @@ import Testing
 
 @testable import carillon
 
-/// What is wrong with settings is told at once, with where it stands, and without secrets.
+/// Invalid settings are reported at once, with their source, and without secrets.
 @Suite(.timeLimit(.minutes(15)))
 struct SettingsProblemTests {
     @Test(

@@ -24,12 +24,13 @@ struct SettingsTableTests {
         }
     }
 
-    /// What nobody sets is a constant: a new setting says who needs it, and which other one may go.
+    /// A value that nobody sets should be a constant: a new setting must say who needs it, and which other one may be
+    /// removed.
     @Test func thereAreFew() {
         #expect(SettingsTable.all.count <= 55)
     }
 
-    /// By its place each setting is found in errors that concern several.
+    /// Errors that concern several settings find each by its target.
     @Test func everyPlaceIsItsOwn() throws {
         for row in SettingsTable.all { #expect(SettingsTable[row.target].key == row.key) }
     }
@@ -38,7 +39,7 @@ struct SettingsTableTests {
     func whatHasGoneIsAnErrorThatSaysWhatToDo(_ key: String) throws {
         let advice = try #require(GoneSettings.advice[key])
         #expect(!SettingsTable.all.contains { $0.key == key })
-        // What it says to set is there to be set.
+        // The settings that the advice names exist.
         let words = advice.split(whereSeparator: { " ,:;".contains($0) })
         for word in words where word.contains(".") || word.contains("Timeout") {
             #expect(SettingsTable.all.contains { $0.key == word }, "\(word)")
@@ -61,7 +62,7 @@ struct SettingsTableTests {
     }
 
     @Test func everyRowCanBeSetFromEachPlace() throws {
-        // The default of each is a value; one without a default gets one here.
+        // Each default is a valid value; settings without a default get one here.
         let values = [
             "apps": #"[{"id":"1","key":"k","secret":"s"}]"#, "databaseURL": "postgresql://h/d", "databaseApp": "1",
             "allowedOrigins": "*", "jwt.secret": String(repeating: "x", count: 32), "jwt.keysFile": "/keys.json",

@@ -15,7 +15,7 @@ import Testing
 struct SettingsTests {
     private let apps = #"[{"id":"1","key":"k","secret":"s"}]"#
 
-    /// The targets' own defaults are what their tests run with; the table's are what hubs run with.
+    /// Tests run with the targets' own defaults, hubs with the table's.
     @Test func defaultsAgreeWithTheTargetsLimits() throws {
         let gateway = GatewayConfiguration(try Settings(effectiveSettings(profile: .development)))
         let limits = GatewayLimits()
@@ -74,7 +74,7 @@ struct SettingsTests {
         #expect(refusedSettings(["--store-connections", "0"]) != nil)
     }
 
-    /// What may come at once after a silence follows from a rate; one message that is as large as allowed may.
+    /// The burst follows from the rate, and always allows one message of the largest size.
     @Test(arguments: [(0, 0), (1, 1), (5, 3), (100, 50), (10_000, 5_000)])
     func aRateIsOneSetting(_ rate: Int, _ ofDevice: Int) throws {
         let names = ["--limits-messages-per-second", "--limits-connects-per-second", "--limits-actions-per-second"]
@@ -106,7 +106,7 @@ struct SettingsTests {
         #expect(timeouts.unacked == .seconds(4) && timeouts.stalled == .seconds(4))
     }
 
-    /// A token that is still taken must not be one whose connection ends at once.
+    /// A token that is still accepted must not belong to a connection that ends at once.
     @Test func anIdentityLastsAsLongAsItsToken() throws {
         let settings = try Settings(effectiveSettings(profile: .development))
         #expect(settings.gateway.timeouts.identity.grace > settings.jwt.leeway)
@@ -255,7 +255,7 @@ struct SettingsTests {
         for bad in ["0400", "1777", "rw", "8", ""] { #expect(refusedSettings(["--unix-socket-mode=" + bad]) != nil) }
     }
 
-    /// They are good, but not for all of Pusher's libraries.
+    /// Valid, but not accepted by all of Pusher's libraries.
     @Test func idsThatAreNoNumbersAreWarnedOf() throws {
         let apps = #"[{"id":"12","key":"a","secret":"s"},{"id":"doses-2","key":"b","secret":"s"}]"#
         let settings = try Settings(effectiveSettings(environment: ["CARILLON_APPS": apps]))
@@ -285,7 +285,7 @@ struct SettingsTests {
             ownerless.count == 1 && ownerless[0].hasPrefix("command line --database-app: databaseApp has no effect"))
     }
 
-    /// It may be meant so, and says nothing else of itself.
+    /// It may be intended, and would otherwise go unnoticed.
     @Test func aDatabaseWithoutKeysOfTokensIsNoticed() throws {
         func notices(_ arguments: [String]) throws -> [String] {
             try Settings(effectiveSettings(arguments, environment: ["CARILLON_APPS": apps])).notices
@@ -339,7 +339,7 @@ struct SettingsTests {
         #expect(lowered.contains("524288 ") && lowered.hasSuffix("half of limits.sendQueueBytes"))
     }
 
-    /// Clients have of eight seconds what they take, webhooks the rest.
+    /// Clients may use up to eight seconds; webhooks get the rest.
     @Test(arguments: [(0, 8_000), (1_500, 6_500), (6_000, 2_000), (60_000, 2_000)])
     func webhooksHaveWhatIsLeftOfTheEnd(_ gone: Int, _ left: Int) {
         let start = Instant(nanoseconds: 1_000_000_000)
@@ -357,7 +357,7 @@ struct SettingsTests {
         #expect(throws: Failure.self) {
             try Settings(effectiveSettings(["--database-app", "3"], environment: environment))
         }
-        // Without a database nobody's users are meant.
+        // Without a database no app owns one.
         #expect(try Settings(effectiveSettings(environment: ["CARILLON_APPS": two])).databaseApp == nil)
     }
 }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import carillon
 
-/// What several settings say together.
+/// Rules that involve several settings.
 @Suite(.timeLimit(.minutes(15)))
 struct SettingsTogetherTests {
     private func effective(
@@ -12,7 +12,7 @@ struct SettingsTogetherTests {
         try EffectiveSettings(SettingsSources(arguments: arguments, environment: environment), profile: .development)
     }
 
-    /// A loop has room for one connection: bounds that leave it less are not what they say.
+    /// Each loop has room for one connection, so smaller bounds are raised, with a warning.
     @Test func raisedBoundsAreWarnedOf() throws {
         func warnings(_ arguments: [String]) throws -> [String] {
             try Settings(effective(arguments)).warnings
@@ -26,7 +26,7 @@ struct SettingsTogetherTests {
                 has room for what one connection may hold (limits.sendQueueBytes), 8MiB
                 """
             ])
-        // The other numbers are reason enough: 64 loops of 8 MiB are more than the default, and so are 64 requests.
+        // The other numbers can raise it too: 64 loops of 8 MiB exceed the default, and so do 64 requests.
         let loops = try warnings(["--loops", "64"])
         #expect(loops.count == 2)
         #expect(loops.first?.hasPrefix("default: limits.sendQueuesBytes of 256MiB is raised to 512MiB") == true)

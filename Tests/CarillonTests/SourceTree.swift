@@ -1,15 +1,15 @@
 import Foundation
 
-/// The targets below Sources: as Package.swift declares them, and what their files import.
+/// The targets below Sources: their declarations in Package.swift, and their files' imports.
 struct SourceTree {
     struct Target {
-        /// Its folder below Sources: the layer's and its own, or that of the command.
+        /// Its folder below Sources: the layer's and its own, or the command's.
         let place: String
         var layer: String { String(place.prefix { $0 != "/" }) }
         var name: String { String(place.split(separator: "/").last ?? "") }
-        /// Targets and modules of the system that it imports, and targets that it is declared to depend on.
+        /// Imported targets and system modules, and declared dependencies.
         var needs: Set<String> = []
-        /// The folders of its files, from its own, which is empty: how many each has.
+        /// Files per folder, relative to its own, which is empty.
         var folders: [String: Int] = [:]
     }
 
@@ -17,12 +17,12 @@ struct SourceTree {
 
     /// In the order of Package.swift.
     private(set) var targets: [Target] = []
-    /// Files below Sources that are no declared target's.
+    /// Files below Sources that belong to no declared target.
     private(set) var strays: [String] = []
 
     /// - Parameters:
     ///   - package: the text of Package.swift.
-    ///   - sources: the texts of all files below Sources, by their paths from there.
+    ///   - sources: the texts of all files below Sources, by relative path.
     init(package: String, sources: [String: String]) {
         let declarations = package.matches(
             of:
@@ -32,7 +32,7 @@ struct SourceTree {
         for declaration in declarations {
             let place = (declaration.1 ?? declaration.3 ?? declaration.4).map(String.init)
             targets.append(Target(place: place ?? "System/\(declaration.2 ?? "")"))
-            // To the line of the next, or the blank one behind the last of a layer.
+            // Up to the next target's line, or the blank line after the last of a layer.
             let next = declarations.first { $0.range.lowerBound > declaration.range.lowerBound }
             let rest = package[declaration.range.upperBound..<(next?.range.lowerBound ?? package.endIndex)]
             let end = rest.firstRange(of: "\n\n")?.lowerBound ?? rest.lastIndex(of: "\n") ?? rest.endIndex
@@ -51,12 +51,12 @@ struct SourceTree {
         }
     }
 
-    /// This tree's.
+    /// The tree of this checkout.
     init() throws {
         self.init(package: try Page("Package.swift").text, sources: try Self.texts())
     }
 
-    /// The texts of this tree's files below a folder, by their paths from there.
+    /// The texts of the checkout's files below a folder, by relative path.
     static func texts(below folder: String = "Sources") throws -> [String: String] {
         let root = Page.root.appending(path: folder)
         var sources: [String: String] = [:]
@@ -74,7 +74,7 @@ struct SourceTree {
         return Set(text.matches(of: line.anchorsMatchLineEndings()).map { String($0.1) })
     }
 
-    /// Everything that a target needs, and what that needs, and so on.
+    /// A target's transitive dependencies.
     func reach(of name: String) -> Set<String> {
         var found: Set<String> = []
         var open = [name]
@@ -88,7 +88,7 @@ struct SourceTree {
 
     // MARK: The rules
 
-    /// What breaks the order: targets that need one that is not declared above them, and layers out of their order.
+    /// Violations of the order: targets that need one not declared above them, and layers out of order.
     var breachesOfOrder: [String] {
         let layers = targets.map { Self.layers.firstIndex(of: $0.layer) ?? -1 }
         var breaches = strays.map { "\($0) is no target's" }
@@ -101,18 +101,18 @@ struct SourceTree {
         return breaches.sorted()
     }
 
-    /// What breaks the promise that client libraries can stand on these targets: modules beyond the C library's.
+    /// Violations of the promise that client libraries can build on these targets: modules other than the C library's.
     func breachesOfPurity(of names: [String]) -> [String] {
         let pure = Set(targets.filter { $0.layer == "Values" }.map(\.name)).union(["Glibc"])
         return names.flatMap { name in reach(of: name).subtracting(pure).sorted().map { "\(name) reaches \($0)" } }
     }
 
-    /// A target's most files without subfolders, and those beside its subfolders.
+    /// The most files of a target without subfolders, and the most beside subfolders.
     static let filesMax = 12
-    /// A subfolder's most files.
+    /// The most files in a subfolder.
     static let filesOfSubjectMax = 24
 
-    /// Folders of too many files.
+    /// Folders with too many files.
     var breachesOfSize: [String] {
         targets.flatMap { target in
             target.folders.filter { $0.value > ($0.key.isEmpty ? Self.filesMax : Self.filesOfSubjectMax) }

@@ -33,7 +33,7 @@ struct TailTests {
         #expect(throws: Failure.self) { try HubAddress(url) }
     }
 
-    /// Pusher's own path, which the command adds by itself.
+    /// Pusher's own path, which the command appends by itself.
     @Test(arguments: [
         ("ws://127.0.0.1:6001/app", "/app", "ws://127.0.0.1:6001"), ("wss://h/app/", "/app", "wss://h"),
         ("ws://h:1/app/key", "/app/key", "ws://h:1"),
@@ -238,9 +238,9 @@ struct TailTests {
     }
 }
 
-/// A hub that takes one connection, answers its handshake, plays a script in pieces of a few bytes, and hangs up.
+/// A hub that accepts one connection, answers its handshake, plays a script in pieces of a few bytes, and closes.
 private final class ScriptedHub {
-    /// What a script may send; collected, then sent.
+    /// A script's output: collected, then sent.
     struct Peer {
         fileprivate(set) var bytes: [UInt8] = []
 
@@ -269,7 +269,7 @@ private final class ScriptedHub {
     /// Set for good when nobody will connect any more.
     private let ended = Latch()
 
-    /// - Parameter status: sent in place of a handshake.
+    /// - Parameter status: sent instead of a handshake.
     init(status: String? = nil, _ script: @escaping @Sendable (inout Peer) -> Void) throws {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
@@ -286,7 +286,8 @@ private final class ScriptedHub {
         port = UInt16(bigEndian: address.sin_port)
         let ended = ended
         Thread.detachNewThread {
-            // The thread's alone: a number closed elsewhere would have it take another listener's connection.
+            // Closed only by this thread: if another closed it, the thread might accept from another test's listener with
+            // the same number.
             defer { close(listener) }
             var waiting = [listener, ended.descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
             while poll(&waiting, 2, -1) < 0, errno == EINTR {}
@@ -318,7 +319,7 @@ private final class ScriptedHub {
             _ = send(peer, piece, piece.count, Int32(MSG_NOSIGNAL))
         }
         shutdown(peer, Int32(SHUT_WR))
-        // Until the client hangs up: closing with bytes unread would reset the connection under what was sent.
+        // Until the client closes: closing with unread bytes would reset the connection before it has read everything.
         while recv(peer, &buffer, buffer.count, 0) > 0 {}
     }
 

@@ -1,8 +1,8 @@
 import Testing
 
-/// A name means one thing: a reader who searches for a type finds that one.
+/// A name is unique: a reader who searches for a type finds exactly one.
 @Suite struct TypeNameTests {
-    /// Private types are seen in one file only, and do not count.
+    /// Private types are visible in one file only, and do not count.
     @Test func noTwoTopLevelTypesShareAName() throws {
         var files: [String: [String]] = [:]
         for folder in ["Sources", "Tests", "loadtest"] {
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// The names of the types that a file declares for others, outside of other types.
+    /// The top-level types that a file declares for others.
     private static func types(in text: String) -> [String] {
         let declaration = /^(?:@\w+(?:\(.*\))? +)*((?:\w+ +)*)(?:struct|class|enum|actor|protocol|typealias) +(\w+)/
         return text.matches(of: declaration.anchorsMatchLineEndings()).compactMap { match in

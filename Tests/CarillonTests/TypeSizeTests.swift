@@ -1,8 +1,8 @@
 import Testing
 
-/// No type knows everything.
+/// Bounds the size of types.
 @Suite struct TypeSizeTests {
-    /// What may be larger, and why.
+    /// Larger types, each with its reason.
     private static let exceptions = [
         "Gateway.GatewayLimits": "a list of bounds, none of which knows another",
         "Gateway.GatewayMetrics": "a list of counters, none of which knows another",

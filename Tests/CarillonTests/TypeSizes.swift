@@ -1,24 +1,24 @@
 import Foundation
 
-/// How large the types below Sources are, over all their extensions in all files.
+/// The sizes of the types below Sources, including all their extensions.
 ///
-/// Read by the layout that swift-format gives: a type ends with the brace that stands as deep as its declaration, and its members
-/// stand four blanks deeper. A nested type is counted by itself, and its lines also in the type around it.
+/// Relies on swift-format's layout: a type ends with a brace indented like its declaration, and its members are indented by
+/// four more blanks. A nested type is counted by itself, and its lines also count for the outer type.
 struct TypeSizes {
     struct Size: Equatable {
         /// From the declaration to the closing brace, blank lines and comments included.
         var lines = 0
-        /// Stored ones of an instance.
+        /// Stored properties of an instance.
         var properties = 0
     }
 
     static let linesMax = 400
     static let propertiesMax = 20
 
-    /// By target and name, such as `Feed.Tail`. What is declared nowhere below Sources counts for the target that extends it.
+    /// By target and name, such as `Feed.Tail`. A type declared outside Sources counts for the target that extends it.
     private(set) var sizes: [String: Size] = [:]
 
-    /// - Parameter sources: the texts of files below Sources, by their paths from there.
+    /// - Parameter sources: the texts of files below Sources, by relative path.
     init(sources: [String: String]) {
         var parts: [(target: String, part: Part)] = []
         for (path, text) in sources where path.hasSuffix(".swift") {
@@ -31,7 +31,7 @@ struct TypeSizes {
         var homes: [String: Set<String>] = [:]
         for (target, part) in parts where !part.isExtension { homes[part.name, default: []].insert(target) }
         for (target, part) in parts {
-            // Of a type of that name in the same target, or of the only one elsewhere; an extension's nested types go with it.
+            // A type of that name in the same target, or the only one elsewhere; an extension's nested types count with it.
             let known = homes[part.name] ?? []
             let home = known.contains(target) || known.count != 1 ? target : known.first ?? target
             sizes["\(home).\(part.name)", default: Size()].lines += part.size.lines
@@ -39,7 +39,7 @@ struct TypeSizes {
         }
     }
 
-    /// What is too large.
+    /// Types that are too large.
     var breaches: [String: Size] {
         sizes.filter { $0.value.lines > Self.linesMax || $0.value.properties > Self.propertiesMax }
     }
@@ -83,7 +83,7 @@ struct TypeSizes {
             return done
         }
 
-        /// A line's words from the keyword on, without attributes and modifiers; none of a comment, or of what is no instance's.
+        /// The words of a line from the keyword on, without attributes and modifiers; none for comments and static members.
         private static func words(of line: Substring) -> [Substring] {
             let modifiers = [
                 "public", "package", "internal", "fileprivate", "private", "open", "final", "indirect", "lazy", "weak",
@@ -96,7 +96,7 @@ struct TypeSizes {
                 })
         }
 
-        /// How many stored properties a declaration makes, whose text behind `let` or `var` this is.
+        /// The number of stored properties in a declaration, given its text after `let` or `var`.
         private static func stored(_ text: String, _ next: Substring) -> Int {
             let isComputed = text.prefix { $0 != "=" }.contains("{") && !(text + next).contains(/(did|will)Set/)
             return isComputed ? 0 : text.prefix { $0 != ":" && $0 != "=" }.split(separator: ",").count
