@@ -1,11 +1,11 @@
 import Foundation
 
-/// Certificates and keys made for one test by the `openssl` command, in a folder that goes with this object.
+/// Certificates and keys made for one test by the `openssl` command, in a folder that is removed with this object.
 public final class CertificateFolder: Sendable {
     /// The folder.
     public let path: String
 
-    /// A certificate and its key, as paths.
+    /// The paths of a certificate and its key.
     public struct Pair: Sendable {
         /// The certificate's file.
         public let certificate: String
@@ -32,7 +32,7 @@ public final class CertificateFolder: Sendable {
 
     /// Why a command failed.
     public struct CommandFailure: Error {
-        /// Its words.
+        /// Its output.
         public let words: String
     }
 
@@ -50,7 +50,7 @@ public final class CertificateFolder: Sendable {
     /// The path of a file in it.
     public func file(_ name: String) -> String { path + "/" + name }
 
-    /// Makes, or replaces, `NAME.pem` and `NAME.key`: a certificate that is its own root, for these hosts.
+    /// Creates or replaces `NAME.pem` and `NAME.key`: a self-signed certificate for these hosts.
     @discardableResult
     public func make(_ name: String, hosts: [String], days: Int = 90, kind: KeyKind = .p256) throws -> Pair {
         let pair = Pair(certificate: file("\(name).pem"), key: file("\(name).key"))
@@ -63,7 +63,7 @@ public final class CertificateFolder: Sendable {
         return pair
     }
 
-    /// Makes a copy of a key that has a password.
+    /// Creates a copy of a key with a password.
     public func lock(_ key: String, _ name: String) throws -> String {
         try run(["pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", file(name)])
         return file(name)

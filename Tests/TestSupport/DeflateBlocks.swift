@@ -1,4 +1,4 @@
-/// Blocks of DEFLATE (RFC 1951 §3.2) made by hand, bit for bit: such as no compressor makes, and zlib reads.
+/// Handmade DEFLATE blocks (RFC 1951 §3.2), bit by bit: no compressor makes them, but zlib reads them.
 package struct DeflateBlocks {
     private var bytes: [UInt8] = []
     private var bits: UInt64 = 0
@@ -6,7 +6,7 @@ package struct DeflateBlocks {
 
     package init() {}
 
-    /// The payload of a message (RFC 7692 §7.2.1): with the first bits of the empty block whose rest senders leave off.
+    /// A message's payload (RFC 7692 §7.2.1): ends with the first bits of the empty block whose rest senders omit.
     package var message: [UInt8] {
         var copy = self
         copy.put(0, 3)
@@ -36,7 +36,7 @@ package struct DeflateBlocks {
         if isFinal { align() }
     }
 
-    /// A block with codes of its own, the shortest there is, for nothing: 92 bits.
+    /// The shortest empty block with codes of its own: 92 bits.
     package mutating func dynamic() {
         begin(literals: 257, distances: 1, lengths: [18: 2, 1: 2, 0: 1])
         huffman(0b11, 2)
@@ -48,7 +48,7 @@ package struct DeflateBlocks {
         huffman(0, 1)
     }
 
-    /// A block with as many codes as there may be, and `plain` (bytes below 226, 8 bits each): 29 bytes.
+    /// A block with the maximum number of codes, and `plain` (bytes below 226, 8 bits each): 29 bytes.
     package mutating func tables(_ plain: [UInt8] = []) {
         begin(literals: 286, distances: 30, lengths: [16: 1, 4: 3, 5: 3, 8: 3, 9: 3])
         lengths(0b110, 226)
@@ -59,7 +59,7 @@ package struct DeflateBlocks {
         huffman(482, 9)
     }
 
-    /// That length so many times: once, and then by repetitions.
+    /// Writes a code length `count` times: once, and then by repetitions.
     private mutating func lengths(_ code: UInt64, _ count: Int) {
         huffman(code, 3)
         var left = count - 1
@@ -85,7 +85,7 @@ package struct DeflateBlocks {
         for symbol in order[..<count] { put(lengths[symbol] ?? 0, 3) }
     }
 
-    /// Codes go with their highest bit first, all else with the lowest.
+    /// Codes are written with their highest bit first, everything else with the lowest.
     private mutating func huffman(_ code: UInt64, _ count: Int) {
         for bit in (0..<count).reversed() { put(code >> UInt64(bit) & 1, 1) }
     }

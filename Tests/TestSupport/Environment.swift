@@ -1,16 +1,16 @@
 import Foundation
 
-/// What a run of the tests is told from outside.
+/// Settings of a test run from the environment.
 package enum Environment {
-    /// A number in the environment, decimal.
+    /// A decimal number in the environment.
     package static func number(_ name: String) -> UInt64? {
         ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) }
     }
 }
 
-/// The examples that a parser's fuzzing starts from, one file each, in `Tests/Corpus/<parser>/`.
+/// The seed inputs for fuzzing a parser, one file each, in `Tests/Corpus/<parser>/`.
 package enum Corpus {
-    /// All examples of `parser`, by file name.
+    /// All seed inputs of `parser`, by file name.
     package static func load(_ parser: String) throws -> [(name: String, bytes: [UInt8])] {
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appendingPathComponent("Corpus").appendingPathComponent(parser)

@@ -1,8 +1,8 @@
 import Glibc
 
-/// Waits until it is so, and tells whether it came to be; two minutes at most, which only a failure takes.
+/// Polls until the condition holds, for at most two minutes, and returns whether it does.
 ///
-/// For what nobody tells of, such as a counter of another thread: between two looks it sleeps two milliseconds. Only on
+/// For state without notifications, such as another thread's counter. Sleeps two milliseconds between polls. Only on
 /// threads that may block (`OwnThread`).
 public func eventually(_ isSo: () throws -> Bool) rethrows -> Bool {
     let end = ContinuousClock.now + .seconds(120)

@@ -1,6 +1,6 @@
 import Glibc
 
-/// What this machine's loopback interface can do; containers often have no IPv6.
+/// The abilities of this machine's loopback interface; containers often have no IPv6.
 public enum Loopback {
     /// Whether one can listen on `::1`.
     public static let hasIPv6: Bool = {
@@ -17,8 +17,8 @@ public enum Loopback {
         } == 0
     }()
 
-    /// A blocking socket connected to the port on 127.0.0.1, for the caller to close; nil where nobody listens, and `errno`
-    /// says why.
+    /// A blocking socket connected to the port on 127.0.0.1, which the caller closes; nil with `errno` set if nobody
+    /// listens.
     public static func connection(to port: UInt16) -> Int32? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()

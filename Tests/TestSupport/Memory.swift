@@ -1,9 +1,9 @@
 import Glibc
 
-/// Bytes of each instance, as the Swift runtime knows them; glibc's allocator gives a block of the next 16 n + 8.
+/// Bytes of an instance, as known to the Swift runtime; glibc allocates the next larger block of 16 n + 8 bytes.
 package func instanceBytes(of type: AnyClass) -> Int {
     typealias Size = @convention(c) (UnsafeRawPointer) -> Int
-    // Swift._class_getInstancePositiveExtentSize, which the standard library does not declare to others.
+    // Swift._class_getInstancePositiveExtentSize, which the standard library does not export.
     guard let symbol = dlsym(nil, "$ss36_class_getInstancePositiveExtentSizeySiyXlXpF") else { return .max }
     return unsafeBitCast(symbol, to: Size.self)(unsafeBitCast(type, to: UnsafeRawPointer.self))
 }
@@ -22,8 +22,7 @@ package func withBytes<Result, Failure: Error>(
     try withMutableBytes(bytes) { buffer throws(Failure) in try body(UnsafeRawBufferPointer(buffer)) }
 }
 
-/// Calls `body` with a copy of `bytes` that it may change, in memory of exactly that size: a sanitizer sees any step
-/// beyond it.
+/// Calls `body` with a mutable copy of `bytes`, in memory of exactly that size: a sanitizer sees any access beyond it.
 package func withMutableBytes<Result, Failure: Error>(
     _ bytes: [UInt8], _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Result
 ) throws(Failure) -> Result {

@@ -1,16 +1,16 @@
 import Foundation
 import Testing
 
-/// Runs the tests of a suite on threads of their own, some at a time, for tests that wait by blocking or compute for long.
+/// Runs a suite's tests on threads of their own, a few at a time, for tests that block or compute for long.
 ///
-/// Swift's pool has a thread for each core, two on a small machine. A test that blocks keeps one of them, and what needs
-/// the pool to go on, such as the verification of a token, then waits for it as long as other suites' tests block.
+/// Swift's pool has one thread per core: two on a small machine. A blocking test occupies one of them, and work that needs
+/// the pool, such as verifying a token, then waits as long as other suites' tests block.
 public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
-    /// Cases that run at a time: all at once would leave the pool's two threads next to nothing of two cores, and each
-    /// other's clients and servers too little to keep any deadline.
+    /// Concurrent cases. All at once would starve the pool's two threads and each other's clients and servers, so no
+    /// deadline could be met.
     private static let gate = Gate(places: 12)
 
-    /// Every test of the suite.
+    /// Applies to every test of the suite.
     public var isRecursive: Bool { true }
 
     /// Runs one case off the pool.
@@ -28,9 +28,9 @@ extension Trait where Self == OwnThread {
     public static var ownThread: OwnThread { OwnThread() }
 }
 
-/// Lets in so many at a time, in the order in which they came.
+/// Admits a bounded number at a time, in order of arrival.
 ///
-/// An `NSLock`, for the thread sanitizer does not know Swift's own mutex.
+/// Uses `NSLock`, since the thread sanitizer does not know Swift's own mutex.
 private final class Gate: @unchecked Sendable {
     private let lock = NSLock()
     private var places: Int

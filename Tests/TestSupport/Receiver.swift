@@ -2,16 +2,16 @@ import Foundation
 import Glibc
 import Reactor
 
-/// A backend that takes webhooks, on threads of its own: a request goes to the test, which says what is answered.
+/// A backend that receives webhooks on its own threads: each request is passed to the test, which decides the answer.
 package final class Receiver: @unchecked Sendable {
-    /// A request as it came.
+    /// A received request.
     package struct Request: Sendable {
         package let head: String
         package let body: String
-        /// Which of the receiver's connections it came by, from 0.
+        /// The index of its connection at the receiver, from 0.
         package let connection: Int
 
-        /// A field of the head, by its name in lower case.
+        /// A header field, by its name in lower case.
         package func field(_ name: String) -> String? {
             for line in head.components(separatedBy: "\r\n").dropFirst() {
                 let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
@@ -23,18 +23,18 @@ package final class Receiver: @unchecked Sendable {
         }
     }
 
-    /// What becomes of a request.
+    /// How the receiver reacts to a request.
     package enum Reply: Sendable {
         case status(Int, fields: String = "", body: [UInt8] = [])
-        /// These bytes, and the end of the connection.
+        /// Sends these bytes, then closes the connection.
         case raw([UInt8])
-        /// The first bytes, and the others again and again until the client gives up.
+        /// Sends the first bytes, then repeats the others until the client closes.
         case unending([UInt8], [UInt8])
-        /// Nothing, until the client gives up.
+        /// Sends nothing until the client closes.
         case silence
     }
 
-    /// Where it listens, on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     package let port: UInt16
     private let listener: Int32
     private let tls: TLSServer?
@@ -76,7 +76,7 @@ package final class Receiver: @unchecked Sendable {
                 }
                 Foundation.Thread.detachNewThread { self.serve(connection, number) }
             }
-            // By who accepts, or the number might be another's by the next accept.
+            // Closed by the accepting thread, or the number might already belong to another at the next accept.
             close(descriptor)
         }
     }
@@ -90,7 +90,7 @@ package final class Receiver: @unchecked Sendable {
         "\(tls == nil ? "http" : "https")://\(host):\(port)\(path)"
     }
 
-    /// Waits for so many requests, and tells all that have come; those that have come in a minute, where they are fewer.
+    /// Waits up to a minute for `count` requests, and returns all received.
     @discardableResult package func wait(for count: Int) -> [Request] {
         let end = Date(timeIntervalSinceNow: 60)
         return condition.withLock {
@@ -99,9 +99,9 @@ package final class Receiver: @unchecked Sendable {
         }
     }
 
-    /// All that have come.
+    /// All requests received.
     package var seen: [Request] { condition.withLock { requests } }
-    /// Connections that were made to it.
+    /// Connections accepted.
     package var connectionCount: Int { condition.withLock { connections } }
 
     private func serve(_ descriptor: Int32, _ number: Int) {
@@ -131,7 +131,7 @@ package final class Receiver: @unchecked Sendable {
     }
 }
 
-/// Bytes of a connection, with TLS or without.
+/// A connection's bytes, with or without TLS.
 private final class Stream {
     private let descriptor: Int32
     private let wire: TLSWire?
@@ -154,7 +154,7 @@ private final class Stream {
         room.deallocate()
     }
 
-    /// The next request; nil where the connection ends before it has come.
+    /// The next request; nil if the connection ends before it is complete.
     func request(_ connection: Int) -> Receiver.Request? {
         while true {
             if let end = buffer.firstRange(of: Array("\r\n\r\n".utf8)) {

@@ -1,8 +1,8 @@
-// TestSupport: what the tests of several targets share. No product imports it.
+// TestSupport: helpers shared by several targets' tests. No product imports it.
 
 /// SplitMix64: the same numbers for the same seed, on every machine.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
-    /// The seed, to be told when a test fails: set it as `CARILLON_SEED` to run the same test again.
+    /// The seed, printed when a test fails: set `CARILLON_SEED` to it to run the same test again.
     package let seed: UInt64
     private var state: UInt64
 
@@ -30,7 +30,7 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
         (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) }
     }
 
-    /// Text of up to `count` characters from all of Unicode, dots and odd characters more often than chance has them.
+    /// Text of up to `count` characters from all of Unicode, with dots and odd characters more often than by chance.
     package mutating func text(upTo count: Int) -> String {
         var text = String.UnicodeScalarView()
         for _ in 0..<Int.random(in: 0...count, using: &self) {
