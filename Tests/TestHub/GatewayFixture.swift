@@ -12,10 +12,10 @@ import Reactor
 import Store
 import Sync
 
-// TestHub: a hub for tests of what stands at its edge, and clients of it, on real sockets. It knows of the gateway what every
-// target may know; what tests look at inside stands with them.
+// TestHub: a hub for tests of its edge, with clients, on real sockets. It uses only the gateway's package interface;
+// helpers that look inside are beside the tests.
 
-/// A running gateway, without a database but for what is asked for, on a port of the kernel's choice.
+/// A running gateway on a port chosen by the kernel. It has no database unless asked for.
 package final class GatewayFixture {
     package let gateway: Gateway
     private var hasEnded = false
@@ -28,12 +28,12 @@ package final class GatewayFixture {
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
-    ///   - feed: the feed that runs; what `feed` is given comes as from it.
-    ///   - knowsRevocations: the feed says at once that all of them are known.
-    ///   - actions: where their actions go.
-    ///   - webhooks: gets what apps' backends are told.
-    ///   - toll: what each token passes before it is looked at.
-    ///   - routes: makes what answers its requests.
+    ///   - feed: the feed to run; `feed(_:)` injects outputs as if they came from it.
+    ///   - knowsRevocations: the feed reports at once that all revocations are known.
+    ///   - actions: where actions are sent.
+    ///   - webhooks: receives the webhook events.
+    ///   - toll: holds up each token before it is verified.
+    ///   - routes: creates the HTTP routes.
     package init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
         actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(),
@@ -47,11 +47,11 @@ package final class GatewayFixture {
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: ownsDatabase)]
         // Clients that tests leave behind answer no close frame.
         configuration.timeouts.close = .milliseconds(200)
-        // Tests come, go and speak faster than people.
+        // Tests connect, leave and send faster than people.
         configuration.limits.addressConnectsPerSecond = 0
         configuration.limits.messagesPerSecond = 0
         configuration.limits.controlFramesPerSecond = 0
-        // A busy machine must not look like a slow client, or a slow hub.
+        // A busy machine must not look like a slow client or a slow hub.
         configuration.timeouts.handshake = .seconds(60)
         configuration.timeouts.answer = .seconds(60)
         configuration.timeouts.message = .seconds(600)
@@ -59,7 +59,7 @@ package final class GatewayFixture {
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        // The clock is read where there is a file of keys.
+        // The clock is read if there is a key file.
         if toll != nil {
             let file = FileManager.default.temporaryDirectory.appending(path: "keys-\(UUID().uuidString).json")
             try Data(#"{"keys":[]}"#.utf8).write(to: file)
@@ -92,19 +92,20 @@ package final class GatewayFixture {
         if !hasEnded { gateway.stop() }
     }
 
-    /// A feed of that database, or of one that is never found: it does not say so, for a busy machine may take seconds to connect.
+    /// A feed of that database, or of one that is never found and reports no outage, since a busy machine may take seconds
+    /// to connect.
     package static func feed(of database: String = "host=/nowhere dbname=nothing") -> FeedConfiguration {
         var configuration = FeedConfiguration(connectionString: database)
         configuration.degradedAfter = .seconds(3600)
         return configuration
     }
 
-    /// Hands over what a feed would.
+    /// Injects outputs as if from a feed.
     package func feed(_ outputs: [FeedOutput]) {
         sink.withLock { $0 }?.deliver(outputs)
     }
 
-    /// Stops the gateway, on a thread that may wait; the task ends when it has.
+    /// Stops the gateway on a thread that may block; the task ends when it has stopped.
     package func end() -> Task<Void, Never> {
         hasEnded = true
         let gateway = gateway
@@ -127,7 +128,7 @@ package final class GatewayFixture {
 }
 
 extension MetricSource {
-    /// What `/metrics` shows of it.
+    /// Its `/metrics` text.
     package var text: String {
         var exposition = Exposition()
         append(to: &exposition)

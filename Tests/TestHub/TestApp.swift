@@ -1,7 +1,7 @@
 import Channels
 import Pusher
 
-/// One of several apps of a test.
+/// One of a test's several apps.
 package struct TestApp {
     package var number = 0
     package var key: String?
@@ -33,7 +33,7 @@ extension TestClient {
         try await opened(port: fixture.port, path: app.path)
     }
 
-    /// Signs in by the app's signature; reads the answer.
+    /// Signs in with the app's signature; reads the answer.
     package func signin(_ user: String, more: String = "", _ app: TestApp, _ socketID: String) async throws {
         let data = #"{"id":"\#(user)"\#(more)}"#
         let auth = app.app.credentials.sign(.user(userData: data), socketID: try Self.id(socketID))
@@ -43,7 +43,7 @@ extension TestClient {
         guard answer.hasPrefix(#"{"event":"pusher:signin_success""#) else { throw Failure(reason: answer) }
     }
 
-    /// Subscribes by the app's signature; reads the answer.
+    /// Subscribes with the app's signature; reads the answer.
     package func subscribe(_ channel: String, _ app: TestApp, _ socketID: String) async throws {
         guard let name = ChannelName(channel) else { throw Failure(reason: channel) }
         let auth = app.app.credentials.sign(.channel(name, channelData: nil), socketID: try Self.id(socketID))
@@ -63,7 +63,7 @@ extension TestClient {
         return text
     }
 
-    /// The connection is open, and nothing else comes before its answer.
+    /// Whether the connection is open, with nothing before its answer.
     package func answersPing() async throws -> Bool {
         try await send(#"{"event":"pusher:ping"}"#)
         return try await next() == .text(#"{"event":"pusher:pong","data":"{}"}"#)

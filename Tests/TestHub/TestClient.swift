@@ -4,16 +4,16 @@ import Glibc
 import HTTP
 import WebSocket
 
-/// A client of one connection, for tests: what it is not sent within half a minute does not come.
+/// A test client with one connection. Reads time out after half a minute.
 ///
-/// It blocks threads of its own: those of the tests' own pool are few, and verify the hub's tokens.
+/// It blocks threads of its own: the tests' pool has few, which also verify the hub's tokens.
 package actor TestClient {
     package nonisolated let descriptor: Int32
     private var buffer: [UInt8] = []
     private var reader = MessageReader(role: .client)
-    /// Decompresses what comes, where the test has offered that; without one, a compressed message is an error.
+    /// Decompresses received messages if the test has offered that; otherwise a compressed message is an error.
     private var inflater: Inflater?
-    /// Compressed messages that have come.
+    /// Compressed messages received.
     package var compressedCount: Int { inflater?.tally.messages ?? 0 }
 
     package enum Received: Equatable {
@@ -32,7 +32,7 @@ package actor TestClient {
         }
     }
 
-    /// - Parameter receiveBuffer: bytes that the kernel keeps unread; before connecting, for a window that shrinks later
+    /// - Parameter receiveBuffer: bytes that the kernel keeps unread. Set before connecting: a window that shrinks later
     ///   makes the peer's acknowledgements fall outside of it.
     package init(port: UInt16, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -51,7 +51,7 @@ package actor TestClient {
         guard code == 0 else { throw Failure(reason: "connect: \(errno)") }
     }
 
-    /// A connection over IPv6's loopback.
+    /// A connection over IPv6 loopback.
     package init(portOfIPv6 port: UInt16) throws {
         var address = sockaddr_in6()
         address.sin6_family = sa_family_t(AF_INET6)
@@ -61,7 +61,7 @@ package actor TestClient {
         try Self.reach(&address, from: descriptor)
     }
 
-    /// A connection to a unix-domain socket.
+    /// A connection to a Unix-domain socket.
     package init(path: String) throws {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
@@ -85,7 +85,7 @@ package actor TestClient {
         close(descriptor)
     }
 
-    /// A connection that is a WebSocket already, its first message read.
+    /// An upgraded WebSocket, with its first message read.
     package static func opened(
         port: UInt16, path: String = "/app/key?protocol=7"
     ) async throws -> (TestClient, socketID: String) {
@@ -97,7 +97,7 @@ package actor TestClient {
         return (client, String(hello[start...].prefix { $0 != "\\" }))
     }
 
-    /// Returns the head of the response. `fields`: further lines of the request; one may offer compression.
+    /// Upgrades, and returns the response's head. `fields`: further lines of the request; one may offer compression.
     @discardableResult
     package func upgrade(_ path: String = "/app/key?protocol=7", fields: String = "") async throws -> String {
         if fields.contains("permessage-deflate") { inflater = Inflater() }
@@ -111,13 +111,13 @@ package actor TestClient {
         return head
     }
 
-    /// Its end will be a reset: who only ends what it sends may still wait for an answer.
+    /// Closes with a reset: a client that only ends its sending side may still wait for an answer.
     package func resetAtTheEnd() {
         var abrupt = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &abrupt, socklen_t(MemoryLayout<linger>.size))
     }
 
-    /// Says that it sends no more.
+    /// Ends its sending side.
     package nonisolated func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     package func sendRaw(_ text: String) async throws { try await sendRaw(Array(text.utf8)) }
@@ -138,7 +138,7 @@ package actor TestClient {
         guard code == 0 else { throw Failure(reason: "send: \(code)") }
     }
 
-    /// Sends every byte by a call of its own.
+    /// Sends every byte in a call of its own.
     package func sendByteByByte(_ bytes: [UInt8]) async throws {
         let descriptor = descriptor
         let code = await Self.blocking { () -> Int32 in
@@ -153,7 +153,7 @@ package actor TestClient {
         guard code == 0 else { throw Failure(reason: "send: \(code)") }
     }
 
-    /// Sends the bytes over and over, reading nothing, until the peer has closed the socket.
+    /// Sends the bytes repeatedly, reading nothing, until the peer has closed the socket.
     package func sendUntilRefused(_ bytes: [UInt8]) async {
         let descriptor = descriptor
         await Self.blocking {
@@ -182,7 +182,7 @@ package actor TestClient {
         try await sendRaw(writer.array)
     }
 
-    /// Sends a message of that compressed payload, in frames that end at the places given.
+    /// Sends a message with that compressed payload, in frames that end at the given positions.
     package func send(compressed payload: [UInt8], _ opcode: UInt8 = Opcode.text, splits: [Int] = []) async throws {
         var bytes: [UInt8] = []
         var start = 0
@@ -220,10 +220,10 @@ package actor TestClient {
         return (head, body)
     }
 
-    /// The head of the next HTTP response; its body has still to be read.
+    /// The head of the next HTTP response; the caller must read its body.
     package func readHeadOnly() async throws -> String { try await readHead() }
 
-    /// Reads so many bytes and forgets them.
+    /// Reads and discards that many bytes.
     package func discard(_ count: Int) async throws {
         var left = count
         while true {
@@ -235,7 +235,7 @@ package actor TestClient {
         }
     }
 
-    /// The next bytes, whatever they are; fewer at the end of the stream.
+    /// The next bytes of any kind; fewer at the end of the stream.
     package func read(_ count: Int) async throws -> [UInt8] {
         while buffer.count < count { guard try await fill() else { break } }
         let bytes = Array(buffer.prefix(count))

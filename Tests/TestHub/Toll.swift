@@ -1,8 +1,8 @@
 import Foundation
 
-/// Holds the verification of tokens up until it is told to let them pass: a thread of the pool waits here.
+/// Holds up token verification until it is opened: a thread of the pool blocks here.
 ///
-/// `@unchecked Sendable`: all is touched under the condition's lock alone.
+/// `@unchecked Sendable`: all state is accessed under the condition's lock.
 package final class Toll: @unchecked Sendable {
     private let condition = NSCondition()
     private var isOpen = true
@@ -28,7 +28,7 @@ package final class Toll: @unchecked Sendable {
         }
     }
 
-    /// Waits for one that is held up.
+    /// Waits until a verification is held up.
     package func awaitSomebody() {
         condition.withLock { while waiting == 0 { condition.wait() } }
     }

@@ -2,8 +2,8 @@ import Postgres
 import Store
 import TestDatabase
 
-/// A database whose `sync.apply` does what tests of the gateway ask for, and no more: an action's type is the status of
-/// its answer, and one of type `held` waits for `hold` to end.
+/// A database with a scripted `sync.apply`: an action's type is the status of its answer, and type `held` waits between
+/// `hold` and `release`.
 package struct ToyActions {
     package let database: Database
     private let owner: BlockingConnection
@@ -40,7 +40,7 @@ package struct ToyActions {
             """)
     }
 
-    /// A store of this database, patient with locks.
+    /// A store of this database, with a long lock timeout.
     package var configuration: StoreConfiguration {
         var configuration = StoreConfiguration(connectionString: database.hub)
         configuration.connections = 2
@@ -48,7 +48,7 @@ package struct ToyActions {
         return configuration
     }
 
-    /// From here on actions of type `held` wait.
+    /// From now on actions of type `held` wait.
     package func hold() throws {
         try owner.execute("SELECT pg_advisory_lock(1)")
     }
@@ -57,7 +57,7 @@ package struct ToyActions {
         try owner.execute("SELECT pg_advisory_unlock(1)")
     }
 
-    /// How many actions wait.
+    /// The number of waiting actions.
     package func heldCount() throws -> Int {
         let rows = try owner.query(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = "
