@@ -1,7 +1,7 @@
-// TestDatabase: a private PostgreSQL cluster for tests, and databases in it with the hub's schema.
+// TestDatabase: a private PostgreSQL cluster for tests, with databases that have the hub's schema.
 //
-// The cluster lives in a folder of its own below the temporary folder, listens on a socket there and nowhere else, and
-// ends with the test process, however that ends: a guard process waits for its standard input to close.
+// The cluster is in its own folder below the temporary folder, listens only on a socket there, and ends with the test
+// process, however that ends: a guard process waits for its standard input to close.
 
 import CDescriptorGuard
 import Foundation
@@ -11,20 +11,20 @@ import Reactor
 
 /// A running private cluster.
 package final class Cluster: Sendable {
-    /// What the fixture says when it cannot do its work.
+    /// Why the fixture failed.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
 
-    /// The cluster that tests share; those that stop it start their own.
+    /// The cluster that tests share. Tests that stop it start their own.
     package static let shared = Result { try Cluster() }
 
     private let folder: String
     private let serial = Locked(0)
-    /// Held open by us; the guard acts when it closes.
+    /// Held open by this process; the guard acts when it closes.
     private let lifeline: Int32
 
-    /// Makes and starts a cluster: about a second.
+    /// Creates and starts a cluster; takes about a second.
     package init() throws {
         folder = try Self.freshFolder()
         lifeline = try Self.guarded(folder, "create", folder)
@@ -32,13 +32,13 @@ package final class Cluster: Sendable {
         try prepare()
     }
 
-    /// Copies a running cluster as one that would follow it, and does not: what is committed from now on is not there.
+    /// Copies a running cluster, like a standby that does not follow: later commits are not in it.
     package init(standbyOf primary: Cluster) throws {
         folder = try Self.freshFolder()
         lifeline = try Self.guarded(folder, "copy", folder, primary.folder)
     }
 
-    /// Starts the copy, and makes it a primary of its own, on the next timeline.
+    /// Starts the copy and makes it a primary, on the next timeline.
     package func promote() throws {
         try start()
         try Self.script("promote", folder)
@@ -53,11 +53,11 @@ package final class Cluster: Sendable {
         return "\(root)/carillon-test-\(getpid())-\(UInt32.random(in: .min ... .max))"
     }
 
-    /// Makes the folder, and a guard who takes it away when the descriptor returned is closed.
+    /// Creates the folder, and a guard that removes it when the returned descriptor is closed.
     private static func guarded(_ folder: String, _ arguments: String...) throws -> Int32 {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw Failure(description: "no pipe") }
-        // A server that inherited our end would keep the guard waiting for itself.
+        // A server that inherited this end would keep the guard waiting for itself.
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         defer { close(ends[0]) }
         try script(arguments)
@@ -65,15 +65,15 @@ package final class Cluster: Sendable {
         return ends[1]
     }
 
-    /// Where its socket is.
+    /// The folder of its socket.
     package var host: String { folder }
 
-    /// Starts the server where it is stopped, and waits until it takes connections.
+    /// Starts the server if it is stopped, and waits until it accepts connections.
     package func start() throws {
         try Self.script("start", folder)
     }
 
-    /// Stops the server, `immediate` as a crash would, and waits until it is gone.
+    /// Stops the server and waits until it is gone; `immediate` is like a crash.
     package func stop(_ mode: String = "immediate") throws {
         try Self.script("stop", folder, mode)
     }
@@ -95,7 +95,7 @@ package final class Cluster: Sendable {
         return Database(cluster: self, name: name)
     }
 
-    /// One that is there: a copy has the databases of what it was copied from.
+    /// An existing database: a copy has those of its origin.
     package func database(named name: String) -> Database {
         Database(cluster: self, name: name)
     }
@@ -133,8 +133,8 @@ package final class Cluster: Sendable {
         }
     }
 
-    /// Not Foundation's `Process`: it waits until every descriptor that a child inherited is closed, and a server that
-    /// was started inherits them.
+    /// Not Foundation's `Process`: it waits until every descriptor inherited by a child is closed, and a server started
+    /// there inherits them.
     private static func spawn(_ arguments: [String], input: Int32?) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -144,10 +144,10 @@ package final class Cluster: Sendable {
         } else {
             posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         }
-        // The test's own output may be a pipe whose reader waits for its end: the server keeps the log instead.
+        // The test's own output may be a pipe whose reader waits for its end, so the server writes to its log.
         posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
         if arguments.first != "create" { posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0) }
-        // A server would hold other tests' sockets open, and these tests wait for their end in vain.
+        // A server would hold other tests' sockets open, and these tests would wait for their end in vain.
         cd_close_from(&actions, 3)
         var words = (["/bin/bash", "-c", program, "cluster"] + arguments).map { strdup($0) }
         defer { for word in words { free(word) } }
@@ -158,7 +158,7 @@ package final class Cluster: Sendable {
         return child
     }
 
-    /// PostgreSQL refuses to run as root; the programs are not on Debian's PATH.
+    /// PostgreSQL refuses to run as root; its programs are not on Debian's PATH.
     private static let program = #"""
         set -eu
         action=$1 folder=$2
