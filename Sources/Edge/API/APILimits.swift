@@ -8,8 +8,8 @@ package enum APILimits {
     package static let idempotencyKeyBytes = 255
     /// Bytes of the answers kept for repeated keys, all keys together.
     package static let keptAnswerBytes = 16 << 20
-    /// Signatures that `ReplayGuard` remembers: 3,000 calls a second for as long as a signature is valid, at slightly
-    /// more than 32 bytes each. One app gets at most four fifths.
+    /// Signatures that `ReplayGuard` remembers: 3,000 calls a second for as long as a signature is valid, at slightly more
+    /// than 32 bytes each. One app gets at most four fifths.
     package static let seenCalls = 2_000_000
     /// Channels that one answer names.
     package static let channelsNamed = 100_000

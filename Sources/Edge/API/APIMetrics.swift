@@ -2,7 +2,6 @@ import Metrics
 
 /// Metrics of Pusher's HTTP API, and of exports and appends.
 package final class APIMetrics: MetricSource {
-    /// Why a call is refused.
     enum Refusal: String, CaseIterable {
         case unknownApp = "unknown_app", disabled, signature, timestamp, body = "body_md5", replay, rate
         case size, invalid, overload, key = "idempotency_key"

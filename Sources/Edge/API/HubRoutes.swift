@@ -5,9 +5,9 @@ import HTTP
 import Identity
 import Pusher
 
-// API: the HTTP routes. Purpose: decide the answer to a request; the gateway reads requests and writes answers. The
-// routes are Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in, and the
-// product's routes (a table).
+// API: the HTTP routes. Purpose: decide the answer to a request; the gateway reads requests and writes answers. The routes
+// are Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in, and the product's
+// routes (a table).
 
 /// All routes of the hub, by path. CORS (Fetch standard §3.2) uses the allow-list of upgrades, except for calls of
 /// backends, which no page may make.
@@ -104,7 +104,6 @@ package struct HubRoutes: HTTPRoutes {
         return matches.isEmpty ? nil : .product(matches)
     }
 
-    /// The route that a path leads to.
     private enum Route {
         case auth
         case product([RouteTable.Match])

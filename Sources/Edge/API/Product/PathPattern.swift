@@ -1,8 +1,8 @@
 import Bytes
 import HTTP
 
-/// The path of a route, such as `/users/{userId}/adherence/occurrence/{id}`. A name in braces matches one segment of
-/// any text.
+/// The path of a route, such as `/users/{userId}/adherence/occurrence/{id}`. A name in braces matches one segment of any
+/// text.
 struct PathPattern: Sendable {
     private enum Segment: Sendable {
         case literal(String)
@@ -21,8 +21,8 @@ struct PathPattern: Sendable {
         names = segments.compactMap { if case .capture(let name) = $0 { name } else { nil } }
     }
 
-    /// The segments that match the names in braces, decoded once: an encoded slash does not end a segment. Nil if the
-    /// path does not match, or a captured segment is empty or not text.
+    /// The segments that match the names in braces, decoded once: an encoded slash does not end a segment. Nil if the path
+    /// does not match, or a captured segment is empty or not text.
     func captures(of path: String) -> [String]? {
         var path = path
         return path.withUTF8 { bytes in

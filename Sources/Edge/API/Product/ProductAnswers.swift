@@ -10,9 +10,9 @@ import Sync
 extension HTTPResponse {
     /// The response to a snapshot request; `field` is the request's `If-None-Match`.
     ///
-    /// `X-Sync-Position: {epoch}:{offset}` is the stream's position in the same database snapshot: events up to it are
-    /// in the body, later ones follow. An epoch contains no colon. A 304 carries it too: the unchanged body is current
-    /// up to there.
+    /// `X-Sync-Position: {epoch}:{offset}` is the stream's position in the same database snapshot: events up to it are in
+    /// the body, later ones follow. An epoch contains no colon. A 304 carries it too: the unchanged body is current up to
+    /// there.
     static func snapshot(
         _ answer: SnapshotAnswer, _ freshness: ProductRoute.Freshness, unless field: [UInt8]?,
         _ failures: [String: ProductRoute.Failure]
@@ -36,7 +36,6 @@ extension HTTPResponse {
         }
     }
 
-    /// The response to an export request.
     static func export(_ answer: ExportAnswer, _ failures: [String: ProductRoute.Failure]) -> HTTPResponse {
         switch answer {
         case .begun(let contentType, let export):

@@ -10,8 +10,8 @@ package struct ProductRoute: Sendable {
         case userOfPath
         /// The user of the bearer token.
         case userOfToken
-        /// The backend of the app that owns the database, with a signature as in Pusher's HTTP API. It names the user
-        /// in the path (`{userId}`) or in the body (`userId`).
+        /// The backend of the app that owns the database, with a signature as in Pusher's HTTP API. It names the user in
+        /// the path (`{userId}`) or in the body (`userId`).
         case app
     }
 
@@ -69,8 +69,8 @@ package struct ProductRoute: Sendable {
     ///
     /// - Parameters:
     ///   - name: the label in metrics.
-    ///   - function: the SQL function's name with its schema. It takes the user and then the parameters, and returns one row
-    ///     (epoch text, top bigint, body text). The body is NULL if the resource does not exist.
+    ///   - function: the SQL function's name with its schema. It takes the user and then the parameters, and returns one
+    ///     row (epoch text, top bigint, body text). The body is NULL if the resource does not exist.
     ///   - within: the longest time for an answer, counted from the request. `statementTimeout` applies too.
     ///   - missing: the error text if the resource does not exist.
     package static func read(
@@ -88,8 +88,7 @@ package struct ProductRoute: Sendable {
     /// A route that exports a possibly long answer: `GET`. If it fails midway, the body ends without its last chunk.
     ///
     /// - Parameter function: takes the user and then the parameters, returns the content type, and opens the cursor
-    ///   `export` over the texts that make up the body (`ExportFunction`). It returns NULL if the resource does not
-    ///   exist.
+    ///   `export` over the texts that make up the body (`ExportFunction`). It returns NULL if the resource does not exist.
     package static func export(
         _ path: String, _ function: String, _ parameters: [RouteParameter] = [], by caller: Caller = .userOfPath,
         missing: StaticString = "The user has no such thing.", failures: [String: Failure] = [:]
@@ -100,6 +99,10 @@ package struct ProductRoute: Sendable {
             failures.merging([missingCode: Failure(.notFound, missing)]) { own, _ in own })
     }
 
+    /// A route whose body is accepted at once (202) and written soon, with others: `POST`. If the hub ends, waiting objects
+    /// are lost; if the database connection is lost, they may be written twice.
+    ///
+    /// - Parameter function: takes an array of users and one of objects, of equal length (`AppendFunction`).
     package static func append(
         _ path: String, _ function: String, by caller: Caller = .userOfPath
     ) -> ProductRoute {
@@ -108,8 +111,8 @@ package struct ProductRoute: Sendable {
 
     /// A route that carries out one action: `sync.action_type` names its function.
     ///
-    /// - Parameter shape: of a body that is not an envelope. With `ActionShape.whole` the parameters become members of
-    ///   the payload too.
+    /// - Parameter shape: of a body that is not an envelope. With `ActionShape.whole` the parameters become members of the
+    ///   payload too.
     package static func action(
         _ method: Method, _ path: String, _ shape: ActionShape, _ parameters: [RouteParameter] = [],
         by caller: Caller = .userOfPath, failures: [String: Failure] = [:]
@@ -117,8 +120,7 @@ package struct ProductRoute: Sendable {
         ProductRoute(method, path, caller, parameters, .action(shape), failures)
     }
 
-    /// A route that carries out several actions: `{member: [action, …]}`, answered with `{"results": […]}` in that
-    /// order.
+    /// A route that carries out several actions: `{member: [action, …]}`, answered with `{"results": […]}` in that order.
     package static func batch(
         _ path: String, _ member: StaticString, most: Int, by caller: Caller = .userOfPath
     ) -> ProductRoute {

@@ -177,7 +177,6 @@ struct ProductRoutes: Sendable {
         }
     }
 
-    /// A string member of a JSON object.
     private static func member(_ name: String, _ body: [UInt8]) -> String? {
         body.withUnsafeBytes { body in
             guard var reader = try? JSONObjectReader(body) else { return nil }
@@ -190,8 +189,8 @@ struct ProductRoutes: Sendable {
 }
 
 extension HTTPRequest {
-    /// The key in the field `Idempotency-Key`: bare, or in quotes as the IETF draft requires. Invalid UTF-8 gives an
-    /// empty key.
+    /// The key in the field `Idempotency-Key`: bare, or in quotes as the IETF draft requires. Invalid UTF-8 gives an empty
+    /// key.
     fileprivate var actionKey: String? {
         idempotencyKey?.withUnsafeBytes { field in
             let isQuoted = field.count >= 2 && field.first == 0x22 && field.last == 0x22
@@ -202,7 +201,6 @@ extension HTTPRequest {
 }
 
 extension RouteParameter.Kind {
-    /// The argument as JSON.
     fileprivate func json(_ argument: String) -> [UInt8] {
         if case .integer = self { return Array(argument.utf8) }
         var writer = ByteWriter(capacity: argument.utf8.count + 2)

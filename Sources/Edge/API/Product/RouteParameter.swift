@@ -1,8 +1,8 @@
 import Bytes
 import HTTP
 
-/// A parameter of a route: a path segment if the pattern has its name, otherwise a query parameter. It becomes an
-/// argument of the route's function, in the order of the row.
+/// A parameter of a route: a path segment if the pattern has its name, otherwise a query parameter. It becomes an argument
+/// of the route's function, in the order of the row.
 package struct RouteParameter: Sendable {
     /// The values allowed, and their SQL type.
     package enum Kind: Sendable {
@@ -26,7 +26,6 @@ package struct RouteParameter: Sendable {
 
     /// What replaces a missing parameter.
     package enum Absence: Sendable {
-        /// NULL.
         case null
         /// The request is refused.
         case refused

@@ -45,7 +45,6 @@ package struct RouteTable: Sendable {
         let route: ProductRoute
         let captures: [String]
 
-        /// The segment captured under that name.
         func capture(_ name: String) -> String? {
             route.path.names.firstIndex(of: name).map { captures[$0] }
         }

@@ -7,13 +7,12 @@ import Pusher
 
 /// The HTTP API's answers about channels, as JSON (pusher.md §2).
 enum ChannelAnswers {
-    /// The answer that reports nothing.
     static let nothing = HTTPResponse(.ok, body: Array("{}".utf8))
     /// The answer of the deprecated publish, which reports nothing.
     static let accepted = HTTPResponse(.accepted, body: Array("{}".utf8))
 
-    /// `{"channels":{"presence-a":{"user_count":1}}}`, the answer to a publish to these channels. Attributes that a
-    /// channel does not have are omitted, since `info` is one list for all of them.
+    /// `{"channels":{"presence-a":{"user_count":1}}}`, the answer to a publish to these channels. Attributes that a channel
+    /// does not have are omitted, since `info` is one list for all of them.
     static func published(_ channels: [ChannelName], _ facts: [ChannelFacts], _ info: ChannelInfo) -> HTTPResponse {
         guard !info.isEmpty else { return nothing }
         var body = ByteWriter(capacity: 64 + 64 * channels.count)
@@ -41,8 +40,7 @@ enum ChannelAnswers {
         return HTTPResponse(.ok, body: body.array)
     }
 
-    /// `{"channels":{"presence-a":{"user_count":1}}}`: the occupied channels, unordered; a refusal if they are too
-    /// many.
+    /// `{"channels":{"presence-a":{"user_count":1}}}`: the occupied channels, unordered; a refusal if they are too many.
     static func channels(_ facts: [String: ChannelFacts], _ info: ChannelInfo) -> HTTPResponse {
         guard facts.count <= APILimits.channelsNamed else { return CallProblem.tooManyChannels.response }
         var body = ByteWriter(capacity: 64 + 64 * facts.count)

@@ -3,12 +3,12 @@ import Clock
 import Gateway
 import Reactor
 
-/// Keeps the answers to publishes with an `Idempotency-Key`. A backend that missed the answer and sends the call again
-/// gets the first answer; the event is published once. Shared by all loops; any thread.
+/// Keeps the answers to publishes with an `Idempotency-Key`. A backend that missed the answer and sends the call again gets
+/// the first answer; the event is published once. Shared by all loops; any thread.
 ///
-/// Bounded in number, bytes and time. Each app has its own keys and its own order: beyond a bound, the app that holds
-/// most loses its oldest answer (`SharedOrder`). A call in progress is never evicted. One call inspects few apps,
-/// however many there are.
+/// Bounded in number, bytes and time. Each app has its own keys and its own order: beyond a bound, the app that holds most
+/// loses its oldest answer (`SharedOrder`). A call in progress is never evicted. One call inspects few apps, however many
+/// there are.
 final class IdempotencyCache: Sendable {
     struct Key: Hashable {
         /// The app's index.
@@ -16,12 +16,10 @@ final class IdempotencyCache: Sendable {
         let bytes: [UInt8]
     }
 
-    /// How to answer a call with a key.
     enum Verdict {
         /// The key is new. The caller must end the ticket with `complete` or `abandon`.
         case new(Ticket)
         case kept(HTTPResponse)
-        /// The same call is in progress.
         case underWay
         /// The key came before with another call.
         case otherCall
@@ -29,7 +27,6 @@ final class IdempotencyCache: Sendable {
         case full
     }
 
-    /// Identifies one use of a key.
     struct Ticket: Sendable {
         let key: Key
         fileprivate let serial: UInt64
@@ -39,14 +36,13 @@ final class IdempotencyCache: Sendable {
         let serial: UInt64
         let call: CallDigest
         let endsAt: Instant
-        /// Nil while the call is in progress.
         var answer: HTTPResponse?
     }
 
     private struct State {
         var entries: [Key: Entry] = [:]
-        /// Answered keys by app index, oldest answer first. A call in progress counts against the bound but is not in
-        /// the order.
+        /// Answered keys by app index, oldest answer first. A call in progress counts against the bound but is not in the
+        /// order.
         var order: SharedOrder<Int, Ticket>
         /// Bytes of the answers, by the app's index.
         var bytes = Shares<Int, Void>()
@@ -84,7 +80,6 @@ final class IdempotencyCache: Sendable {
         state = Locked(State(order: SharedOrder(bound: keysMax)))
     }
 
-    /// Begins a call with that key.
     func begin(_ key: Key, _ call: CallDigest, at now: Instant) -> Verdict {
         state.withLock { state in
             forgetPast(at: now, &state)

@@ -3,13 +3,11 @@ import Channels
 import Gateway
 import Pusher
 
-/// What a call publishes, and how it is answered.
 struct PublishOrder: Sendable {
     let events: [PublishedEvent]
     private let route: PusherPath.Route?
 
-    /// Reads the body, or the parameters if there is no body (Pusher: "parameters MAY be submitted in the query
-    /// string").
+    /// Reads the body, or the parameters if there is no body (Pusher: "parameters MAY be submitted in the query string").
     init(
         _ path: PusherPath, _ body: UnsafeRawBufferPointer, _ parameters: CallParameters, of app: App
     ) throws(PublishError) {

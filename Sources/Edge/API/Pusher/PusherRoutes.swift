@@ -138,8 +138,7 @@ package final class PusherRoutes: Sendable {
         }
     }
 
-    /// Publishes, unless the call's key was used before: then this call gets the first answer, even if it is signed
-    /// anew.
+    /// Publishes, unless the call's key was used before: then this call gets the first answer, even if it is signed anew.
     private func publishOnce(
         _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, _ seconds: Int64, of app: App,
         _ channels: any ChannelDirectory, _ answer: @escaping Answer

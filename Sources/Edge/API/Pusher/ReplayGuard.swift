@@ -2,14 +2,14 @@ import Bytes
 import Pusher
 import Reactor
 
-/// Remembers signed calls while their timestamps are valid. A call that comes again is a replay, or a retry by a
-/// library; the two cannot be told apart. Any thread.
+/// Remembers signed calls while their timestamps are valid. A call that comes again is a replay, or a retry by a library;
+/// the two cannot be told apart. Any thread.
 ///
-/// Calls are grouped by the minute of their signed timestamp. A repeated call is looked up in its minute only, and
-/// minutes that are no longer valid are removed whole.
+/// Calls are grouped by the minute of their signed timestamp. A repeated call is looked up in its minute only, and minutes
+/// that are no longer valid are removed whole.
 ///
-/// An app may hold at most four times the remaining room. An app that calls without end fills four fifths, so other
-/// apps always have room.
+/// An app may hold at most four times the remaining room. An app that calls without end fills four fifths, so other apps
+/// always have room.
 final class ReplayGuard: Sendable {
     enum Verdict: Equatable {
         case new, seen
@@ -40,7 +40,6 @@ final class ReplayGuard: Sendable {
         secondsApart = limits.secondsApart
     }
 
-    /// Remembers the call, or throws why it is refused.
     func take(_ call: SignedCall, of app: Int, now: Int64) throws(CallProblem) {
         // Calls before the start were not remembered, and of its second not all.
         guard call.timestamp > startedAt else { throw .beforeStart }
@@ -86,6 +85,5 @@ final class ReplayGuard: Sendable {
         }
     }
 
-    /// Calls remembered.
     var count: Int { minutes.withLock { $0.shares.total } }
 }

@@ -7,12 +7,12 @@ import JSON
 import Pusher
 import Sync
 
-/// `POST /pusher/auth` and `POST /pusher/user-auth`: the auth endpoints that an app's backend would otherwise offer,
-/// for users with a bearer token of the app (Pusher's "Authorizing users" and "Authenticating users").
+/// `POST /pusher/auth` and `POST /pusher/user-auth`: the auth endpoints that an app's backend would otherwise offer, for
+/// users with a bearer token of the app (Pusher's "Authorizing users" and "Authenticating users").
 ///
-/// Form fields, as Pusher's clients send them: `socket_id`, and `channel_name` for a channel. A token admits to its
-/// user's own channels only; the app's backend signs other private channels. The signature carries the token's times:
-/// it expires with the token, and revoking the user ends it.
+/// Form fields, as Pusher's clients send them: `socket_id`, and `channel_name` for a channel. A token admits to its user's
+/// own channels only; the app's backend signs other private channels. The signature carries the token's times: it expires
+/// with the token, and revoking the user ends it.
 package struct AuthRoutes: Sendable {
     static let channelPath = "/pusher/auth"
     static let userPath = "/pusher/user-auth"
@@ -26,8 +26,7 @@ package struct AuthRoutes: Sendable {
         bearer = BearerUser(verifier: verifier)
     }
 
-    /// Returns an answer at once if the request itself is wrong; otherwise `answer` gets it after the token is
-    /// verified.
+    /// Returns an answer at once if the request itself is wrong; otherwise `answer` gets it after the token is verified.
     func respond(
         to request: HTTPRequest, _ channels: any ChannelDirectory, _ answer: @escaping @Sendable (HTTPResponse) -> Void
     ) -> HTTPResponse? {
@@ -45,7 +44,6 @@ package struct AuthRoutes: Sendable {
         return nil
     }
 
-    /// What to sign.
     private enum Subject: Sendable {
         case channel(ChannelName, SocketID)
         case user(SocketID)

@@ -10,7 +10,6 @@ struct BearerUser: Sendable {
         self.verifier = verifier
     }
 
-    /// The answer to a request without a token.
     static let missing = HTTPResponse.problem(
         .unauthorized, "This route needs the user's token: Authorization: Bearer ..."
     ).with("WWW-Authenticate", "Bearer")
@@ -35,8 +34,8 @@ struct BearerUser: Sendable {
     ) {
         // High priority: a client waits for this, with a deadline.
         Task(priority: .high) {
-            // Checked before the token is verified: if the list became complete only during the verification, the token
-            // may have been checked against the incomplete list.
+            // Checked before the token is verified: if the list became complete only during the verification, the token may
+            // have been checked against the incomplete list.
             guard verifier.revocations.isCurrent else { return refuse(Self.undecided) }
             switch await verifier.verify(token) {
             case .success(let token): body(token)

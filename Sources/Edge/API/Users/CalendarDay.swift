@@ -40,7 +40,6 @@ struct CalendarDay: Equatable, CustomStringConvertible {
         }
     }
 
-    /// A number of at most four digits.
     private static func number(_ digits: some Collection<UInt8>) -> Int? {
         guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }

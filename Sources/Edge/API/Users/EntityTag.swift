@@ -9,8 +9,8 @@ struct EntityTag: Equatable {
         text = "\"\(body.withUnsafeBytes { SHA256.hash($0).hex })\""
     }
 
-    /// Whether an `If-None-Match` field (RFC 9110 §13.1.2) names this tag, by weak comparison; `*` matches all. From
-    /// the first malformed tag on nothing matches.
+    /// Whether an `If-None-Match` field (RFC 9110 §13.1.2) names this tag, by weak comparison; `*` matches all. From the
+    /// first malformed tag on nothing matches.
     func isNamed(by field: [UInt8]) -> Bool {
         field.withUnsafeBytes { field in
             var at = 0
