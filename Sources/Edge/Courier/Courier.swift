@@ -15,6 +15,7 @@ import Reactor
 //   turns for the others.
 // - Each event is delivered at least once, counted as dropped, or cancelled together with its reverse that came while it
 //   waited.
+//
 // Depends on Channels and Pusher for the vocabulary, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
 
 /// How webhooks are sent.
@@ -71,7 +72,6 @@ package final class Courier: WebhookSink {
     }
 }
 
-/// An event on its way to the courier's thread.
 struct PostedEvent: Sendable {
     let event: WebhookEvent
     let appID: String
@@ -80,7 +80,6 @@ struct PostedEvent: Sendable {
 
 /// The mailbox of the courier's thread.
 final class CourierInbox: Sendable {
-    /// What was posted since the thread last looked.
     struct Contents: Sendable {
         var events: [PostedEvent] = []
         /// Number and bytes of the events, by app and kind.
@@ -151,7 +150,6 @@ final class CourierInbox: Sendable {
         multi.wake()
     }
 
-    /// Removes and returns everything posted.
     func takeAll() -> Contents {
         contents.withLock { contents in
             var taken = Contents()

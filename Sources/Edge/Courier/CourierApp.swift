@@ -10,7 +10,6 @@ final class CourierApp {
     struct Lane {
         var ready = Fifo<Endpoint>()
         var underWay = 0
-        /// Whether the app waits for its turn.
         var isInTurn = false
     }
 
@@ -23,10 +22,9 @@ final class CourierApp {
         _modify { yield &lanes[attempt.rawValue] }
     }
 
-    /// Requests in flight.
     var underWay: Int { lanes.reduce(0) { $0 + $1.underWay } }
 
-    /// None of its endpoints sends any more.
+    /// Removes all endpoints, so nothing is sent any more.
     func clear() {
         endpoints = []
         for attempt in Attempt.allCases { self[attempt] = Lane() }
@@ -45,7 +43,6 @@ final class CourierApp {
 /// Only apps whose endpoints may send are inspected. The caller checks whether the chosen endpoint may still send.
 struct FairScheduler {
     private let requestsMax: Int
-    /// Apps that have endpoints.
     private(set) var appCount = 0
     /// By attempt: apps with endpoints that may send; the last sender is at the end.
     private var rows = Attempt.allCases.map { _ in Fifo<CourierApp>() }
@@ -59,7 +56,6 @@ struct FairScheduler {
         requestsMax = max(1, limits.requestsMax)
     }
 
-    /// Sets the number of apps that have endpoints.
     mutating func replace(apps count: Int) { appCount = count }
 
     /// Lets the endpoint send once, unless it already waits for its turn.
@@ -72,7 +68,6 @@ struct FairScheduler {
         app[attempt].isInTurn = true
     }
 
-    /// Cancels the endpoint's turns.
     mutating func remove(_ endpoint: Endpoint) {
         let app = endpoint.app
         for attempt in Attempt.allCases where endpoint[attempt].isInTurn {
@@ -103,7 +98,6 @@ struct FairScheduler {
         }
     }
 
-    /// Ends a request in flight.
     mutating func end(_ endpoint: Endpoint, _ attempt: Attempt) {
         underWay -= 1
         if attempt == .again { againUnderWay -= 1 }

@@ -2,7 +2,6 @@ import Metrics
 
 /// Metrics of webhooks.
 package final class CourierMetrics: MetricSource {
-    /// Why an event was not delivered.
     enum Drop: String, CaseIterable {
         /// Too many events or bytes wait.
         case full
@@ -12,7 +11,6 @@ package final class CourierMetrics: MetricSource {
         case removed
         /// No endpoint of its app wants it.
         case unwanted
-        /// The hub has stopped.
         case stopped
     }
 
@@ -42,7 +40,6 @@ package final class CourierMetrics: MetricSource {
         dropped[reason.rawValue].add(events)
     }
 
-    /// Counts events cancelled by their reverse.
     func cancelled(_ events: Int) { undone.add(events) }
 
     /// Counts a delivered event; `time` is measured from its posting.

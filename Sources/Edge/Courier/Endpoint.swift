@@ -18,7 +18,6 @@ final class Endpoint {
     var troubled = 0
     /// Whether the last request to end failed.
     var isDown = false
-    /// When its last request began.
     var lastBegun = Instant(nanoseconds: 0)
     /// While it is down: the earliest time of the next retry.
     var nextRepeat = Instant(nanoseconds: 0)
@@ -33,13 +32,10 @@ final class Endpoint {
     private(set) var held = Array(repeating: Held(), count: WebhookKinds.count)
     private var lanes = Attempt.allCases.map { _ in Lane() }
 
-    /// Its events of one kind.
     struct Held {
         var events = SortedRow<QueuedEvent>()
-        /// Events in flight.
         var underWay = 0
 
-        /// Whether there is a spare event.
         var hasSpare: Bool { events.count > max(1, underWay) }
         /// The event to drop when there are too many: the last one that is not in flight, but never the only event.
         var spare: QueuedEvent? { hasSpare ? events.last { !$0.isUnderWay } : nil }
@@ -55,7 +51,6 @@ final class Endpoint {
         var newestNext: WebhookKinds = []
         /// Events of all its lines.
         var events = 0
-        /// Requests in flight.
         var underWay = 0
         /// Whether the endpoint waits for its turn.
         var isInTurn = false
@@ -200,7 +195,6 @@ final class Endpoint {
         if failures == 0 { line.wasReleased = false }
     }
 
-    /// The line's pause has begun.
     func paused(_ line: DeliveryLine, until: Instant) {
         line.state = .paused(until: until)
         if !line.wasReleased { releasable += 1 }

@@ -10,7 +10,6 @@ import Reactor
 final class DeliveryLine {
     enum State {
         case idle, ready, underWay
-        /// After a failed request.
         case paused(until: Instant)
         /// After the last attempt: the hub is stopping.
         case spent
@@ -21,15 +20,13 @@ final class DeliveryLine {
     let channel: ChannelName
     var state = State.idle
     private(set) var queue = SortedRow<QueuedEvent>()
-    /// Of its events, how many there are of each kind.
+    /// The number of queued events of each kind.
     private(set) var counts = SIMD8<Int32>.zero
     /// Its key in its lane's rows: the number of its first event.
     var rowNumber: UInt64 = 0
-    /// Consecutive failed requests.
     var failures = 0
     /// Whether its last request was made before its pause ended, since the endpoint had answered another.
     var wasReleased = false
-    /// The last event of each subject.
     private var latest: [TextKey: QueuedEvent] = [:]
     /// Numbers of the last barrier (an event understood only if all before it was told), and of the last event about the
     /// channel itself.
@@ -87,7 +84,6 @@ enum Attempt: Int, CaseIterable {
     case first, again
 }
 
-/// An event that waits for one endpoint.
 final class QueuedEvent {
     /// Increases with each event.
     let number: UInt64
@@ -122,7 +118,6 @@ final class QueuedEvent {
     var isBarrier: Bool { kind == .clientEvents || kind == .cacheChannels }
 }
 
-/// An endpoint with one kind of its events.
 struct EventHolder: Hashable {
     let endpoint: Endpoint
     let kind: Int

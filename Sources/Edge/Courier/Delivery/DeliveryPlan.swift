@@ -51,9 +51,7 @@ struct DeliveryPlan {
     /// Waiting events, counted once per endpoint and including those in flight; and their bytes by holder.
     private(set) var waiting = 0
     private(set) var shares = Shares<EventHolder, Void>()
-    /// Requests in flight.
     var underWay: Int { turns.underWay }
-    /// Apps that have endpoints.
     var appCount: Int { turns.appCount }
     /// When the first pause ends; nil if there is none.
     var nextDeadline: Instant? { pauses.nextEnd }
@@ -245,7 +243,6 @@ struct DeliveryPlan {
             if line.failures == 0 {
                 endpoint.makeReady(line)
             } else if isStopping {
-                // That was the last attempt.
                 line.state = .spent
             } else {
                 pauses.begin(line, until: until)

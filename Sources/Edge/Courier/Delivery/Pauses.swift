@@ -10,7 +10,6 @@ struct Pauses {
     /// When the first pause ends; nil if there is none.
     var nextEnd: Instant? { entries.last?.until }
 
-    /// Pauses a line whose request failed.
     mutating func begin(_ line: DeliveryLine, until: Instant) {
         line.endpoint.paused(line, until: until)
         insert(until, line.endpoint, line)

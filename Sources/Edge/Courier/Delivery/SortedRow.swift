@@ -10,26 +10,21 @@ struct SortedRow<Element> {
     var first: Element? { entries.first?.element }
     var last: Element? { entries.last?.element }
 
-    /// All elements in order.
     var elements: [Element] { prefix(count) }
 
-    /// The element with that number; nil if there is none.
     func element(_ number: UInt64) -> Element? {
         let place = place(of: number)
         return isNumber(number, at: place) ? entries[place].element : nil
     }
 
-    /// The first elements, at most `count`.
     func prefix(_ count: Int) -> [Element] {
         (0..<min(self.count, max(0, count))).map { entries[$0].element }
     }
 
-    /// The last element that matches.
     func last(where isMeant: (Element) -> Bool) -> Element? {
         (0..<count).reversed().lazy.map { entries[$0].element }.first(where: isMeant)
     }
 
-    /// The first element that matches.
     func first(where isMeant: (Element) -> Bool) -> Element? {
         (0..<count).lazy.map { entries[$0].element }.first(where: isMeant)
     }
@@ -40,7 +35,6 @@ struct SortedRow<Element> {
         entries.insert((number, element), at: isLast ? count : place(of: number))
     }
 
-    /// Removes the element with that number, if there is one.
     mutating func remove(_ number: UInt64) {
         let place = place(of: number)
         if isNumber(number, at: place) { entries.remove(at: place) }

@@ -1,4 +1,3 @@
-/// A request to make.
 struct WebhookRequest {
     let endpoint: Endpoint
     /// The first events of the lines, in the order of posting.
@@ -13,10 +12,8 @@ struct WebhookRequest {
     var isRetry: Bool { attempt == .again }
 }
 
-/// The result of a request.
 enum DeliveryResult: Equatable {
     case delivered
-    /// With the reason.
     case failed(DeliveryFailure)
 }
 
@@ -26,7 +23,6 @@ enum DeliveryFailure: String, CaseIterable, Sendable {
     case status3xx = "3xx"
     case status4xx = "4xx"
     case status5xx = "5xx"
-    /// No answer in time.
     case timeout
     /// The name has no address.
     case name

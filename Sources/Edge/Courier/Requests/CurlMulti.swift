@@ -26,7 +26,6 @@ final class CurlMulti: @unchecked Sendable {
         curl_multi_add_handle(multi, transfer.handle) == CURLM_OK
     }
 
-    /// Ends a transfer in any state.
     func remove(_ transfer: Transfer) {
         curl_multi_remove_handle(multi, transfer.handle)
     }

@@ -10,14 +10,12 @@ import Reactor
 struct DNSLimiter {
     private let limits: CourierLimits
     private var ends = Fifo<(end: Instant, appID: String)>()
-    /// By app id.
     private var shares = Shares<String, Void>()
 
     init(_ limits: CourierLimits) {
         self.limits = limits
     }
 
-    /// Records that the app gave up a resolution.
     mutating func add(_ appID: String, at now: Instant) {
         ends.append((now.advanced(by: limits.lingeringResolve), appID))
         shares.add(1, to: appID)

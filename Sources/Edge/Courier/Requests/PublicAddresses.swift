@@ -17,7 +17,6 @@ struct PublicAddresses {
         ranges = AddressRange(globalIPv6).flatMap { read.count == special.count ? (read, $0) : nil }
     }
 
-    /// Whether the address belongs to the public internet.
     func contains(_ address: PeerAddress) -> Bool {
         guard let ranges, address.isIPv4 || ranges.globalIPv6.contains(address) else { return false }
         return !ranges.special.contains { $0.contains(address) }
@@ -39,6 +38,5 @@ struct PublicAddresses {
 
     private static let all = PublicAddresses(special: special, globalIPv6: globalIPv6)
 
-    /// Whether the address belongs to the public internet.
     static func contains(_ address: PeerAddress) -> Bool { all.contains(address) }
 }

@@ -37,7 +37,6 @@ final class Transfer {
         curl_slist_free_all(headers)
     }
 
-    /// Its handle in the multi handle.
     var handle: UnsafeMutableRawPointer { easy }
 
     /// The transfer of a handle that a multi handle reported.
