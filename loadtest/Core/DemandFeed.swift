@@ -103,7 +103,6 @@ struct EventData: Sendable {
         head = .copy(#"{"text":"\#(String(repeating: "x", count: max(0, bytes - fixed)))","_sync":{"o":"#)
     }
 
-    /// The data of the event at `offset`.
     func make(_ offset: Int64) -> SharedBytes {
         var writer = ByteWriter(capacity: head.count + 32)
         writer.append(head)

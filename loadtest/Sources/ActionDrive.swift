@@ -8,7 +8,6 @@ import Reactor
 /// Each device works on its own rows, so every action must be applied: another answer ends the run. The run's ledger judges
 /// the events, as if writers had changed the rows.
 final class ActionDrive {
-    /// How fast, and how long.
     struct Pace {
         var seconds: Double
         /// Actions in flight; sets the pace if no rate is given.
@@ -17,7 +16,6 @@ final class ActionDrive {
         var rate: Double?
     }
 
-    /// The result of one measurement.
     struct Outcome {
         /// Actions answered within the time.
         var answered = 0
@@ -175,7 +173,6 @@ final class ActionDrive {
     }
 }
 
-/// A device's actions.
 private struct Actor {
     let rows: [Int]
     var sent = 0

@@ -13,15 +13,12 @@ struct Latencies: Codable {
 
     /// Median, minimum and maximum of both, in milliseconds, as two table cells.
     var cells: String { "\(Spread(p50).text(unit: 1000, digits: 2)) | \(Spread(p99).text(unit: 1000, digits: 2))" }
-    /// The medians, in milliseconds.
     var medians: String {
         "\(decimal(Spread(p50).median / 1000, 2)) | \(decimal(Spread(p99).median / 1000, 2))"
     }
 }
 
-/// The results of `actions`.
 struct ActionFigures: Codable {
-    /// The rounds of one side.
     struct Side: Codable {
         private(set) var perSecond: [Double] = []
         private(set) var answers = Latencies()
@@ -32,7 +29,6 @@ struct ActionFigures: Codable {
         }
     }
 
-    /// The rounds of both sides under one load.
     struct Comparison: Codable {
         var hub = Side()
         var pgbench = Side()

@@ -44,7 +44,6 @@ final class BareDrive {
         return Double(book.committed.load(ordering: .acquiring) - before) / seconds
     }
 
-    /// Stops the listener and removes the rows.
     func cleanUp() {
         listener.stop()
         do {

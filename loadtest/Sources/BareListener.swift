@@ -27,14 +27,12 @@ final class BareListener: Sendable {
 
     /// Changes whose row has been read.
     var completed: Int { read.load(ordering: .acquiring) }
-    /// Whether the thread still runs.
     var isRunning: Bool { running.load(ordering: .acquiring) }
     /// Why it ended, unless by `stop`.
     var failure: String? { complaint.withLock { $0 } }
     /// Nanoseconds from sending COMMIT to having read the row, since `restart`.
     var latencies: Histogram<UInt64> { times.withLock { $0 } }
 
-    /// Forgets the times.
     func restart() {
         times.withLock { $0.reset() }
     }

@@ -25,7 +25,6 @@ final class BareSender {
         trigger = try Trigger(address, .records, loop: loop)
     }
 
-    /// Connects the receivers.
     func open(_ count: Int, progress: ProgressLine) throws {
         try receivers.open(count, perUser: count, topics: 0, progress: progress)
     }
@@ -67,7 +66,6 @@ final class BareSender {
     }
 }
 
-/// A device that counts messages.
 private final class Counter: DeviceScript {
     var messages = 0
 

@@ -84,11 +84,9 @@ extension CPUCommand {
         return Writers.Pace(transactions: max(1, events / rows), rowsPerTransaction: rows)
     }
 
-    /// Rows of the one user.
     private static let rows = 64
 }
 
-/// The rounds of one server.
 struct Series: Codable {
     var deliveriesPerCPUSecond: [Double] = []
     var deliveriesPerSecond: [Double] = []
@@ -105,7 +103,6 @@ struct Series: Codable {
     }
 }
 
-/// The results of `cpu`.
 struct CPUFigures: Codable {
     let devices: Int
     let eventsPerRound: Int

@@ -8,7 +8,6 @@ import Synchronization
 /// are in flight.
 // @unchecked Sendable: the two pointers are set once, and all they point to is atomic.
 final class CommitBook: @unchecked Sendable {
-    /// Changes committed.
     let committed = Atomic<Int>(0)
 
     private let depth: Int

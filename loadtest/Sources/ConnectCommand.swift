@@ -66,10 +66,8 @@ extension HubOptions {
     }
 }
 
-/// The results of `connect`.
 struct ConnectFigures: Codable {
     let connections: Int
-    /// In order of measurement.
     let servers: [String]
     /// The server that the others are compared with.
     let bare: String?

@@ -6,7 +6,6 @@ import Synchronization
 
 /// A run on a hub: rows in the database, devices at the hub, writers between.
 final class Drive {
-    /// Its size and manner.
     struct Plan {
         var users: Int
         var devicesPerUser: Int
@@ -45,7 +44,6 @@ final class Drive {
         }
     }
 
-    /// The result of one measurement.
     struct Outcome {
         var seconds = 0.0
         var changes = 0

@@ -66,7 +66,6 @@ struct DropFigures: Codable {
     let connections: Int
     let channels: Int
     let newcomers: Int
-    /// In order of measurement.
     let servers: [String]
     /// By server, one figure for each round.
     var sinceLast: [String: [Double]] = [:]

@@ -77,7 +77,6 @@ struct FanoutCommand: ParsableCommand {
 
 extension RowKind: ExpressibleByArgument {}
 
-/// The results of `fanout`.
 struct FanoutFigures: Codable {
     let seed: UInt64
     let users: Int

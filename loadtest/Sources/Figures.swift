@@ -7,7 +7,6 @@ struct Spread: Codable {
     let most: Double
     let rounds: Int
 
-    /// Of at least one value.
     init(_ values: [Double]) {
         let sorted = values.sorted()
         rounds = sorted.count

@@ -4,13 +4,11 @@ import Pusher
 
 /// A hub's message, as far as a device of the load tester needs it.
 enum HubMessage {
-    /// The connection's id.
     case established(SocketID)
     case signedIn
     /// The channel's events follow this offset.
     case subscribed(topic: Int, user: Int, offset: Int64)
     case event(Arrival)
-    /// The answer to an action.
     case result(ActionResult)
     case ping
     /// The name of a refusal or error.
@@ -77,7 +75,6 @@ enum HubMessage {
     }
 }
 
-/// The answer to one action.
 struct ActionResult {
     /// The device and its action number; nil if the key belongs to no action of this run.
     var action: (device: Int, number: Int)?
@@ -86,7 +83,6 @@ struct ActionResult {
 }
 
 extension ActionResult {
-    /// Reads a `sync:result` object.
     fileprivate init(_ data: UnsafeRawBufferPointer, _ names: Names) throws(JSONError) {
         var members = try JSONObjectReader(data)
         while let member = try members.next() {
@@ -101,7 +97,6 @@ extension ActionResult {
     }
 }
 
-/// One event received by a device.
 struct Arrival {
     let user: Int
     let topic: Int
@@ -109,14 +104,12 @@ struct Arrival {
     let offset: Int64
     /// The event's row; -1 if it is not a row of this run, such as a day's summary.
     let row: Int
-    /// The row's revision.
     let revision: Int64
     /// Of the whole message: devices that received the same bytes agree.
     let checksum: UInt64
 }
 
 extension Arrival {
-    /// Reads an event's data.
     fileprivate init(
         _ place: Names.Place, _ data: UnsafeRawBufferPointer, _ names: Names, _ checksum: UInt64
     ) throws(JSONError) {
@@ -154,7 +147,6 @@ extension UnsafeRawBufferPointer {
 
 /// A fast checksum, eight bytes a step, to compare deliveries. Not secure.
 enum Checksum {
-    /// The checksum of `bytes`.
     static func of(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
         var sum = UInt64(truncatingIfNeeded: bytes.count)
         guard let base = bytes.baseAddress else { return sum }

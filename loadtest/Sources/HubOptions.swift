@@ -57,10 +57,8 @@ struct HubOptions: ParsableArguments {
         guard shell.terminationStatus == 0 else { throw LoadFailure("\(command): status \(shell.terminationStatus)") }
     }
 
-    /// The app that users sign in to.
     var credentials: AppCredentials { AppCredentials(key: appKey, secret: appSecret) }
 
-    /// Where the hub listens.
     func address() throws -> LoadAddress {
         var address = try LoadAddress(url())
         address.security?.rootsFile = caFile

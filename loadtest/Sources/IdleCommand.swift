@@ -53,7 +53,6 @@ struct IdleCommand: ParsableCommand {
     }
 }
 
-/// The results of `idle`.
 struct IdleFigures: Codable {
     let connections: Int
     /// Until all were subscribed.

@@ -81,9 +81,7 @@ struct LatencyCommand: ParsableCommand {
     private static let eventsPerChange = 2.0
 }
 
-/// The results of `latency`.
 struct LatencyFigures: Codable {
-    /// One rate.
     struct Row: Codable {
         let eventsPerSecond: Double
         /// Achieved events per second of both.

@@ -13,7 +13,6 @@ final class Ledger {
         var duplicate = 0
         /// Events that arrived after a later one.
         var outOfOrder = 0
-        /// Events of another user.
         var foreign = 0
         /// Events whose bytes differ between devices of one user.
         var different = 0
@@ -38,7 +37,6 @@ final class Ledger {
     private var rows: ContiguousArray<RowRecord>
     private var gaps: Set<Gap> = []
 
-    /// For devices that have not subscribed yet.
     init(_ population: Population, devicesPerUser: Int, book: CommitBook, window: Window) {
         self.population = population
         self.devicesPerUser = devicesPerUser
@@ -49,7 +47,6 @@ final class Ledger {
         rows = ContiguousArray(repeating: RowRecord(), count: population.rows)
     }
 
-    /// A device got an event.
     func received(_ arrival: Arrival, by device: Recipient, at now: Instant) {
         deliveries += 1
         guard arrival.user == device.user else {

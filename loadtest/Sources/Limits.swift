@@ -1,4 +1,3 @@
-/// The bounds of the load tester.
 enum Limits {
     /// Connections of one run. Descriptors are limited, often to 20,000 a process.
     static let connectionsMax = 19_000
@@ -14,7 +13,6 @@ enum Limits {
     static let inFlightMax = 4096
     /// Actions of one device in flight.
     static let actionsPerDevice = 8
-    /// Rows of one run.
     static let rowsMax = 100_000
     /// Events of a stream whose content is kept, to compare deliveries.
     static let contentsKept = 64

@@ -8,7 +8,6 @@ import WebSocket
 
 /// A device's behaviour once its connection is a WebSocket.
 protocol DeviceScript: AnyObject {
-    /// The WebSocket is open.
     func opened(_ device: LoadDevice)
     /// A whole text message has arrived. Its buffer is reused after this call.
     func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice)
@@ -22,7 +21,6 @@ final class LoadDevice: EventSource {
         case connecting, securing, upgrading, joining, live, gone
     }
 
-    /// The device as the ledger knows it.
     let recipient: Recipient
     private(set) var phase = Phase.connecting
 
@@ -34,7 +32,6 @@ final class LoadDevice: EventSource {
     /// Nil in the clear.
     private let tls: TLSSession?
 
-    /// Begins to connect.
     init(_ recipient: Recipient, in swarm: Swarm) throws {
         self.recipient = recipient
         self.swarm = swarm

@@ -33,18 +33,15 @@ import Foundation
 struct LoadFailure: Error, CustomStringConvertible {
     let description: String
 
-    /// A failure with a one-line description.
     init(_ description: String) {
         self.description = description
     }
 }
 
-/// Writes a line to standard output at once.
 func say(_ line: String) {
     try? FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
 }
 
-/// Writes a line to standard error.
 func complain(_ line: String) {
     try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
 }

@@ -27,7 +27,6 @@ struct MeasuredServer {
         fileprivate var speaksTLS: Bool { self == .tls || self == .resumed || isTLS12 }
     }
 
-    /// Its name in the tables.
     let name: String
     let kind: Kind
     let address: LoadAddress
@@ -62,7 +61,6 @@ struct MeasuredServer {
         meter = try ProcessMeter(pid: pid)
     }
 
-    /// The hub that the options name.
     init(_ options: HubOptions) throws {
         name = "hub"
         kind = .hub
@@ -81,7 +79,6 @@ struct MeasuredServer {
         }
     }
 
-    /// The script of its devices.
     func script(_ credentials: AppCredentials, _ names: Names) -> any DeviceScript {
         switch kind {
         case .hub, .tls, .resumed, .tls12, .resumed12: HubScript(credentials, names)

@@ -2,7 +2,6 @@
 ///
 /// A device gets its channel's messages in order, so the number received tells which comes next.
 struct MessageBook {
-    /// A received message.
     struct Receipt: Equatable {
         /// When the message was asked for, in nanoseconds.
         let sentAt: UInt64

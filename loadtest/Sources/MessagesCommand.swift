@@ -45,7 +45,6 @@ struct MessagesCommand: ParsableCommand {
     }
 }
 
-/// The client's message.
 enum MessageKind: String, CaseIterable, ExpressibleByArgument {
     /// `pusher:ping`, answered by `pusher:pong`.
     case ping
@@ -53,7 +52,6 @@ enum MessageKind: String, CaseIterable, ExpressibleByArgument {
     /// verifies nothing.
     case refused
 
-    /// What the answer begins with.
     fileprivate var answer: StaticString {
         switch self {
         case .ping: #"{"event":"pusher:pong""#

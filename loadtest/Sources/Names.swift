@@ -8,7 +8,6 @@ struct Names {
     /// The topics subscribed to, by number.
     let topics: [String]
 
-    /// A user and a topic, by their numbers.
     struct Place {
         let user: Int
         let topic: Int
@@ -20,7 +19,6 @@ struct Names {
         self.topics = topics
     }
 
-    /// The id of user or row `number`.
     func id(_ number: Int) -> String { "\(prefix)\(number)" }
 
     /// An action's key, from the number of its device or row and the action's own number.
@@ -34,7 +32,6 @@ struct Names {
         return (owner, number)
     }
 
-    /// The channel of a user's topic.
     func channel(_ topic: Int, of user: Int) -> String {
         StreamName(form: .user, stream: StreamID(user: id(user), topic: topics[topic])).format() ?? ""
     }

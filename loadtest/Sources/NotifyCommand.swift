@@ -89,14 +89,12 @@ struct NotifyCommand: ParsableCommand {
     private static let inFlight = 2048
 }
 
-/// How the hub is woken.
 enum NotifyMode: String, Codable, CaseIterable {
     case inTransaction = "in the transaction"
     case batched = "batched"
     case none = "poll only"
 }
 
-/// The results of `notify`.
 struct NotifyFigures: Codable {
     /// One number of connections with one mode.
     struct Row: Codable {

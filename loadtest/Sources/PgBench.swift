@@ -7,7 +7,6 @@ import Postgres
 ///
 /// Its users, rows and turns match `ActionDrive` with one device per user; its session settings match the hub's.
 final class PgBench {
-    /// The result of one run.
     struct Outcome {
         var transactions = 0
         var seconds = 0.0
@@ -80,7 +79,6 @@ final class PgBench {
         }
     }
 
-    /// Removes rows and files.
     func cleanUp() {
         try? FileManager.default.removeItem(at: folder)
         do {

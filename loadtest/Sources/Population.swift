@@ -7,7 +7,6 @@ enum RowKind: String, CaseIterable {
     /// care.reminder_rule: a change makes one event.
     case reminders
 
-    /// The topic of its events.
     var topic: String { self == .doses ? "adherence" : "reminders" }
     fileprivate var table: String { self == .doses ? "care.dose_occurrence" : "care.reminder_rule" }
 }
@@ -24,7 +23,6 @@ struct Population {
 
     var rows: Int { users * rowsPerUser }
 
-    /// The user who owns a row.
     func owner(of row: Int) -> Int { row / rowsPerUser }
 
     /// Inserts the rows at revision 1 and updates planner statistics. Call before anybody subscribes.
@@ -149,7 +147,6 @@ struct Population {
         }
     }
 
-    /// The revision of each row, by its number.
     func revisions(_ connection: BlockingConnection) throws(StatementError) -> [Int: Int64] {
         let rows = try connection.query(
             """

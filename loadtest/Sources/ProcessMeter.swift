@@ -44,7 +44,6 @@ struct ProcessMeter {
     /// CPU seconds per 100 ms of a server without connections, whose timers still tick.
     private static let idleSeconds = 0.005
 
-    /// CPU seconds of this process, user and kernel.
     static func ownCPUSeconds() -> Double {
         var usage = rusage()
         getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)

@@ -21,7 +21,6 @@ final class ProgressLine {
         write("\r\u{1B}[K" + text())
     }
 
-    /// Clears the line.
     func clear() {
         guard isShown else { return }
         isShown = false

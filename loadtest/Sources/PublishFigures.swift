@@ -1,6 +1,4 @@
-/// The results of `publish`.
 struct PublishFigures: Codable {
-    /// The result of one measurement.
     struct Outcome {
         var requests: Int
         var seconds: Double
@@ -8,7 +6,6 @@ struct PublishFigures: Codable {
         var ownCPUSeconds: Double
     }
 
-    /// The rounds of one route.
     struct Rounds: Codable {
         /// Empty if the server's process is unknown.
         var requestsPerCPUSecond: [Double] = []

@@ -7,7 +7,6 @@ import Reactor
 final class Publisher: EventSource {
     /// Answers received, all of them 200.
     private(set) var answers = 0
-    /// The first failure, if any.
     private(set) var failure: String?
     /// Requests that may still be sent.
     var left = 0
@@ -21,7 +20,6 @@ final class Publisher: EventSource {
 
     private static let connectMilliseconds: Int32 = 5000
 
-    /// Connects, and waits until connected.
     init(_ address: LoadAddress, loop: EventLoop) throws {
         self.loop = loop
         socket = try address.connect(source: 0)
@@ -47,7 +45,6 @@ final class Publisher: EventSource {
     /// Whether every request has been answered.
     var isIdle: Bool { underWay == 0 }
 
-    /// Closes the connection.
     func drop() {
         loop.remove(self)
     }

@@ -21,7 +21,6 @@ final class PusherScript: DeviceScript {
         self.channels = channels
     }
 
-    /// The channel number `number`.
     func channel(_ number: Int) -> String {
         (channels == .presence ? "presence-" : "") + names.id(number)
     }

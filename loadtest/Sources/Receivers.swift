@@ -6,7 +6,6 @@ import Reactor
 
 /// The receivers of one server, grouped in channels, and the trigger that makes the server send.
 final class Receivers {
-    /// Channels, and devices on each.
     struct Shape {
         var channels: Int
         var perChannel: Int
@@ -14,14 +13,11 @@ final class Receivers {
         var devices: Int { channels * perChannel }
     }
 
-    /// How messages are requested.
     enum Load: Equatable {
-        /// This many messages in flight.
         case inFlight(Int)
         /// This many messages per second, evenly spaced, regardless of earlier ones.
         case rate(Double)
 
-        /// The name in the tables.
         var name: String {
             switch self {
             case .inFlight(let count): "\(count) in flight"
@@ -30,7 +26,6 @@ final class Receivers {
         }
     }
 
-    /// The result of one measurement.
     struct Outcome {
         var deliveries = 0
         var seconds = 0.0

@@ -1,13 +1,10 @@
 /// A device as the ledger knows it.
 final class Recipient {
-    /// Its number in the run.
     let number: Int
-    /// The user's number.
     let user: Int
     /// The last offset received per topic; -1 before the subscribe is acknowledged.
     var offsets: ContiguousArray<Int64>
 
-    /// A device without subscriptions.
     init(_ number: Int, user: Int, topics: Int) {
         self.number = number
         self.user = user

@@ -7,7 +7,6 @@ import Reactor
 /// Due times at a mean rate with random gaps, as from independent people and as with `pgbench --rate`. The same seed gives
 /// the same times.
 struct Schedule {
-    /// The next due time.
     private(set) var next: Instant
     private let meanNanoseconds: Double
     private var random: SeededGenerator
@@ -62,13 +61,11 @@ final class Metronome: EventSource {
         _ = read(descriptor, &count, 8)
     }
 
-    /// Stops waking.
     func stop() {
         loop.remove(self)
     }
 }
 
-/// Blocks the thread until `instant`.
 func sleep(until instant: Instant) {
     let now = Instant.read()
     guard instant > now else { return }

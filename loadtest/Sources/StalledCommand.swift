@@ -85,9 +85,7 @@ struct StalledCommand: ParsableCommand {
     private static let inFlight = 2048
 }
 
-/// The results of `stalled`.
 struct StalledFigures: Codable {
-    /// The rounds of one kind.
     struct Side: Codable {
         private(set) var latencies = Latencies()
         private(set) var perSecond: [Double] = []

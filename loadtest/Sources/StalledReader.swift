@@ -19,7 +19,6 @@ final class StalledReader {
         try swarm.open(1, perUser: 1, topics: drive.plan.topics.count, progress: ProgressLine())
     }
 
-    /// Stops reading.
     func stall() {
         for device in swarm.devices { device.setReading(false) }
     }

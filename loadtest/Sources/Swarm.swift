@@ -83,28 +83,23 @@ final class Swarm {
         progress.clear()
     }
 
-    /// The devices as the ledger knows them.
     var recipients: [Recipient] { devices.map(\.recipient) }
 
-    /// Closes all connections.
     func closeAll() {
         for device in devices where device.phase != .gone { device.drop() }
         devices = []
         liveCount = 0
     }
 
-    /// Path and query of a device's upgrade.
     func target(of device: Recipient) -> String {
         isTargetNumbered ? "\(target)\(device.user)" : target
     }
 
-    /// A device has read bytes.
     func receivedNow(_ count: Int) {
         receivedAt = Instant.read()
         receivedBytes += count
     }
 
-    /// A device's TLS handshake is complete.
     func isSecured(resumed: Bool) {
         if resumed { resumedCount += 1 }
     }
@@ -114,7 +109,6 @@ final class Swarm {
         liveCount += 1
     }
 
-    /// A device's connection failed.
     func failed(_ device: LoadDevice, _ reason: String) {
         failureCount += 1
         if firstFailure == nil { firstFailure = "device \(device.recipient.number): \(reason)" }
@@ -141,12 +135,10 @@ struct StallWatch {
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
-    /// A generator with that seed.
     init(seed: UInt64) {
         state = seed
     }
 
-    /// The next number.
     mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state

@@ -90,7 +90,6 @@ struct TransportCommand: ParsableCommand {
     }
 }
 
-/// The servers to compare.
 struct ServerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(

@@ -1,6 +1,4 @@
-/// The results of `transport`.
 struct TransportFigures: Codable {
-    /// The rounds of one server with one load.
     struct Rounds: Codable {
         var deliveriesPerCPUSecond: [Double] = []
         var deliveriesPerSecond: [Double] = []
@@ -27,7 +25,6 @@ struct TransportFigures: Codable {
     let channels: Int
     let devicesPerChannel: Int
     let frameBytes: Int
-    /// In order of measurement.
     let servers: [String]
     /// The server that the others are compared with.
     let bare: String?

@@ -24,7 +24,6 @@ final class Trigger: EventSource {
 
     private static let connectMilliseconds: Int32 = 5000
 
-    /// Connects, and waits until connected.
     init(_ address: LoadAddress, _ form: Form, loop: EventLoop) throws {
         self.form = form
         self.loop = loop
@@ -76,7 +75,6 @@ final class Trigger: EventSource {
         }
     }
 
-    /// Closes the connection.
     func drop() {
         loop.remove(self)
     }

@@ -7,7 +7,6 @@ final class Window: @unchecked Sendable {
     /// Used only by the measuring thread.
     private nonisolated(unsafe) var size: Int
 
-    /// A window of `size` changes.
     init(size: Int) {
         self.size = size
         semaphore = .allocate(capacity: 1)

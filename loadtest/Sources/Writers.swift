@@ -10,7 +10,6 @@ import Synchronization
 /// Row `n` belongs to writer `n` modulo their number. So one writer makes a row's revisions, while a user's rows belong to
 /// several writers: their transactions meet at the user's streams.
 final class Writers: Sendable {
-    /// How long and how fast.
     struct Pace: Sendable {
         /// Transactions of all writers; nil for no end.
         var transactions: Int?
@@ -18,7 +17,6 @@ final class Writers: Sendable {
         var duration: Duration?
         /// Transactions per second of all writers; nil for as fast as the window allows.
         var rate: Double?
-        /// Rows changed by one transaction.
         var rowsPerTransaction = 1
     }
 
@@ -47,7 +45,6 @@ final class Writers: Sendable {
         self.window = window
     }
 
-    /// Whether any writer is running.
     var areRunning: Bool { running.load(ordering: .acquiring) > 0 }
 
     /// The first writer's failure, which stops all of them.
