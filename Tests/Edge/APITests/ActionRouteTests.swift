@@ -4,7 +4,6 @@ import TestHub
 import TestSupport
 import Testing
 
-/// Actions by HTTP.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ActionRouteTests {
     private let toy: ToyActions
 

@@ -4,7 +4,6 @@ import Testing
 
 @testable import API
 
-/// The answers to refused calls of backends.
 @Suite struct CallProblemTests {
     private func field(_ name: String, _ problem: CallProblem) -> String? {
         problem.response.fields.first { "\($0.name)" == name }?.value

@@ -10,7 +10,6 @@ import Testing
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct CrossOriginTests {
     private static let origin = "https://app.example"
     private static let usual = "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Requested-With"
-    /// The paths that a page calls.
     private static let paths = [
         "/pusher/auth", "/pusher/user-auth", "/users/u1/adherence/actions", "/users/u1/adherence/bulk",
         "/users/u1/adherence/today", "/users/u1/adherence/month", "/users/u1/reminders",

@@ -2,7 +2,6 @@ import Testing
 
 @testable import API
 
-/// The call that a path means, and its app.
 @Suite struct PathTests {
     typealias Route = PusherPath.Route
 

@@ -4,7 +4,6 @@ import Testing
 
 @testable import API
 
-/// The answers to actions for REST clients.
 @Suite struct PlainAnswerTests {
     private func body(
         _ status: ActionStatus, _ json: String,

@@ -51,7 +51,6 @@ final class PusherBackend {
         clock.withLock { $0 += 1 }
     }
 
-    /// Another connection of the backend.
     func connection() throws -> TestClient { try TestClient(port: fixture.port) }
 
     func send(_ request: String) async throws { try await client.sendRaw(request) }
@@ -61,7 +60,6 @@ final class PusherBackend {
         return (Int(head.split(separator: " ")[1]) ?? 0, head, body)
     }
 
-    /// Sends a request, and returns its answer.
     func ask(_ request: String) async throws -> (status: Int, head: String, body: String) {
         try await send(request)
         return try await answer()

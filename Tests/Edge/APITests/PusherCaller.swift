@@ -42,7 +42,6 @@ struct PusherCaller {
         call("POST", path, body: body, fields: fields)
     }
 
-    /// A publish of one event to one channel.
     func publish(_ channel: String, _ event: String = "e", _ data: String = "{}", fields: String = "") -> String {
         post(
             "/events", #"{"name":"\#(event)","channel":"\#(channel)","data":"\#(data.replacing("\"", with: "\\\""))"}"#,
@@ -111,7 +110,6 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         }
     }
 
-    /// Whether the hub counts as overloaded.
     var isOverloaded: Bool {
         get { state.withLock { $0.isOverloaded } }
         set { state.withLock { $0.isOverloaded = newValue } }

@@ -198,7 +198,6 @@ import Testing
         #expect(head.hasPrefix("HTTP/1.1 405 ") && !head.contains("Access-Control"))
     }
 
-    /// Counted under the app in the path, not the app that signed.
     @Test(arguments: [1, 2]) func callsAreCountedUnderTheAppThatTheyName(_ loops: Int) async throws {
         let apps = [TestApp(0).app, TestApp(1).app]
         let metrics = GatewayMetrics()

@@ -327,7 +327,6 @@ import Testing
         #expect(answers.size == (3, 0))
     }
 
-    /// One call removes only a few of the expired keys.
     @Test func keysWhoseTimeIsOverGoLittleByLittle() {
         let answers = IdempotencyCache(keysMax: 100, time: .seconds(60))
         for number in 0..<50 { #expect(Self.keep(answers, "\(number)", of: 0)) }

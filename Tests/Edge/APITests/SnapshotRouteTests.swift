@@ -305,7 +305,6 @@ import Testing
 }
 
 extension String {
-    /// How often `part` occurs in it.
     fileprivate func components(_ part: String) -> Int {
         ranges(of: part).count
     }

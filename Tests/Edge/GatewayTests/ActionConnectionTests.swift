@@ -16,7 +16,6 @@ import Testing
         try await GatewayFixture(ownsDatabase: true, actions: toy.configuration, change)
     }
 
-    /// A socket authenticated as `user`.
     private func device(_ fixture: GatewayFixture, user: String = "u1") async throws -> TestClient {
         let (client, _) = try await TestClient.opened(port: fixture.port)
         let token = try await GatewayFixture.token(user)

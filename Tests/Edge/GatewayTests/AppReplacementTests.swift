@@ -127,7 +127,6 @@ import Testing
         for client in crowd { #expect(try await client.next() == .close(4001)) }
         #expect(try await comers.value.allSatisfy { $0 == .close(4001) })
         #expect(try await bystander.answersPing())
-        // The app is back, and all may connect again.
         try fixture.gateway.replaceApps([calm.app, crowded.app])
         #expect(try await bystander.answersPing())
         #expect(try await TestClient.opened(fixture, crowded).0.answersPing())

@@ -268,7 +268,6 @@ import WebSocket
         #expect(peers.allSatisfy { $0.closeCode == nil })
     }
 
-    /// A source that is always ready.
     private final class Restless: EventSource {}
 
     /// But only as long as it takes to handle everybody once.

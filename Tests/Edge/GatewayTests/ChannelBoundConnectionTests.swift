@@ -17,7 +17,6 @@ import Testing
         #"{"event":"pusher_internal:subscription_succeeded","channel":"\#(name)","data":"{}"}"#
     }
 
-    /// The value of that series.
     private func value(_ series: String, _ metrics: GatewayMetrics) -> Int? {
         metrics.text.split(separator: "\n").first { $0.hasPrefix("carillon_\(series) ") }
             .flatMap { Int($0.split(separator: " ").last ?? "") }
@@ -141,7 +140,6 @@ import Testing
         #expect(all(#"app_messages_received_total{app="APP"}"#) == [3, 1])
         #expect(all(#"app_channel_events_total{app="APP",from="client"}"#) == [1, 0])
         #expect(all(#"app_channel_events_total{app="APP",from="backend"}"#) == [0, 0])
-        // The sender does not receive its own event.
         #expect(eventually { all(#"app_channel_events_delivered_total{app="APP"}"#) == [1, 0] })
         // A bound of the app.
         let (third, _) = try await TestClient.opened(fixture, first)

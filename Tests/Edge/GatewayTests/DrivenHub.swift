@@ -65,7 +65,6 @@ final class DrivenHub {
         for loop in loops { loop.tick(waitingAtMost: .zero) }
     }
 
-    /// Turns until the condition holds.
     func turn(until condition: () throws -> Bool) throws {
         try wait {
             if try condition() { return true }
@@ -128,7 +127,6 @@ final class DrivenHub {
         peer.send(#"{"event":"pusher:subscribe","data":{"channel":"\#(channel)","auth":"\#(auth)"\#(members)}}"#)
     }
 
-    /// A WebSocket subscribed to the channel.
     func subscribed(to channel: String, as user: String? = nil) throws -> DrivenPeer {
         let peer = try open()
         try ask(peer, for: channel, as: user)
@@ -136,7 +134,6 @@ final class DrivenHub {
         return peer
     }
 
-    /// The channel shard's facts.
     func facts(_ channel: String) -> ChannelFacts {
         guard let name = ChannelName(channel) else { return ChannelFacts() }
         let key = ChannelKey(0, name)
@@ -155,7 +152,6 @@ final class DrivenPeer {
     private var descriptor: Int32
     private let wire: TLSWire?
     private let tls: TLSSession?
-    /// Further lines of its request.
     private let fields: String
     private var hasAsked = false
     private var buffer: [UInt8] = []
@@ -181,7 +177,6 @@ final class DrivenPeer {
         if !isSilent { begin() }
     }
 
-    /// Sends its request.
     func begin() {
         if let tls { _ = tls.start(descriptor) } else { ask() }
     }
@@ -217,7 +212,6 @@ final class DrivenPeer {
         write(writer.array)
     }
 
-    /// Ends its sending side.
     func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     func write(_ bytes: [UInt8]) {
@@ -229,7 +223,6 @@ final class DrivenPeer {
         _ = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
     }
 
-    /// All messages received so far.
     func texts() throws -> [String] {
         try read()
         return heard

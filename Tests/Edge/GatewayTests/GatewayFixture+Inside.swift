@@ -10,7 +10,6 @@ import WebSocket
 
 @testable import Gateway
 
-/// Finds nothing for any question.
 struct NoRoutes: HTTPRoutes {
     func respond(
         to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
@@ -30,9 +29,7 @@ extension GatewayFixture {
             webhooks: webhooks, toll: toll, routes: { _, _ in routes }, change)
     }
 
-    /// Connections accepted so far.
     var accepted: UInt64 { metrics.accepted.count }
-    /// Open connections.
     var connections: Int { metrics.connections.level }
 
     /// Closes all connections of the user; returns when all loops have confirmed.

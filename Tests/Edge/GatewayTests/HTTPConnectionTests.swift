@@ -24,7 +24,6 @@ import Testing
         "POST \(path) HTTP/1.1\r\nHost: h\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
     }
 
-    /// A slow answer delays the ones after it.
     @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
         let fixture = try await GatewayFixture(routes: SomeLater())
         let client = try TestClient(port: fixture.port)
@@ -112,7 +111,6 @@ import Testing
 
     // MARK: Long answers
 
-    /// Gives one long answer to every request.
     private struct LongAnswer: HTTPRoutes {
         static let byteCount = 24 << 20
 

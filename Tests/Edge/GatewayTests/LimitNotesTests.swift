@@ -30,7 +30,6 @@ import Testing
         #expect(Set(names).count == names.count)
     }
 
-    /// Behind a proxy the log names the client.
     @Test func theClientBehindAProxyIsNamed() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {

@@ -41,7 +41,6 @@ private struct Holdings: Equatable {
     }
 }
 
-/// A thread that a test waits for.
 private final class Worker: @unchecked Sendable {
     // The thread writes `result` before it signals; it is read after the wait.
     private let done = DispatchSemaphore(value: 0)
@@ -54,7 +53,6 @@ private final class Worker: @unchecked Sendable {
         }
     }
 
-    /// The failure, if any.
     func complaints() throws -> [String] {
         done.wait()
         return try result.get()

@@ -6,7 +6,6 @@ import Testing
 
 @testable import Gateway
 
-/// The memory that all connections together may use.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct MemoryBudgetTests {
     @Test func theLargestGoUntilAnEighthIsFree() {
         var holding = Holding(bytesMax: 800)

@@ -46,7 +46,6 @@ import Testing
         }
     }
 
-    /// A commit's events for a device leave in one call.
     @Test func eventsOfATickLeaveInOneCall() async throws {
         let table = try PublishedTable()
         let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, feed: table.feed)
@@ -146,7 +145,6 @@ import Testing
     private static let subscribe =
         RawFrame.text(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.items"}}"#).bytes
 
-    /// A subscribed device of the user.
     private static func device(_ fixture: GatewayFixture) async throws -> EchoClient {
         let token = try await GatewayFixture.token("u1")
         let device = try EchoClient(

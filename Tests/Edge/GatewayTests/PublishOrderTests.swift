@@ -4,7 +4,6 @@ import Testing
 
 @testable import Gateway
 
-/// Publishes of one backend over several connections.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct PublishOrderTests {
     /// One loop answers the backend, which at once publishes through the loop that owns the channel. That loop has already
     /// taken its mail in this tick, as happens if more is ready than a tick handles.
@@ -13,7 +12,6 @@ import Testing
         let peer = try hub.subscribed(to: "room")
         let name = try #require(ChannelName("room"))
         let owner = ChannelKey(0, name).shard(of: 2)
-        // All of them run on this thread.
         nonisolated(unsafe) let first = hub.clients[1 - owner]
         nonisolated(unsafe) let second = hub.clients[owner]
         let app = hub.app

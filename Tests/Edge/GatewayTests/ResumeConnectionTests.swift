@@ -68,7 +68,6 @@ import Testing
         }
     }
 
-    /// The stream's position in the acknowledgement.
     private func acknowledgement(_ client: TestClient) async throws -> StreamPosition {
         let text = try await text(client)
         #expect(text.contains("subscription_succeeded"), "\(text)")

@@ -91,7 +91,6 @@ final class SecureClient {
         guard try text()?.contains("pusher:connection_established") == true else { throw Failure(reason: "no hello") }
     }
 
-    /// The head of an HTTP response.
     func head() throws -> String {
         while true {
             if let end = buffer.firstRange(of: Array("\r\n\r\n".utf8)) {

@@ -25,7 +25,6 @@ import WebSocket
         wire = try TLSWire()
     }
 
-    /// A hub with one TLS listener.
     private func hub(
         loops: Int = 2, routes: any HTTPRoutes = NoRoutes(), _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws
@@ -201,7 +200,6 @@ import WebSocket
         try wait("the connection ends") { hub.gateway.connectionCount == 0 }
     }
 
-    /// The bytes of a client's hello.
     private func hello(_ hub: GatewayFixture) throws -> [UInt8] {
         var ends: [Int32] = [-1, -1]
         try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
@@ -387,7 +385,6 @@ import WebSocket
 }
 
 extension TestClient {
-    /// Closes the socket with a reset.
     nonisolated func abort() {
         var lingering = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))

@@ -6,7 +6,6 @@ import Testing
 
 @testable import Gateway
 
-/// A connection's bytes, over a socket pair.
 @Suite struct TransportTests {
     private final class Pair {
         var transport: Transport

@@ -23,7 +23,6 @@ import Testing
         }
     }
 
-    /// How requests arrive.
     enum Shape: CaseIterable {
         case inOneWrite, eachInItsOwn, answeredLater
     }

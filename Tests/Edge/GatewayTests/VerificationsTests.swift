@@ -5,7 +5,6 @@ import Testing
 
 @testable import Gateway
 
-/// Token verifications in progress while users are terminated.
 @Suite(.timeLimit(.minutes(15))) struct VerificationsTests {
     private func session(_ slot: UInt32) -> SessionID { SessionID(slot: slot, generation: 1) }
 
@@ -108,7 +107,6 @@ import Testing
         #expect(BoundedCount().enter(most: 0) == nil)
     }
 
-    /// Threads that enter at the same moment do not exceed the bound.
     @Test func threadsTogetherAreNoMoreThanTheBound() async {
         let count = BoundedCount()
         let entered = await withTaskGroup(of: Int.self) { group in

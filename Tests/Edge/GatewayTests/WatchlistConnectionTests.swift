@@ -3,7 +3,6 @@ import TestHub
 import TestSupport
 import Testing
 
-/// Watchlists on real sockets, over several loops.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct WatchlistConnectionTests {
     private let app = TestApp {
         $0.features.watchlists = true
@@ -59,7 +58,6 @@ import Testing
         #expect(try await watcher.text() == events("offline", "u"))
         for _ in 0..<3 {
             let user = try await signedIn(fixture, "u")
-            // A browser that leaves the page.
             try await user.send(0x8, [0x03, 0xE9])
             #expect(try await user.next() == .close(1001))
         }

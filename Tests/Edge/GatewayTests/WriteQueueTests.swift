@@ -24,7 +24,6 @@ import WebSocket
         return writer.finish()
     }
 
-    /// All output of the queue.
     private func flushed(_ queue: inout WriteQueue) throws -> [UInt8] {
         var pair: [Int32] = [0, 0]
         try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0)

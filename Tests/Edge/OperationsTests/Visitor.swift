@@ -30,7 +30,6 @@ final class Visitor: Sendable {
         }
     }
 
-    /// Everything up to the end of the stream.
     func rest() async throws -> String {
         let descriptor = descriptor
         let (bytes, code) = await withCheckedContinuation { continuation in

@@ -46,13 +46,10 @@ struct DeflateOffer: CustomTestStringConvertible, Sendable {
     ]
 }
 
-/// The content of messages.
 enum Matter: String, CaseIterable, Sendable {
     /// JSON text as in events.
     case json
-    /// One character.
     case blank
-    /// Incompressible bytes.
     case noise
 
     func bytes(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {

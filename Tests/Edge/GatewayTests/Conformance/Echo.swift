@@ -56,7 +56,6 @@ struct RawFrame {
 /// A server's output frame by frame, read without the product's own reader.
 enum Answer: Equatable, CustomStringConvertible {
     case text([UInt8]), binary([UInt8]), pong([UInt8]), close(UInt16?)
-    /// The server has ended its side of the stream.
     case end
     /// Output that no server should send here.
     case wrong(String)
@@ -83,7 +82,6 @@ final class EchoClient {
     let responseHead: String
     /// The server's window if compression was agreed: its frames may be compressed with at most that.
     var windowBits: Int32?
-    /// Compressed messages received.
     private(set) var compressedCount = 0
 
     /// - Parameter fields: of the request, beside those of every upgrade; each with its line end.
@@ -134,7 +132,6 @@ final class EchoClient {
         }
     }
 
-    /// All frames up to the end of the stream.
     func rest() throws -> [Answer] {
         var answers: [Answer] = []
         while true {

@@ -3,14 +3,12 @@ import CZlib
 /// A client's side of permessage-deflate (RFC 7692 §7.2), made with zlib and nothing of the product. Each message is
 /// independent: the hub agrees to nothing else.
 enum Flate {
-    /// zlib's error, or another failure.
     struct Failure: Error {
         let reason: String
     }
 
     private static let tail: [UInt8] = [0, 0, 0xFF, 0xFF]
 
-    /// The payload of a compressed message.
     static func deflate(_ bytes: [UInt8], windowBits: Int32 = 15) throws -> [UInt8] {
         var stream = z_stream()
         let size = Int32(MemoryLayout<z_stream>.size)

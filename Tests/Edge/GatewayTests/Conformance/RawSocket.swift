@@ -39,7 +39,6 @@ final class RawSocket {
         }
     }
 
-    /// Ends the sending side.
     func finishSending() {
         shutdown(descriptor, Int32(SHUT_WR))
     }
