@@ -3,8 +3,8 @@ import Clock
 import Metrics
 import Pusher
 
-/// Who is in the ordinary channels of one shard, and who has left them. Users and channels that were left stay for a grace
-/// period, because they may be back in a moment.
+/// The members of one shard's ordinary channels, and those who have left. A user or channel that was left stays for a grace
+/// period, since somebody may be back in a moment.
 struct Attendance {
     typealias Effects = ChannelShard.Effects
 
@@ -28,13 +28,13 @@ struct Attendance {
     }
 
     var departureEntryCount: Int { userDepartures.placeCount + channelDepartures.placeCount + earlier.count }
-    /// When the next departure is due; in the far future where there is none.
+    /// When the next departure is due; in the far future if there is none.
     var nextDue: Instant {
         let user = min(earlier.first?.due ?? .max, userDepartures.first?.due ?? .max)
         return min(user, channelDepartures.first?.due ?? .max)
     }
 
-    /// Ends one departure that is due, or does what comes before its end. False where nothing is due.
+    /// Ends one departure that is due, or does what comes before its end. False if nothing is due.
     mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
         if let first = earlier.first, first.due <= now, first.due <= userDepartures.first?.due ?? .max {
             earlier.popFirst()

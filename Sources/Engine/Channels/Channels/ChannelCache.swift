@@ -43,7 +43,7 @@ struct ChannelCache {
         order.sweep(of: channel.key.app) { [channels] in channels[$0.key]?.cached?.entry == $0.number }
     }
 
-    /// Forgets one expired event. False where there is none.
+    /// Forgets one expired event. False if there is none.
     mutating func forgetNext(now: Instant) -> Bool {
         guard let entry = order.popFirst(if: { $0.due <= now }) else { return false }
         forget(entry)

@@ -1,12 +1,14 @@
 import Synchronization
 
 /// Counts the ordinary channels of all shards, and decides who may make one more. A channel is held while somebody is in it,
-/// its event is kept, or its end has still to be told. Anybody may join a held channel. Any thread.
+/// its event is cached, or something about it must still be reported. Anybody may join a held channel. Any thread.
 ///
-/// The bound is exact: loops that make channels at the same moment count one after the other. Scarce room goes to many:
-/// - once half of the bound is held, an app goes on only below its share. The other half covers all apps' shares but one;
-/// - once an app holds more than is left to it, a connection with more than a few channels makes one more only below an even
-///   share of what is left, among the app's connections. So no client, and no crowd from one address, takes others' room.
+/// The bound is exact: loops that make channels at the same moment count one after the other. Scarce room is shared:
+/// - Once half of the bound is held, an app may make a channel only below its share. The other half covers the shares of
+///   all apps but one.
+/// - Once an app holds at least as many channels as remain for it, a connection in `few` channels or more makes another
+///   only below the app's remaining room divided by its connections. So neither one client nor a crowd from one address
+///   takes others' room.
 package final class ChannelCensus: Sendable {
     private let all = BoundedCount()
     private let apps = Atomic<Int>(1)
@@ -22,9 +24,9 @@ package final class ChannelCensus: Sendable {
     /// Counts in a channel that the app does not have yet.
     ///
     /// - Parameters:
-    ///   - subscriptions: channels that the asking connection is in; nil: the app's backend asks.
+    ///   - subscriptions: channels that the asking connection is in; nil if the app's backend asks.
     ///   - most: the bound over all apps.
-    ///   - few: a connection in fewer channels than this may always make one, where there is room.
+    ///   - few: a connection in fewer channels than this may always make one while there is room.
     /// - Throws: why the channel is not made.
     package func enter(_ app: App, subscriptions: Int?, most: Int, few: Int) throws(SubscriptionRefusal) {
         let own = app.counts.channels

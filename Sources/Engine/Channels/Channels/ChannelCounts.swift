@@ -33,10 +33,10 @@ struct ChannelCounts {
         misses = SharedOrder(bound: limits.silencesMax)
     }
 
-    /// When the first quiet period ends; in the far future where there is none.
+    /// When the first quiet period ends; in the far future if there is none.
     var nextDue: Instant { min(prompt.first?.due ?? .max, long.first?.due ?? .max, misses.first?.due ?? .max) }
 
-    /// Ends one quiet period that is over. False where none is.
+    /// Ends one quiet period that is over. False if none is.
     mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
         let isOver = { (silence: Silence) in silence.due <= now }
         if let silence = prompt.popFirst(if: isOver) ?? long.popFirst(if: isOver) {

@@ -4,7 +4,7 @@ import Pusher
 /// Who a session is in a presence channel.
 package struct PresenceMember: Sendable, Equatable {
     package let id: String
-    /// The JSON text of `user_info`; empty where there is none.
+    /// The JSON text of `user_info`; empty if there is none.
     package let info: [UInt8]
 
     package init(id: String, info: [UInt8]) {
@@ -35,7 +35,7 @@ package struct ChannelEntry: Sendable {
     package let key: ChannelKey
     package let session: SessionID
     package let serial: UInt32
-    /// In a presence channel; nil where a repeated subscribe says nothing new.
+    /// In a presence channel; nil if a repeated subscribe says nothing new.
     package let member: PresenceMember?
     /// The session is in already, and asks for the answer again.
     package let isRepeated: Bool
@@ -61,7 +61,7 @@ package struct ChannelExit: Sendable, Equatable {
     package let key: ChannelKey
     /// Who it was, in a presence channel.
     package let userID: String?
-    /// True where the connection broke, so that the client may be back in a moment; false where the client left by request.
+    /// True if the connection broke, so that the client may be back in a moment; false if the client left by request.
     package let mayReturn: Bool
 
     package init(key: ChannelKey, userID: String?, mayReturn: Bool) {
@@ -81,7 +81,7 @@ package struct ChannelRelay: Sendable {
     package let data: [UInt8]
     /// The sender, in a presence channel.
     package let userID: String?
-    /// What the app's backend is told; nil where it wants nothing.
+    /// What the app's backend is told; nil if it wants nothing.
     package let webhook: WebhookEvent?
 }
 

@@ -3,25 +3,25 @@ import Clock
 import Metrics
 import Pusher
 
-/// The shard of ordinary channels that one loop owns. It knows who is in them over all loops (by numbers, users and loops),
-/// what was published last, and what apps' backends are told.
+/// The shard of ordinary channels that one loop owns. It knows their subscribers on all loops (counts, users and loops),
+/// their last events, and what apps' backends are told.
 ///
-/// A session becomes a subscriber on its loop when the shard's answer arrives, never before. Answers and broadcasts leave
-/// for a loop by one mailbox, in the order in which the shard decides them. So a newcomer gets the cached event and
-/// everything published after it, once and in order. It is told who is there, then of each who comes or goes, and never of
-/// itself. A loop reports the leave of each session that was let in, once.
+/// A session becomes a subscriber on its loop when the shard's answer arrives, never before. A loop gets answers and
+/// broadcasts through one mailbox, in the order in which the shard decides them. So a newcomer gets the cached event and
+/// everything published after it, once and in order. It is told the present members, then of each who joins or leaves, and
+/// never of itself. A loop reports the leave of each admitted session once.
 ///
 /// Worst interleavings, each with its test in `ChannelShardTests`, and all of them in `ChannelHistories`:
-/// - A session leaves while its answer is in flight. Its loop finds nobody to take the answer, and reports the leave then.
-///   The leave of a refused one is never reported (`aSubscribeTakenBackIsTakenBackAtShard`).
+/// - A session leaves while its answer is in flight. Its loop finds no session for the answer, and reports the leave then.
+///   The leave of a refused session is never reported (`aSubscribeTakenBackIsTakenBackAtShard`).
 /// - pusher-js subscribes, unsubscribes and subscribes at once. The second answer makes it live, the first is given back,
 ///   and its user was there all the time (`subscribeUnsubscribeSubscribe`).
 /// - A user's connection ends and another comes, on any loop, in either order. The user never counts as gone
 ///   (`PresenceTests.aUserWhoComesBackWasNeverGone`).
-/// - A grace ends when the user has come back and left again. Departures are numbered
+/// - A grace period ends when the user has come back and left again. Departures are numbered
 ///   (`PresenceTests.anOldDepartureEndsNothing`).
-/// - A session comes and goes as fast as it can. Counts, cache misses and members are told now and then, and the last state
-///   always (`ChannelCountTests.whoComesAndGoesQuicklyIsToldOfNowAndThen` and others).
+/// - A session joins and leaves as fast as it can. Counts, cache misses and members are reported with pauses, and the last
+///   state always (`ChannelCountTests.whoComesAndGoesQuicklyIsToldOfNowAndThen` and others).
 package struct ChannelShard {
     package typealias Effects = ContiguousArray<Effect>
 
@@ -224,7 +224,7 @@ package struct ChannelShard {
 
     // MARK: With time
 
-    /// The earliest time at which `tick` has work; nil where nothing waits.
+    /// The earliest time at which `tick` has work; nil if nothing waits.
     package var nextDue: Instant? {
         // Called at each input, so it allocates no array.
         let due = min(attendance.nextDue, counts.nextDue, cache.order.first?.due ?? .max)

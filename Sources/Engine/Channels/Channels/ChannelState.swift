@@ -20,18 +20,18 @@ final class ChannelState {
     var isListTold = false
     /// For a cache channel: the last event that the app's backend published.
     var cached: KeptEvent?
-    /// The departure by which the app's backend hears that the channel is vacant; 0 where there is none.
+    /// The departure by which the app's backend hears that the channel is vacant; 0 if there is none.
     var vacating: UInt64 = 0
     /// Whether the backend hears of it when the last member is removed, whose grace is longer.
     var owesVacated = false
-    /// The quiet period after a told count; 0 where there is none.
+    /// The quiet period after a told count; 0 if there is none.
     var countSilence: UInt64 = 0
     /// Whether that period is the one of a channel with many subscribers.
     var isSilentForLong = false
     /// Whether the count has changed in that period.
     var owesCount = false
     var countToldAt = Instant.min
-    /// The quiet period in which the app's backend is told of no cache miss; 0 where there is none.
+    /// The quiet period in which the app's backend is told of no cache miss; 0 if there is none.
     var missSilence: UInt64 = 0
 
     init(_ key: ChannelKey, loops: Int) {
@@ -55,7 +55,7 @@ final class ChannelState {
         loops.insert(LoopSet(loop: loop))
     }
 
-    /// False where the loop has nobody in it.
+    /// False if the loop has nobody in it.
     func subtract(_ loop: Int) -> Bool {
         guard counts[loop] > 0 else { return false }
         counts[loop] -= 1

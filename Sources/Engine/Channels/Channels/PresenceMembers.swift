@@ -21,7 +21,7 @@ package struct PresenceMembers {
         var member: PresenceMember
         /// Connections over all loops; 0 in the grace period.
         var connections: Int
-        /// The departure that ends the user's grace; 0 where there is none.
+        /// The departure that ends the user's grace; 0 if there is none.
         var departure: UInt64 = 0
         /// Until then even a leave by request gets a grace: the user was removed a moment before it came.
         var settledAt: Instant
@@ -50,7 +50,7 @@ package struct PresenceMembers {
     }
 
     private var remembered: [TextKey: Gone] = [:]
-    /// The list of all members as told to clients; nil where a member was removed or changed, so that it is written anew.
+    /// The list of all members as told to clients; nil if a member was removed or changed, so that it is written anew.
     private var writtenList: MemberList? = MemberList()
 
     package init() {}
@@ -94,7 +94,7 @@ package struct PresenceMembers {
         return size <= known.size || bytes - lingeringBytes - own + size <= bounds.bytesMax
     }
 
-    /// The member in its grace period for the longest time; nil where there is none.
+    /// The member in its grace period for the longest time; nil if there is none.
     mutating func firstToLeave() -> String? {
         while let first = leaving.popFirst() {
             if members[TextKey(first.id)]?.departure == first.departure { return first.id }
@@ -145,7 +145,7 @@ package struct PresenceMembers {
         return known.departure != 0 ? .back(isNews: isNews) : .further(isNews: isNews)
     }
 
-    /// An existing connection says this of its user. True where it is news, and there is room for it.
+    /// An existing connection says this of its user. True if it is news, and there is room for it.
     mutating func says(_ member: PresenceMember, _ bounds: MemberBounds) -> Bool {
         guard let known = members[TextKey(member.id)], known.member.info != member.info, hasRoom(for: member, bounds)
         else { return false }
@@ -162,7 +162,7 @@ package struct PresenceMembers {
         writtenList = nil
     }
 
-    /// A connection of the user ends. True where it was the last.
+    /// A connection of the user ends. True if it was the last.
     mutating func leave(_ id: String) -> Bool {
         let key = TextKey(id)
         guard let connections = members[key]?.connections, connections > 0 else { return false }

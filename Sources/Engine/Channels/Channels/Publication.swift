@@ -23,7 +23,7 @@ package struct ChannelFacts: Sendable, Equatable {
     package var subscriptionCount = 0
     /// Users in it; nil except for presence channels.
     package var userCount: Int?
-    /// The last event of a cache channel; nil where there is none.
+    /// The last event of a cache channel; nil if there is none.
     package var cached: CachedEvent?
 
     package init() {}
