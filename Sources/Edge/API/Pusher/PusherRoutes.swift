@@ -102,7 +102,7 @@ package final class PusherRoutes: Sendable {
         }
     }
 
-    // MARK: Who calls
+    // MARK: The caller
 
     private func app(
         of request: HTTPRequest, _ path: PusherPath, _ channels: any ChannelDirectory
