@@ -84,7 +84,7 @@ final class HubScript: DeviceScript {
         }
     }
 
-    // MARK: The same message to many devices is parsed once
+    // MARK: A message to many devices is parsed once
 
     /// A parsed message, with its bytes.
     private struct Parsed {
