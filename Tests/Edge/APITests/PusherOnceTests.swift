@@ -186,7 +186,7 @@ import Testing
         #expect(backend.directory.published.count == 1)
     }
 
-    // MARK: What is kept is bounded
+    // MARK: Bounds of what is kept
 
     private static func kept(
         _ answers: IdempotencyCache, _ key: String, of app: Int = 0, at seconds: UInt64, call: UInt8 = 0

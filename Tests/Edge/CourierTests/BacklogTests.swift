@@ -44,7 +44,7 @@ struct BacklogTests {
         return (told, requests, repeats)
     }
 
-    // MARK: What is new goes first
+    // MARK: New events first
 
     /// A receiver recovers after nobody could reach it: the next event of another channel arrives at once, and then the
     /// whole backlog without another pause.

@@ -279,7 +279,7 @@ struct CourierTests {
         #expect(result == .failed(.broken))
     }
 
-    // MARK: Its life
+    // MARK: Lifecycle
 
     @Test func otherEndpointsWhileItRuns() throws {
         let old = try Receiver { _ in .status(500) }

@@ -153,7 +153,7 @@ import WebSocket
         #expect(metrics.text.contains("carillon_connections_refused_total{reason=\"address_fast\"} 1\n"))
     }
 
-    // MARK: What never ends
+    // MARK: Endless input
 
     @Test(
         arguments: [
@@ -302,7 +302,7 @@ import WebSocket
         while fixture.gateway.connectionCount > 0 { await Task.yield() }
     }
 
-    // MARK: Requests sent ahead
+    // MARK: Pipelining
 
     private static let request = "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
 

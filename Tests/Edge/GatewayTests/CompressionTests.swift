@@ -91,7 +91,7 @@ import WebSocket
         #expect(try await client.next() == .end)
     }
 
-    // MARK: In
+    // MARK: Input
 
     @Test func messagesAreReadHoweverTheyAreCut() async throws {
         let metrics = GatewayMetrics()
@@ -205,7 +205,7 @@ import WebSocket
         return writer.array
     }
 
-    // MARK: Out
+    // MARK: Output
 
     /// Clients of a user's stream, with a feed that the test drives.
     private struct Audience {

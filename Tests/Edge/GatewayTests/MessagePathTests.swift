@@ -27,7 +27,7 @@ import Testing
         return try #require(Int(try socket.readResponse()))
     }
 
-    // MARK: One call for all that a tick has for a socket
+    // MARK: One call per socket and tick
 
     /// As many frames as one call gathers leave in one call, and more in as few as possible.
     @Test(arguments: [(1, [1]), (2, [2]), (63, [63]), (64, [64]), (65, [64, 1]), (200, [64, 64, 64, 8])])
