@@ -6,7 +6,6 @@ import Testing
 
 @testable import carillon
 
-/// SIGHUP and webhooks of the running command.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct AppReloadTests {
     /// A configuration with these apps.

@@ -6,7 +6,6 @@ import Testing
 
 @testable import carillon
 
-/// The end of the running command.
 @Suite(.ownThread, .timeLimit(.minutes(15)))
 struct DrainTests {
     private func hub(pause: String) throws -> (RunningCommand, port: Substring, operations: Substring) {

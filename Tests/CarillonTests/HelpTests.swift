@@ -5,7 +5,6 @@ import Testing
 /// The command's output for somebody who does not know it yet.
 @Suite(.timeLimit(.minutes(15)))
 struct HelpTests {
-    /// The complete output, and the exit status.
     private func run(_ arguments: [String]) throws -> (text: String, status: Int32) {
         let command = try RunningCommand(arguments, isMixed: true)
         let text = command.rest()

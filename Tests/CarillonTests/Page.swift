@@ -1,6 +1,5 @@
 import Foundation
 
-/// A documentation page of this tree.
 struct Page {
     static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .appendingPathComponent("../..").standardized
@@ -48,7 +47,6 @@ struct Page {
         return blocks + lines.map(String.init) + rest.matches(of: /`([^`\n]+)`/).map { String($0.1) }
     }
 
-    /// Its links, except web addresses.
     var links: [String] {
         text.matches(of: /\]\(([^)\s]+)\)/).map { String($0.1) }.filter { !$0.hasPrefix("http") }
     }

@@ -29,7 +29,6 @@ final class PrivateCluster {
         try? FileManager.default.removeItem(atPath: base)
     }
 
-    /// Takes the folder, and starts the server.
     @discardableResult func start() throws -> DevelopmentCluster {
         let taken = try cluster ?? DevelopmentCluster(directory: directory)
         cluster = taken
@@ -50,7 +49,6 @@ final class PrivateCluster {
         return try BlockingConnection(cluster.folders.databaseURL(role: role, database: database)).query(sql)
     }
 
-    /// Makes an empty database.
     func makeDatabase(_ name: String) throws -> String {
         try query("create database \(name)", in: "postgres")
         return cluster?.folders.databaseURL(role: "postgres", database: name) ?? ""

@@ -7,7 +7,6 @@ import Glibc
 /// Not Foundation's `Process`: it closes in a child only the descriptors that it counted before, so the child may keep
 /// another test's connection open; and it needs a run loop in the waiting thread.
 final class RunningCommand {
-    /// Why the fixture failed.
     struct NotStarted: Error {
         let code: Int32
     }
@@ -58,7 +57,6 @@ final class RunningCommand {
         try? FileManager.default.removeItem(at: errors)
     }
 
-    /// Its output on standard error.
     var complaint: String { (try? String(contentsOf: errors, encoding: .utf8)) ?? "" }
 
     /// Waits for a line of standard output; nil if the output ends first.
@@ -71,7 +69,6 @@ final class RunningCommand {
         line { $0.contains(words) }
     }
 
-    /// The rest of standard output, to its end.
     func rest() -> String {
         while case let data = output.availableData, !data.isEmpty { unread += String(decoding: data, as: UTF8.self) }
         defer { unread = "" }
@@ -92,13 +89,11 @@ final class RunningCommand {
         }
     }
 
-    /// Sends a signal.
     func signal(_ signal: Int32) {
         // Its number is not reused until it is waited for.
         if waitStatus == nil { kill(processID, signal) }
     }
 
-    /// Sends a signal and waits for the end.
     func stop(_ number: Int32) -> Int32 {
         signal(number)
         return end()

@@ -3,7 +3,6 @@ import Testing
 
 @testable import carillon
 
-/// Rules that involve several settings.
 @Suite(.timeLimit(.minutes(15)))
 struct SettingsTogetherTests {
     private func effective(

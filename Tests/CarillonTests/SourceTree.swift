@@ -51,7 +51,6 @@ struct SourceTree {
         }
     }
 
-    /// The tree of this checkout.
     init() throws {
         self.init(package: try Page("Package.swift").text, sources: try Self.texts())
     }
@@ -67,7 +66,6 @@ struct SourceTree {
         return sources
     }
 
-    /// The modules that a file imports.
     static func imports(of text: String) -> Set<String> {
         let line =
             /^ *(?:@\w+(?:\([^)]*\))? +)*(?:\w+ +)?import +(?:(?:struct|class|enum|protocol|typealias|func|let|var) +)?(\w+)/
@@ -109,10 +107,8 @@ struct SourceTree {
 
     /// The most files of a target without subfolders, and the most beside subfolders.
     static let filesMax = 12
-    /// The most files in a subfolder.
     static let filesOfSubjectMax = 24
 
-    /// Folders with too many files.
     var breachesOfSize: [String] {
         targets.flatMap { target in
             target.folders.filter { $0.value > ($0.key.isEmpty ? Self.filesMax : Self.filesOfSubjectMax) }

@@ -1,6 +1,5 @@
 import Testing
 
-/// Bounds the size of types.
 @Suite struct TypeSizeTests {
     /// Larger types, each with its reason.
     private static let exceptions = [

@@ -39,12 +39,10 @@ struct TypeSizes {
         }
     }
 
-    /// Types that are too large.
     var breaches: [String: Size] {
         sizes.filter { $0.value.lines > Self.linesMax || $0.value.properties > Self.propertiesMax }
     }
 
-    /// A declaration or an extension.
     private struct Part {
         let name: String
         let isExtension: Bool
