@@ -6,7 +6,6 @@ import Testing
 
 @testable import Reactor
 
-/// A source that records its calls.
 private final class Witness: EventSource {
     var seen: [String] = []
     var whenReady: ((Witness) -> Void)?

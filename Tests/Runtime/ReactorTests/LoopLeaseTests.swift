@@ -78,7 +78,6 @@ private final class Sleeper: EventSource {
         return threads.withLock { $0 }
     }
 
-    /// Calls the closure within one tick of the loop.
     private static func tick(_ loop: EventLoop, _ call: @escaping () -> Void) throws {
         let sleeper = Sleeper()
         try loop.add(sleeper)

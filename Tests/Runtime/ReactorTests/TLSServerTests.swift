@@ -81,7 +81,6 @@ import Testing
         #expect(client.canResume)
         #expect(try connect(here, client).server.isResumed)
         #expect(try connect(there, client).server.isResumed, "another hub with the same keys")
-        // The old key opens, the new one seals.
         _ = try ticketFile(new, old)
         try here.reload()
         let renewed = try connect(here, client)
