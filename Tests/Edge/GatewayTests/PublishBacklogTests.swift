@@ -105,7 +105,7 @@ import Testing
         #expect(counts == [1, 0])
     }
 
-    /// Each loop stops above the bound, and the whole list counts as too long if the parts exceed it together.
+    /// Each loop stops above the bound, and collecting the lists stops once the result exceeds it.
     @Test func aListThatIsTooLongEndsEarly() async throws {
         let app = TestApp(0)
         let fixture = try await GatewayFixture(loops: 3) { $0.apps = [app.app] }
