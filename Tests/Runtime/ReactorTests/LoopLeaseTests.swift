@@ -223,6 +223,32 @@ private final class Sleeper: EventSource {
         other.handle.lease?.end()
     }
 
+    /// Sources post as the tick ends, too, after the other loops were marked. The other one may have looked since then.
+    @Test(arguments: [false, true]) func whatIsPostedAsATickEndsIsDone(isAfterAnother: Bool) throws {
+        let other = try Other()
+        defer { other.end() }
+        other.awaitSleep()
+        let loop = try EventLoop(handle: LoopHandle(isLent: true))
+        let sleeper = Sleeper()
+        try loop.add(sleeper)
+        let count = Locked(0)
+        let say: @Sendable (EventLoop) -> Void = { _ in count.withLock { $0 += 1 } }
+        sleeper.whenTickEnds = {
+            if isAfterAnother {
+                other.handle.waker.wake()
+                while count.withLock({ $0 }) < 1 { sched_yield() }
+                other.awaitSleep()
+            }
+            loop.post(say, to: other.mailbox)
+        }
+        try Self.tick(loop) {
+            if isAfterAnother { loop.post(say, to: other.mailbox) }
+            loop.markDirty(sleeper)
+        }
+        while count.withLock({ $0 }) < (isAfterAnother ? 2 : 1) { sched_yield() }
+        loop.remove(sleeper)
+    }
+
     /// A loop posts but has not reached the end of its tick; a third sender's message wakes the target all the same.
     @Test func aThirdSenderWakesALoopThatIsMarked() throws {
         let other = try Other()

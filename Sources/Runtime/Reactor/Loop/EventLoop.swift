@@ -306,8 +306,11 @@ public final class EventLoop {
 
     private func doOthersMail() {
         guard !untold.isEmpty else { return }
-        // Loops that do not wait look by themselves, and so do those that were woken.
-        for handle in untold where handle.waker.isMarked && handle.waker.mustBeTold {
+        for handle in untold {
+            // Once more: sources post as the tick ends, too, and the loop may have looked since the first mark.
+            handle.waker.mark()
+            // Loops that do not wait look by themselves, and so do those that were woken.
+            guard handle.waker.isMarked, handle.waker.mustBeTold else { continue }
             if handle.lease?.doMail() != true { handle.waker.wake() }
         }
         untold.removeAll(keepingCapacity: true)
