@@ -57,14 +57,14 @@ struct ReadmeTests {
         #expect(dev.stop(SIGINT) == 0)
     }
 
-    @Test(arguments: [("README.md", "## Publish a table of your own"), ("sql/README.md", "## Publish a table")])
-    func publishesATableOfItsOwn(_ page: String, _ heading: String) throws {
+    /// The first page, in the demonstration, whose owner may create tables in `public`.
+    @Test func publishesATableOfItsOwn() throws {
         let place = try PrivateCluster()
         let cluster = try place.start()
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         try migrator.migrate { _ in }
         try cluster.widenOwner()
-        let statements = try statements(of: heading, in: page)
+        let statements = try statements(of: "## Publish a table of your own", in: "README.md")
         try #require(statements.contains { $0.hasPrefix("CREATE TABLE") } && statements.count >= 3)
         for statement in statements {
             try place.query(statement, as: DevelopmentCluster.owner)
@@ -75,18 +75,12 @@ struct ReadmeTests {
     }
 
     @Test func takesAnActionTypeOfItsOwn() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
-        try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded()).migrate { _ in }
-        try cluster.widenOwner()
-        for statement in try statements(of: "## Publish a table", in: "sql/README.md") {
-            try place.query(statement, as: DevelopmentCluster.owner)
-        }
-        let code = try #require(blocks(of: "## An action type of your own", in: "sql/README.md").first)
-        let script = code.joined(separator: "\n").components(separatedBy: "$$;\n")
+        let place = try ownDatabase()
+        let code = try blocks(of: "## An action type of your own", in: Self.sqlPage).map { $0.joined(separator: "\n") }
+        try #require(code.count == 2 && code[1].hasPrefix("GRANT "))
+        let script = code[0].components(separatedBy: "$$;\n")
         try #require(script.count == 2)
-        try place.query(script[0] + "$$", as: DevelopmentCluster.owner)
-        try place.query(script[1], as: DevelopmentCluster.owner)
+        for statement in [script[0] + "$$", script[1], code[1]] { try place.query(statement, as: "app") }
         func send(_ payload: String) throws -> [String?] {
             let call = "sync.apply('demo', '\(payload)', null, null, 'logWeight', '\(payload)', null, null, null)"
             return try place.query(
@@ -102,32 +96,30 @@ struct ReadmeTests {
 
     /// From the roles to a large job, each by the role that the page names.
     @Test func setsUpADatabaseOfYourOwn() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
-        try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded()).migrate { _ in }
-        try cluster.widenOwner()
-        let page = "sql/README.md"
-        func run(_ statements: some Sequence<String>, as role: String = DevelopmentCluster.owner) throws {
+        let place = try ownDatabase()
+        func run(_ statements: some Sequence<String>, as role: String) throws {
             for statement in statements { try place.query(statement, as: role) }
         }
-        let roles = try statements(of: "### Roles and grants", in: page)
-        try #require(roles.count == 7 && roles[0].hasPrefix("CREATE ROLE app"))
-        try run(roles[..<5], as: "postgres")
-        try run(roles[5...])
-        try run(statements(of: "## Publish a table", in: page))
-        let snapshot = try blocks(of: "## Snapshots of your own tables", in: page)
+        let events = try place.query("select user_id, topic, name from sync.event", as: "app")
+        #expect(events == [["demo", "weight", "weight.created"]])
+        let snapshot = try blocks(of: "## Snapshots of your own tables", in: Self.sqlPage)
         try #require(snapshot.count == 2)
-        try run([snapshot[0].joined(separator: "\n")] + snapshot[1])
-        let rows = try place.query("SELECT top, body FROM weights('demo', 100)", as: "backend")
-        #expect(rows == [["1", "[71500]"]])
-        let care = try statements(of: "## Carillon's own tables", in: page)
+        try run([snapshot[0].joined(separator: "\n")] + snapshot[1], as: "app")
+        let resource = try blocks(of: "## A resource of your own", in: Self.sqlPage)[0]
+        try #require(resource.allSatisfy { $0.hasPrefix("GRANT ") })
+        try run(resource, as: "app")
+        for role in ["backend", DevelopmentCluster.hub] {
+            let rows = try place.query("SELECT top, body FROM app.weights('demo', 100)", as: role)
+            #expect(rows == [["1", "[71500]"]], "\(role)")
+        }
+        let care = try statements(of: "## Carillon's own tables", in: Self.sqlPage)
         try #require(care.count == 5)
-        try run(care)
+        try run(care, as: DevelopmentCluster.owner)
         let doses = try place.query("SELECT status, tz FROM care.dose_occurrence", as: "backend")
         #expect(doses.first?[1] == "Europe/Berlin" && doses.count == 1)
-        try run(["UPDATE app_weight SET grams = 71500000"])
-        try run(blocks(of: "### Large jobs", in: page).map { $0.joined(separator: "\n") })
-        #expect(try place.query("SELECT grams FROM app_weight") == [["71500"]])
+        try run(["UPDATE app.weight SET grams = 71500000"], as: "backend")
+        try run(blocks(of: "### Large jobs", in: Self.sqlPage).map { $0.joined(separator: "\n") }, as: "backend")
+        #expect(try place.query("SELECT grams FROM app.weight") == [["71500"]])
     }
 
     @Test func letsABackendRevoke() throws {
@@ -241,6 +233,24 @@ struct ReadmeTests {
         let check = try RunningCommand(["check-config", "--config", file], isMixed: true)
         let text = check.rest()
         #expect(check.end() == 0 && text.contains("file \(file)"), "\(text)")
+    }
+
+    private static let sqlPage = "sql/README.md"
+
+    /// A migrated database with the roles and the published table of the page: a superuser sets up the roles, and `app`
+    /// publishes its table.
+    private func ownDatabase() throws -> PrivateCluster {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded()).migrate { _ in }
+        let roles = try statements(of: "### Roles and grants", in: Self.sqlPage)
+        try #require(roles.count == 7 && roles[0].hasPrefix("CREATE ROLE app"))
+        for statement in roles[..<5] { try place.query(statement, as: "postgres") }
+        for statement in roles[5...] { try place.query(statement, as: DevelopmentCluster.owner) }
+        let table = try statements(of: "## Publish a table", in: Self.sqlPage)
+        try #require(table.map { $0.prefix(6) } == ["CREATE", "SELECT", "INSERT", "GRANT "])
+        for statement in table { try place.query(statement, as: "app") }
+        return place
     }
 
     /// The SQL of the section, without comments and code indentation.

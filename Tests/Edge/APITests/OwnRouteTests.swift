@@ -140,10 +140,10 @@ import Testing
     private static let example =
         ProductRoute
         .read(
-            "/users/{userId}/weights", "weights", "public.weights",
+            "/users/{userId}/weights", "weights", "app.weights",
             [RouteParameter("most", .integer(1...1_000), absence: .value("100"))])
 
-    /// The example of `sql/README.md`: its table, its function and its row.
+    /// The example of `sql/README.md`: its function and its row, on a table like its own.
     @Test func theExampleOfThePageWorks() async throws {
         func folded(_ text: String) -> String { String(text.filter { !$0.isWhitespace }) }
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../..")
@@ -158,10 +158,8 @@ import Testing
         // The role `backend` of the page is not needed here.
         let function = try (section("Snapshots of your own tables") + resource).split(separator: "\n")
             .filter { $0.hasPrefix("    ") && !row.contains($0) && !$0.contains("backend") }
-        try owner.execute(
-            "CREATE TABLE public.app_weight (id bigint GENERATED ALWAYS AS IDENTITY, user_id text, grams int)")
         try owner.execute(function.joined(separator: "\n"))
-        try owner.execute("INSERT INTO public.app_weight (user_id, grams) VALUES ('demo', 1), ('demo', 2), ('demo', 3)")
+        try owner.execute("INSERT INTO app.weight (user_id, grams) VALUES ('demo', 1), ('demo', 2), ('demo', 3)")
         let fixture = try await GatewayFixture(
             ownsDatabase: true, actions: StoreConfiguration(connectionString: database.hub),
             table: RouteTable([Self.example]))
