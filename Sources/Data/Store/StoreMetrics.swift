@@ -24,7 +24,7 @@ package final class StoreMetrics: MetricSource {
         .microseconds, bounds: [1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000].map { $0 * 1_000_000 })
     private let replays = Counter()
     private let retries = CounterTable("reason", RetryReason.allCases.map(\.label))
-    private let conflicts = CounterTable("code", ["state", "late", "gone", "field", "superseded"])
+    private let conflicts = CounterTable("code", ["state", "late", "gone", "superseded"])
     private let resolutions = CounterTable("choice", ["keep_local", "accept_server", "merge"])
     private let snapshots: CounterTable
     private let snapshotSeconds = Histogram.times()

@@ -156,8 +156,8 @@ enum SettingsTable {
         Setting(
             "limits.streamsPerUser", \.feed.streamsPerUserMax, .count(1...1_000_000),
             """
-            Channels of published topics that one user may be in, on all its connections. Of topics that are not published, \
-            as many on each loop, but at least 1,000.
+            Published topics: channels that one user may be in, on all its connections. Other topics: as many on each loop, \
+            at least 1,000.
             """),
         Setting(
             "presence.leaveGrace", \.gateway.channelLimits.shards.leaveGrace, .time(.zero ... .seconds(300)),
@@ -264,7 +264,7 @@ enum SettingsTable {
             "Time in which each watched channel is compared with the database once."),
         Setting(
             "feed.heartbeatInterval", \.feed.heartbeatInterval, .time(.milliseconds(200) ... .seconds(1200)),
-            "How often the listening connection is checked. It is made again if the answer takes half of this time."),
+            "How often the listening connection is checked. After half this time without an answer it is replaced."),
     ]
 
     private static let running: [Setting] = [
