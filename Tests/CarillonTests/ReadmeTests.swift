@@ -33,8 +33,9 @@ struct ReadmeTests {
         #expect(change.rest() == "UPDATE 1\n", "one dose, and others stay open")
         #expect(change.end() == 0)
         for line in see[2] {
+            // A clock, the channel, the event.
             let words = line.split(separator: " ", omittingEmptySubsequences: true)
-            #expect(tail.line(containing: "\(words[0])  \(words[1])  {") != nil)
+            #expect(tail.line(containing: "  \(words[1])  \(words[2])  {") != nil)
         }
 
         // The page of the wire, which sends it twice.
