@@ -97,7 +97,8 @@ final class ChannelOwner: EffectPerformer {
     private func input<Result>(
         _ input: (inout ChannelShard, _ now: Instant, inout ChannelShard.Effects) -> Result
     ) -> Result {
-        let result = run({ input(&shard, loop.now, &$0) }, { perform($0) })
+        let result = run(
+            { input(&shard, loop.now, &$0) }, { (effect: consuming ChannelShard.Effect) in perform(effect) })
         due.set(.channels, at: ask { $0.nextDue })
         return result
     }

@@ -45,6 +45,8 @@ protocol EffectPerformer: AnyObject {
 extension EffectPerformer {
     /// Runs an input, and performs its effects. An effect may lead to another input before the next effect: so the buffer is
     /// taken out, and a nested input gets its own.
+    ///
+    /// `perform` must say that it consumes its effect: with a copy, messages could not be framed in place.
     @inline(__always)
     func run<Result>(
         _ input: (inout ContiguousArray<Performed>) -> Result, _ perform: (consuming Performed) -> Void
