@@ -175,7 +175,7 @@ final class ClientLoop: EffectPerformer {
 
     /// Gives the engine an input about a connection, and performs the effects on the connection.
     func engage(_ connection: ClientConnection, _ input: (SessionEngine, inout SessionEngine.Effects) -> Void) {
-        run({ input(engine, &$0) }, { (effect: consuming Effect) in perform(effect, for: connection) })
+        run({ input(engine, &$0) }, { (effect: consuming Effect) in perform(consume effect, for: connection) })
     }
 
     // Not inlined: most inputs want one message sent. Consuming: messages with a second reference cannot be framed in place.

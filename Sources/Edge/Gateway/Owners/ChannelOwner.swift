@@ -98,7 +98,7 @@ final class ChannelOwner: EffectPerformer {
         _ input: (inout ChannelShard, _ now: Instant, inout ChannelShard.Effects) -> Result
     ) -> Result {
         let result = run(
-            { input(&shard, loop.now, &$0) }, { (effect: consuming ChannelShard.Effect) in perform(effect) })
+            { input(&shard, loop.now, &$0) }, { (effect: consuming ChannelShard.Effect) in perform(consume effect) })
         due.set(.channels, at: ask { $0.nextDue })
         return result
     }

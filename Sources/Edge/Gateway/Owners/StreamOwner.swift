@@ -97,7 +97,7 @@ final class StreamOwner: EffectPerformer {
     // MARK: Effects of the shard
 
     private func input(_ input: (inout StreamShard, inout ContiguousArray<StreamShard.Effect>) -> Void) {
-        run({ input(&shard, &$0) }, { (effect: consuming StreamShard.Effect) in perform(effect) })
+        run({ input(&shard, &$0) }, { (effect: consuming StreamShard.Effect) in perform(consume effect) })
     }
 
     private func perform(_ effect: consuming StreamShard.Effect) {

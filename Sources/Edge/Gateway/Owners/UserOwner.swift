@@ -28,7 +28,7 @@ final class UserOwner: EffectPerformer {
     }
 
     private func input(_ input: (inout UserShard, inout ContiguousArray<UserShard.Effect>) -> Void) {
-        run({ input(&shard, &$0) }, { (effect: consuming UserShard.Effect) in perform(effect) })
+        run({ input(&shard, &$0) }, { (effect: consuming UserShard.Effect) in perform(consume effect) })
         due.set(.users, at: Self.nextDue(of: &shard))
     }
 

@@ -55,7 +55,7 @@ extension EffectPerformer {
             var effects = exchange(&self.effects, with: [])
             let result = input(&effects)
             effects.turnRound()
-            while let effect = effects.popLast() { perform(effect) }
+            while let effect = effects.popLast() { perform(consume effect) }
             // Larger ones are not kept.
             if effects.capacity <= 64 { self.effects = effects }
             return result
