@@ -63,7 +63,8 @@ final class Postmaster {
         throw Failure("PostgreSQL did not start: \(lastWords) (see \(folders.log))")
     }
 
-    /// Stops this folder's server, whoever started it: a fast shutdown, then an immediate one, then SIGKILL.
+    /// Stops this folder's server, even if another process started it. Tries a fast shutdown, then an immediate one, then
+    /// SIGKILL.
     ///
     /// Returns when the process is gone: its lock file is removed a moment earlier.
     func stop() {

@@ -1,7 +1,7 @@
 // What keeps tests, which share one process, from one another's descriptors.
 //
 // Linked into the tests, this replaces close(2): a close of a descriptor that is not open ends them, with a backtrace.
-// Whoever closes a number twice closes, a moment later and on a busy machine, somebody else's connection. Threads hide
+// Code that closes a number twice closes, a moment later and on a busy machine, another connection. Threads hide
 // it: the stranger fails, and rarely. The number that is nobody's yet shows the culprit, and almost every time.
 #pragma once
 

@@ -80,7 +80,7 @@ import Testing
         #expect(takes(&order, of: "b") == 4)
         #expect(takes(&order, of: "b") == nil && takes(&order, of: "c") == nil)
         order.hold(-2, of: "a")
-        #expect(order.total == 2 && order.first == nil && order.placeCount == 0)
+        #expect(order.total == 2 && order.first == nil && order.slotCount == 0)
     }
 
     // The macros of Testing take values, which do not change.
@@ -131,9 +131,9 @@ import Testing
                 if let gone = live.randomElement(using: &random) { leave(gone.number) }
             }
             #expect(order.total == live.reduce(0) { $0 + $1.size }, "seed \(seed)")
-            #expect(order.placeCount <= 6 * (2 * bound + 65), "seed \(seed)")
+            #expect(order.slotCount <= 6 * (2 * bound + 65), "seed \(seed)")
         }
         for gone in live { leave(gone.number) }
-        #expect(order.total == 0 && order.placeCount == 0 && order.first == nil, "seed \(seed)")
+        #expect(order.total == 0 && order.slotCount == 0 && order.first == nil, "seed \(seed)")
     }
 }

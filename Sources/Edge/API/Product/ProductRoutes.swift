@@ -57,18 +57,18 @@ struct ProductRoutes: Sendable {
         guard let user = match.capture(Self.userName) ?? Self.member(Self.userName, request.body), !user.isEmpty else {
             return .problem(.badRequest, "userId must name the user whom this is about.")
         }
-        guard let seen = calls.seenCalls else {
+        guard let replayGuard = calls.replayGuard else {
             perform(request, match, user, exchange, calls.metrics, answer)
             return nil
         }
         do throws(CallProblem) {
-            try seen.take(call, of: index, now: seconds)
+            try replayGuard.take(call, of: index, now: seconds)
         } catch {
             return error.response
         }
         perform(request, match, user, exchange, calls.metrics) { response in
             if response.status == .badRequest || response.status == .serviceUnavailable && !match.route.kind.isAction {
-                seen.remove(call, of: index)
+                replayGuard.remove(call, of: index)
             }
             answer(response)
         }

@@ -129,7 +129,7 @@ final class IdempotencyCache: Sendable {
     var size: (keys: Int, bytes: Int) { state.withLock { ($0.order.total, $0.bytes.total) } }
 
     /// Entries of the orders, including those whose keys are gone.
-    var orderCount: Int { state.withLock { $0.order.placeCount } }
+    var orderCount: Int { state.withLock { $0.order.slotCount } }
 
     /// Removes some expired keys, of any app.
     private func forgetPast(at now: Instant, _ state: inout State) {

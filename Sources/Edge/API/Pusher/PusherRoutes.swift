@@ -26,8 +26,8 @@ package final class PusherRoutes: Sendable {
         package init() {}
     }
 
-    let keptAnswers: IdempotencyCache?
-    let seenCalls: ReplayGuard?
+    let idempotencyCache: IdempotencyCache?
+    let replayGuard: ReplayGuard?
     /// Apps whose channels are being listed.
     private let listing = Locked<Set<Int>>([])
     let metrics: APIMetrics
@@ -38,10 +38,10 @@ package final class PusherRoutes: Sendable {
         _ settings: Settings = Settings(), metrics: APIMetrics = APIMetrics(),
         now: @escaping @Sendable () -> UnixTime = UnixTime.read
     ) {
-        keptAnswers =
+        idempotencyCache =
             settings.idempotencyKeysMax > 0
             ? IdempotencyCache(keysMax: settings.idempotencyKeysMax, time: settings.idempotencyTime) : nil
-        seenCalls = settings.refusesReplays ? ReplayGuard(startedAt: now().microseconds / 1_000_000) : nil
+        replayGuard = settings.refusesReplays ? ReplayGuard(startedAt: now().microseconds / 1_000_000) : nil
         self.metrics = metrics
         self.now = now
     }
@@ -128,12 +128,12 @@ package final class PusherRoutes: Sendable {
     private func once(
         _ call: SignedCall, _ seconds: Int64, of app: App, _ body: () throws(CallProblem) -> HTTPResponse?
     ) throws(CallProblem) -> HTTPResponse? {
-        guard let seenCalls else { return try body() }
-        try seenCalls.take(call, of: app.index, now: seconds)
+        guard let replayGuard else { return try body() }
+        try replayGuard.take(call, of: app.index, now: seconds)
         do throws(CallProblem) {
             return try body()
         } catch {
-            seenCalls.remove(call, of: app.index)
+            replayGuard.remove(call, of: app.index)
             throw error
         }
     }
@@ -143,7 +143,7 @@ package final class PusherRoutes: Sendable {
         _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, _ seconds: Int64, of app: App,
         _ channels: any ChannelDirectory, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
-        guard let keptAnswers, let key = request.idempotencyKey else {
+        guard let idempotencyCache, let key = request.idempotencyKey else {
             return try once(call, seconds, of: app) { () throws(CallProblem) in
                 try publish(request, path, call, of: app, channels, answer)
             }
@@ -156,7 +156,7 @@ package final class PusherRoutes: Sendable {
             }
         }
         let ticket: IdempotencyCache.Ticket
-        switch keptAnswers.begin(IdempotencyCache.Key(index: app.index, bytes: key), digest, at: .read()) {
+        switch idempotencyCache.begin(IdempotencyCache.Key(index: app.index, bytes: key), digest, at: .read()) {
         case .new(let given): ticket = given
         case .underWay: throw .underWay
         case .otherCall: throw .otherCall
@@ -168,14 +168,14 @@ package final class PusherRoutes: Sendable {
         do throws(CallProblem) {
             let response = try once(call, seconds, of: app) { () throws(CallProblem) in
                 try publish(request, path, call, of: app, channels) { response in
-                    keptAnswers.complete(ticket, response)
+                    idempotencyCache.complete(ticket, response)
                     answer(response)
                 }
             }
-            if let response { keptAnswers.complete(ticket, response) }
+            if let response { idempotencyCache.complete(ticket, response) }
             return response
         } catch {
-            keptAnswers.abandon(ticket)
+            idempotencyCache.abandon(ticket)
             throw error
         }
     }

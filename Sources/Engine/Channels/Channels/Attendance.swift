@@ -27,9 +27,9 @@ struct Attendance {
         channelDepartures = SharedOrder(bound: limits.departuresMax)
     }
 
-    var departureEntryCount: Int { userDepartures.placeCount + channelDepartures.placeCount + earlier.count }
+    var departureEntryCount: Int { userDepartures.slotCount + channelDepartures.slotCount + earlier.count }
     /// When the next departure is due; in the far future if there is none.
-    var nextDue: Instant {
+    @inline(__always) var nextDue: Instant {
         let user = min(earlier.first?.due ?? .max, userDepartures.first?.due ?? .max)
         return min(user, channelDepartures.first?.due ?? .max)
     }

@@ -34,7 +34,9 @@ struct ChannelCounts {
     }
 
     /// When the first quiet period ends; in the far future if there is none.
-    var nextDue: Instant { min(prompt.first?.due ?? .max, long.first?.due ?? .max, misses.first?.due ?? .max) }
+    @inline(__always) var nextDue: Instant {
+        min(prompt.first?.due ?? .max, long.first?.due ?? .max, misses.first?.due ?? .max)
+    }
 
     /// Ends one quiet period that is over. False if none is.
     mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {

@@ -57,7 +57,7 @@ package struct ChannelShard {
     /// Bytes of all cached events, including what keeping them costs.
     package var cachedBytes: Int { cache.order.total }
     /// Entries in the eviction order of cached events.
-    package var cacheEntryCount: Int { cache.order.placeCount }
+    package var cacheEntryCount: Int { cache.order.slotCount }
     /// Entries in the departure queues.
     package var departureEntryCount: Int { attendance.departureEntryCount }
 

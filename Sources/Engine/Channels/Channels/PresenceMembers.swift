@@ -82,7 +82,7 @@ package struct PresenceMembers {
         return size <= known.size || bytes - known.size + size <= bounds.bytesMax
     }
 
-    /// The same question, with all other members in their grace period removed.
+    /// Whether there would be room if all other members in their grace period were removed.
     package func mayHaveRoom(for member: PresenceMember, _ bounds: MemberBounds) -> Bool {
         let known = members[TextKey(member.id)]
         if let known, known.member.info == member.info { return true }

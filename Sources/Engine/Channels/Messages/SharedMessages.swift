@@ -32,7 +32,7 @@ package final class SharedMessages: Sendable {
         state.withLock { state in
             switch exchange(&state, with: .taken) {
             case .messages(let messages):
-                let form = Form(messages)
+                let form = Form(consume messages)
                 state = .formed(form, others: [])
                 return form
             case .formed(let first, let others):

@@ -94,7 +94,7 @@ package struct UserShard {
     /// Users who are online, watched, or left a moment ago.
     package var userCount: Int { users.count }
     /// What the order of leaves takes, in entries.
-    package var leaveEntries: Int { leaves.placeCount }
+    package var leaveEntries: Int { leaves.slotCount }
     /// When `tick` has something to do next.
     package var nextDue: Instant? { leaves.first?.dueAt }
 

@@ -9,7 +9,7 @@ public struct SharedOrder<Key: Hashable, Element> {
     @usableFromInline typealias Holder = Shares<Key, Line>.Holder
 
     @usableFromInline struct Line {
-        @usableFromInline var places = Fifo<(number: UInt64, element: Element)>()
+        @usableFromInline var slots = Fifo<(number: UInt64, element: Element)>()
         /// Slots that are not stale.
         @usableFromInline var count = 0
         /// The number of its first slot, and its index in `ages`.
@@ -26,7 +26,7 @@ public struct SharedOrder<Key: Hashable, Element> {
         @usableFromInline init(_ holder: Holder) { self.holder = holder }
 
         @inlinable func precedes(_ other: Aged) -> Bool { holder.own.oldest < other.holder.own.oldest }
-        @inlinable func moved(to place: Int) { holder.own.age = place }
+        @inlinable func moved(to index: Int) { holder.own.age = index }
     }
 
     @usableFromInline let bound: Int
@@ -49,17 +49,17 @@ public struct SharedOrder<Key: Hashable, Element> {
     /// The total size, including amounts held without an element.
     @inlinable public var total: Int { shares.total }
     /// The oldest slot's element.
-    @inlinable public var first: Element? { ages.first?.holder.own.places.first?.element }
+    @inlinable public var first: Element? { ages.first?.holder.own.slots.first?.element }
     /// Slots of all keys, including stale ones; takes linear time.
-    public var placeCount: Int { shares.holders.values.reduce(0) { $0 + $1.own.places.count } }
+    public var slotCount: Int { shares.holders.values.reduce(0) { $0 + $1.own.slots.count } }
 
     /// Appends an element. Afterwards the key must hold something, by `size` or by `hold`.
     @inlinable public mutating func append(_ element: Element, of key: Key, size: Int = 1) {
         let holder = shares.holder(of: key, new: Line(), gives: false)
         lastNumber &+= 1
-        holder.own.places.append((lastNumber, element))
+        holder.own.slots.append((lastNumber, element))
         holder.own.count += 1
-        if holder.own.places.count == 1 {
+        if holder.own.slots.count == 1 {
             holder.own.oldest = lastNumber
             ages.insert(Aged(holder))
         }
@@ -80,7 +80,7 @@ public struct SharedOrder<Key: Hashable, Element> {
 
     /// Removes the oldest slot if its element is over.
     @inlinable public mutating func popFirst(if isOver: (Element) -> Bool) -> Element? {
-        guard let oldest = ages.first, let first = oldest.holder.own.places.first?.element, isOver(first) else {
+        guard let oldest = ages.first, let first = oldest.holder.own.slots.first?.element, isOver(first) else {
             return nil
         }
         return pop(oldest.holder)
@@ -95,20 +95,20 @@ public struct SharedOrder<Key: Hashable, Element> {
 
     /// Removes the key's stale slots if they are the majority.
     @inlinable public mutating func sweep(of key: Key, keeping stands: (Element) -> Bool) {
-        guard let holder = shares.find(key), holder.own.places.needsSweep(live: holder.own.count, slack: Self.slack)
+        guard let holder = shares.find(key), holder.own.slots.needsSweep(live: holder.own.count, slack: Self.slack)
         else { return }
-        holder.own.places.sweep { stands($0.element) }
+        holder.own.slots.sweep { stands($0.element) }
         firstHasGone(holder)
     }
 
     @inlinable mutating func pop(_ holder: Holder) -> Element? {
-        guard let (_, element) = holder.own.places.popFirst() else { return nil }
+        guard let (_, element) = holder.own.slots.popFirst() else { return nil }
         firstHasGone(holder)
         return element
     }
 
     @inlinable mutating func firstHasGone(_ holder: Holder) {
-        if let first = holder.own.places.first {
+        if let first = holder.own.slots.first {
             holder.own.oldest = first.number
             ages.settle(at: holder.own.age)
         } else {
@@ -119,11 +119,11 @@ public struct SharedOrder<Key: Hashable, Element> {
 
     /// Changes the holder's amount, and whether it can lose something.
     @inlinable mutating func settle(_ holder: Holder, by size: Int) {
-        if holder.amount + size <= 0, !holder.own.places.isEmpty {
+        if holder.amount + size <= 0, !holder.own.slots.isEmpty {
             ages.remove(at: holder.own.age)
-            holder.own.places.removeAll()
+            holder.own.slots.removeAll()
         }
-        holder.gives = holder.own.count > spared && !holder.own.places.isEmpty
+        holder.gives = holder.own.count > spared && !holder.own.slots.isEmpty
         shares.add(size, to: holder)
     }
 }

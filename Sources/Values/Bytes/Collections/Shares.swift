@@ -13,7 +13,7 @@ public struct Shares<Key: Hashable, Own> {
         @usableFromInline var amount = 0
         /// Whether it can lose something.
         @usableFromInline var gives: Bool
-        @usableFromInline var place = 0
+        @usableFromInline var index = 0
 
         @usableFromInline init(_ key: Key, _ own: Own, gives: Bool) {
             self.key = key
@@ -27,7 +27,7 @@ public struct Shares<Key: Hashable, Own> {
         }
 
         /// Its index in the heap.
-        @inlinable public func moved(to place: Int) { self.place = place }
+        @inlinable public func moved(to index: Int) { self.index = index }
     }
 
     @usableFromInline var holders: [Key: Holder] = [:]
@@ -73,10 +73,10 @@ public struct Shares<Key: Hashable, Own> {
         totalAmount += amount
         holder.amount += amount
         if holder.amount > 0 {
-            rank.settle(at: holder.place)
+            rank.settle(at: holder.index)
         } else {
             holders[holder.key] = nil
-            rank.remove(at: holder.place)
+            rank.remove(at: holder.index)
         }
     }
 }
