@@ -19,6 +19,7 @@ import Testing
         #expect(MemoryLayout<StreamChannel>.stride <= 8)
         #expect(MemoryLayout<Subscription?>.stride <= 16)
         #expect(MemoryLayout<UserKey>.stride <= 16)
+        #expect(MemoryLayout<UserShard.User>.stride <= 40)
         #expect(MemoryLayout<Identity?>.stride <= 24)
     }
 

@@ -61,8 +61,8 @@ struct Watches {
     private let streamsMax: Int
     private let streamsPerUserMax: Int
     private var table = KeyedTable<Watch>()
-    /// Streams of each user, by a keyed 64-bit hash of the id: two users with the same hash share the bound.
-    private var ofUsers: [UInt64: Int32] = [:]
+    /// Streams of each user, by a keyed 32-bit hash of the id: two users with the same hash share the bound.
+    private var ofUsers: [UInt32: Int32] = [:]
 
     init(streamsMax: Int, streamsPerUserMax: Int) {
         self.streamsMax = streamsMax
@@ -114,5 +114,7 @@ struct Watches {
         ofUsers[user] = left > 0 ? left : nil
     }
 
-    private static func code(ofUser stream: StreamID) -> UInt64 { stream.withUser { KeyedHash.hash($0) } }
+    private static func code(ofUser stream: StreamID) -> UInt32 {
+        stream.withUser { UInt32(truncatingIfNeeded: KeyedHash.hash($0)) }
+    }
 }

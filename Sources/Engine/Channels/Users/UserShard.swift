@@ -60,17 +60,29 @@ package struct UserShard {
         case tell(loops: LoopSet, UserNews)
     }
 
-    private struct User: TableEntry {
+    struct User: TableEntry {
+        // 40 bytes: a hub has one for each user. So `connections` and `isGone` share a field: a user who is gone has no
+        // connection.
         let key: UserKey
-        var connections: UInt32 = 0
+        private var presence: Int32 = 0
         /// The leave whose timer runs; 0: none.
         var leave: UInt32 = 0
-        /// Whether the user is offline while that timer runs.
-        var isGone = false
         /// Until then even a leave by request gets a grace: the user had left at once a moment before it came.
         var settledAt = Instant.min
         var watchers: LoopSet = []
 
+        init(key: UserKey) { self.key = key }
+
+        /// Setting it ends `isGone`.
+        var connections: Int32 {
+            get { max(presence, 0) }
+            set { presence = newValue }
+        }
+        /// Whether the user is offline while the timer runs. Setting it removes all connections.
+        var isGone: Bool {
+            get { presence < 0 }
+            set { presence = newValue ? -1 : 0 }
+        }
         var isOnline: Bool { connections > 0 || (leave != 0 && !isGone) }
     }
 
@@ -146,11 +158,10 @@ package struct UserShard {
     private mutating func arrived(_ user: UserKey, _ now: Instant, _ effects: inout ContiguousArray<Effect>) {
         let index = index(of: user)
         let watchers = users[index].isOnline ? [] : users[index].watchers
+        if users[index].isGone { users[index].settledAt = now.advanced(by: limits.leaveGrace) }
         users[index].connections += 1
         if users[index].leave != 0 {
             users[index].leave = 0
-            if users[index].isGone { users[index].settledAt = now.advanced(by: limits.leaveGrace) }
-            users[index].isGone = false
             leaves.leave(of: user.app)
         }
         if !watchers.isEmpty {
