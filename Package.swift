@@ -190,7 +190,10 @@ let package = Package(
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
         .target(name: "CLockCount", path: "Tests/CLockCount"),
-        support("TestSupport", ["CDescriptorGuard", "Clock", "Reactor"], settings: mixedSettings),
+        support(
+            "TestSupport",
+            ["CDescriptorGuard", "Clock", "Reactor", .product(name: "Logging", package: "swift-log")],
+            settings: mixedSettings),
         support(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"],
             settings: mixedSettings),

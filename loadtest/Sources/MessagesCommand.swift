@@ -11,7 +11,8 @@ struct MessagesCommand: ParsableCommand {
 
     @OptionGroup var options: HubOptions
 
-    @Option(help: "What is said: ping, or refused, a subscribe to another user's channel.")
+    @Option(
+        help: "What is said: ping; refused, a subscribe to another user's channel; action, on a dose that nobody has.")
     var kind = MessageKind.ping
 
     @Option(help: "Connections.")
@@ -51,11 +52,15 @@ enum MessageKind: String, CaseIterable, ExpressibleByArgument {
     /// A subscribe to another user's channel, answered by `pusher:subscription_error`: the hub reads the channel's name and
     /// verifies nothing.
     case refused
+    /// A `sync:action` on a dose that nobody has, answered by `sync:result`: the database stores a conflict, and no event
+    /// follows.
+    case action
 
     fileprivate var answer: StaticString {
         switch self {
         case .ping: #"{"event":"pusher:pong""#
         case .refused: #"{"event":"pusher:subscription_error""#
+        case .action: #"{"event":"sync:result""#
         }
     }
 }
@@ -66,20 +71,27 @@ private final class AskingScript: DeviceScript {
     private let joining: HubScript
     private let kind: MessageKind
     private let messages: Int
-    private let text: String
+    private let names: Names
     private var asked: [Int: Int] = [:]
 
     init(_ joining: HubScript, _ kind: MessageKind, _ names: Names, messages: Int) {
         self.joining = joining
         self.kind = kind
         self.messages = messages
-        // A number that no device has: there are at most that many connections.
-        let foreign = names.channel(0, of: Limits.connectionsMax)
-        text =
-            switch kind {
-            case .ping: #"{"event":"pusher:ping","data":{}}"#
-            case .refused: #"{"event":"pusher:subscribe","data":{"auth":"","channel":"\#(foreign)"}}"#
-            }
+        self.names = names
+    }
+
+    private func text(_ number: Int, of device: LoadDevice) -> String {
+        switch kind {
+        case .ping:
+            #"{"event":"pusher:ping","data":{}}"#
+        case .refused:
+            // A number that no device has: there are at most that many connections.
+            #"{"event":"pusher:subscribe","data":{"auth":"","channel":"\#(names.channel(0, of: Limits.connectionsMax))"}}"#
+        case .action:
+            #"{"event":"sync:action","data":{"v":1,"key":"\#(names.key(device.recipient.number, number))","#
+                + #""type":"skip","payload":{"occurrenceId":"none"}}}"#
+        }
     }
 
     func opened(_ device: LoadDevice) {
@@ -97,7 +109,7 @@ private final class AskingScript: DeviceScript {
         guard asked[device.recipient.number, default: 0] < messages else { return }
         asked[device.recipient.number, default: 0] += 1
         var question = ByteWriter()
-        question.append(utf8: text)
+        question.append(utf8: text(asked[device.recipient.number, default: 0], of: device))
         device.send(question)
     }
 }

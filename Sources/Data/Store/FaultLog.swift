@@ -31,7 +31,8 @@ final class FaultLog {
 
     func tell(_ fault: String, _ level: Logger.Level = .warning) {
         if let last = told[fault], loop.now.duration(since: last) < Self.pause { return }
-        guard told.count < StoreLimits.complaintsMax || told[fault] != nil else { return }
+        // Forgetting them all may repeat some; keeping them would hide every new one.
+        if told.count >= StoreLimits.faultsMax { told.removeAll() }
         told[fault] = loop.now
         logger.log(level: level, "store: \(fault)")
     }

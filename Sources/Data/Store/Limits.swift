@@ -59,6 +59,6 @@ package enum StoreLimits {
     static let failureLasts = Duration.seconds(3_600)
     /// Connections that may be lost under one action; after one more it is answered `retry`, since it may be the cause.
     static let lossesMax = 5
-    /// Different faults that the log reports.
-    static let complaintsMax = 100
+    /// Faults that the log remembers; one more makes it forget them all.
+    static let faultsMax = 100
 }

@@ -71,28 +71,3 @@ extension FeedTests {
         #expect(eventually { recorder.metrics.publishedProblems.level == FeedLimits.publishedProblems - 4 })
     }
 }
-
-/// The logged lines: each is the message and its metadata.
-private final class KeptLines: LogHandler {
-    private let lines = Locked<[String]>([])
-
-    var all: [String] { lines.withLock { $0 } }
-    var logLevel: Logger.Level {
-        get { .trace }
-        set {}
-    }
-    var metadata: Logger.Metadata {
-        get { [:] }
-        set {}
-    }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { nil }
-        set {}
-    }
-
-    func log(event: LogEvent) {
-        let fields = (event.metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted(by: >)
-        lines.withLock { $0.append("\(event.message) " + fields.joined(separator: " ") + " ") }
-    }
-}

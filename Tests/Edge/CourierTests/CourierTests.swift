@@ -410,28 +410,3 @@ struct CourierTests {
         #expect(String(decoding: exposition.bytes, as: UTF8.self).contains("carillon_webhook_events_cancelled_total 2"))
     }
 }
-
-/// Logged lines: each message with its metadata.
-private final class KeptLines: LogHandler {
-    private let lines = Locked<[String]>([])
-
-    var all: [String] { lines.withLock { $0 } }
-    var logLevel: Logger.Level {
-        get { .trace }
-        set {}
-    }
-    var metadata: Logger.Metadata {
-        get { [:] }
-        set {}
-    }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { nil }
-        set {}
-    }
-
-    func log(event: LogEvent) {
-        let fields = (event.metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted()
-        lines.withLock { $0.append("\(event.message) " + fields.joined(separator: " ")) }
-    }
-}
