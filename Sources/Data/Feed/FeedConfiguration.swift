@@ -37,6 +37,7 @@ package struct FeedConfiguration: Sendable {
     /// Messages queued for the loops above which the feed reads no events.
     package var backlogMax = FeedLimits.backlogMax
 
+    /// The defaults, for the database of a libpq connection string.
     package init(connectionString: String) {
         self.connectionString = connectionString
     }

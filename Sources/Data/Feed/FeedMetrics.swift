@@ -38,6 +38,7 @@ package final class FeedMetrics: MetricSource {
         writing.store(since?.nanoseconds ?? 0, ordering: .relaxed)
     }
 
+    /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         let status = status.withLock { $0 }
         exposition.gauge(

@@ -34,6 +34,7 @@ package enum FeedLimits {
     static let readLossesMax = 10
     /// Events of one page of the log, and the bytes of data after which the page takes no more.
     package static let readRows = 256
+    /// Bytes of data after which a page takes no further event.
     package static let readBytes = 262_144
     /// Revocations that one statement reads.
     package static let revocationRows = 1_000

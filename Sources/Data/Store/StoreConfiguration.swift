@@ -8,6 +8,7 @@ package struct RouteConnections: Sendable, Equatable {
     /// Connections that write what clients append. 0 or 1.
     package var appends = 0
 
+    /// Connections of each kind; none by default.
     package init(exports: Int = 0, appends: Int = 0) {
         (self.exports, self.appends) = (exports, appends)
     }
@@ -58,6 +59,7 @@ package struct StoreConfiguration: Sendable {
     package var failpoints: Failpoints?
     #endif
 
+    /// The defaults, for the database of a libpq connection string.
     package init(connectionString: String) {
         self.connectionString = connectionString
     }

@@ -107,6 +107,7 @@ package final class StoreMetrics: MetricSource {
         return nil
     }
 
+    /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.counter(
             "actions_total", "Actions answered, by what was to be done and what became of it; repeats included.",

@@ -23,6 +23,7 @@ package final class APIMetrics: MetricSource {
     let exportEnds = CounterTable("result", ["whole", "broken"])
     let appended = CounterTable("result", ["taken", "refused"])
 
+    /// All at zero.
     package init() {
         let calls = calls
         done = Dictionary(
@@ -41,6 +42,7 @@ package final class APIMetrics: MetricSource {
         refusals[refusal.rawValue].add()
     }
 
+    /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.counter("api_requests_total", "Calls of Pusher's HTTP API, by what they ask for.", calls)
         exposition.counter("api_refusals_total", "Of them, those refused, by the reason.", refusals)

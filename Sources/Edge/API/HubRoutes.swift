@@ -17,6 +17,7 @@ package struct HubRoutes: HTTPRoutes {
         let auth: AuthRoutes
         let product: ProductRoutes
 
+        /// Routes of the app that owns the database. `verifier` checks the users' tokens.
         package init(app: App, verifier: TokenVerifier) {
             auth = AuthRoutes(app: app, verifier: verifier)
             product = ProductRoutes(appID: app.id, bearer: BearerUser(verifier: verifier))
@@ -38,6 +39,7 @@ package struct HubRoutes: HTTPRoutes {
         self.origins = origins
     }
 
+    /// Answers at once, or returns nil and answers later by the exchange.
     package func respond(
         to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
     ) -> HTTPResponse? {

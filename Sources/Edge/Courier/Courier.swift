@@ -24,11 +24,14 @@ package struct CourierConfiguration: Sendable {
     package var allowsPrivate = false
     /// PEM file of the trusted certificates; nil uses the system's.
     package var caFile: String?
+    /// The field `User-Agent` of requests.
     package var userAgent = "Carillon"
     /// Creates a socket, like `socket(2)`.
     var makeSocket: @Sendable (Int32, Int32, Int32) -> Int32 = { socket($0, $1, $2) }
+    /// Bounds and times of requests and queues.
     package var limits = CourierLimits()
 
+    /// The defaults: no private addresses, and the system's certificates.
     package init() {}
 }
 
@@ -54,6 +57,7 @@ package final class Courier: WebhookSink {
         }
     }
 
+    /// Queues the event for the endpoints of its app that ask for its kind.
     package func post(_ event: WebhookEvent, of app: App) {
         guard app.features.webhooks.contains(event.kind) else { return }
         inbox.post(PostedEvent(event: event, appID: app.id, at: .read()))

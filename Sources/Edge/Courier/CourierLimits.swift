@@ -38,6 +38,7 @@ package struct CourierLimits: Sendable, Equatable {
     /// Bytes read of a response, head and body. None are kept.
     package var responseBytesMax = 64 << 10
 
+    /// The defaults.
     package init() {}
 
     /// Resolutions given up at `connectTimeout` that may still run. Apps share the bound evenly; an app at its share makes

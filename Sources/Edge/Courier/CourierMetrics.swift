@@ -64,6 +64,7 @@ package final class CourierMetrics: MetricSource {
     func requestCount(_ result: String) -> UInt64 { requests[result].count }
     var retryCount: UInt64 { retries.count }
 
+    /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.counter(
             "webhook_events_delivered_total", "Events that an endpoint has taken, once for each endpoint.",

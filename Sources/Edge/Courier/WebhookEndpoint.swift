@@ -6,6 +6,7 @@ import Reactor
 package struct WebhookEndpoint: Sendable, Equatable {
     /// An `http` or `https` URL; it identifies the endpoint within its app.
     package var url: String
+    /// The kinds of events that it is told.
     package var kinds: WebhookKinds
     /// Whether requests carry several events: those that come within `CourierLimits.batchWindow`.
     package var isBatched: Bool
@@ -14,15 +15,19 @@ package struct WebhookEndpoint: Sendable, Equatable {
 
     /// A header field.
     package struct Header: Sendable, Equatable {
+        /// A token (RFC 9110 §5.1).
         package let name: String
+        /// The value, without line ends.
         package let value: String
 
+        /// The caller has checked both.
         package init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
         }
     }
 
+    /// An endpoint for events of these kinds.
     package init(url: String, kinds: WebhookKinds, isBatched: Bool = false, headers: [Header] = []) {
         self.url = url
         self.kinds = kinds
@@ -55,10 +60,12 @@ package struct WebhookEndpoint: Sendable, Equatable {
 package struct WebhookApp: Sendable {
     /// `App.id`.
     package let id: String
+    /// The key and the secret that sign its webhooks.
     package let credentials: AppCredentials
     /// With distinct URLs.
     package let endpoints: [WebhookEndpoint]
 
+    /// An app's endpoints. Their URLs must be distinct.
     package init(id: String, credentials: AppCredentials, endpoints: [WebhookEndpoint]) {
         self.id = id
         self.credentials = credentials

@@ -11,11 +11,15 @@ package struct GatewayConfiguration: Sendable {
     package var trustedPeers = TrustedPeers()
     /// Loops, one thread each; 1 to `LoopSet.loopsMax`.
     package var loops = 1
+    /// The apps at the start; `Gateway.replaceApps` changes them later.
     package var apps: [App] = []
     /// Certificates and ticket keys of the listeners that use TLS.
     package var tls: TLSServer?
+    /// The origins whose pages may connect from a browser.
     package var origins = AllowedOrigins.any
+    /// Bounds of connections and their queues.
     package var limits = GatewayLimits()
+    /// Bounds of sessions, channels and streams.
     package var channelLimits = ChannelLimits()
     /// Bodies may be as large as a batch of Pusher's HTTP API: ten events of 10 KiB, times three if every letter is escaped.
     package var httpLimits = {
@@ -23,6 +27,7 @@ package struct GatewayConfiguration: Sendable {
         limits.bodyBytes = 655_360
         return limits
     }()
+    /// How long the gateway waits for clients.
     package var timeouts = GatewayTimeouts()
     /// Messages are compressed for clients that offer it; nil: never.
     package var compression: CompressionSettings? = CompressionSettings()
@@ -32,6 +37,7 @@ package struct GatewayConfiguration: Sendable {
     /// as the echo server of conformance suites: every upgrade below `/app/` is taken, without apps or greeting.
     package var responder: Responder?
 
+    /// The defaults: one loop, no apps, no listeners.
     package init() {}
 }
 
@@ -54,10 +60,12 @@ package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ is
 
 /// One of the endpoints where clients connect.
 package struct ListenerConfiguration: Sendable {
+    /// The address or path where it listens.
     package var endpoint: ListenEndpoint
     /// With the certificates of `GatewayConfiguration.tls`, which must be set then.
     package var usesTLS: Bool
 
+    /// Without TLS by default.
     package init(_ endpoint: ListenEndpoint, usesTLS: Bool = false) {
         self.endpoint = endpoint
         self.usesTLS = usesTLS
@@ -133,6 +141,7 @@ package struct GatewayLimits: Sendable {
     /// Connections beyond the bounds for one address that are told so.
     package var refusalsPerAddressMax = 8
 
+    /// The defaults.
     package init() {}
 }
 
@@ -169,5 +178,6 @@ package struct GatewayTimeouts: Sendable {
     /// is dropped sees 1006, which pusher-js handles like 1001.
     package var farewell: Duration = .milliseconds(500)
 
+    /// The defaults.
     package init() {}
 }

@@ -18,17 +18,20 @@ package struct TokenPolicy: Sendable {
     /// How far clocks may differ.
     package var leeway: Duration = .seconds(30)
 
+    /// No keys: every token is refused.
     package init() {}
 }
 
 /// A token found good: its user, and its times.
 package struct VerifiedToken: Sendable, Equatable {
+    /// The token's `sub`.
     package let userID: String
     /// Seconds since 1970, rounded down; nil where the token gives none, or one in the future.
     package let issuedAt: Int64?
     /// Seconds since 1970.
     package let expiresAt: Int64
 
+    /// A token of these times, in seconds since 1970.
     package init(userID: String, issuedAt: Int64? = nil, expiresAt: Int64) {
         self.userID = userID
         self.issuedAt = issuedAt
@@ -218,6 +221,7 @@ package actor TokenVerifier {
 
 /// Keys that cannot be used, for the operator.
 package struct TokenPolicyError: Error, CustomStringConvertible {
+    /// Which key, and what to do.
     package let description: String
 
     init(_ description: String) {

@@ -19,6 +19,7 @@ package struct ProcessMetrics: MetricSource {
         startedAt = Double(UnixTime.read().microseconds / 1_000_000)
     }
 
+    /// Reads `/proc`, and writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.gauge("build_info", "The program's version, as a label.", [([.init("version", version)], 1)])
         let now = Instant.read()

@@ -23,6 +23,7 @@ package struct ChannelLimits: Sendable {
     /// Bounds of the shards of streams.
     package var streams = StreamLimits()
 
+    /// The defaults.
     package init() {}
 
     var resumeRate: Rate { Rate(nanoseconds: resumeInterval.wholeNanoseconds, burst: resumesAtOnceMax) }
@@ -58,5 +59,6 @@ package struct StreamLimits: Sendable, Equatable {
     /// Streams kept without subscribers. With one more, the oldest is dropped.
     package var lingeringMax = 100_000
 
+    /// The defaults.
     package init() {}
 }

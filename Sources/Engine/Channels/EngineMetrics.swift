@@ -69,6 +69,7 @@ package final class EngineMetrics: MetricSource {
         }
     }
 
+    /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.gauge(
             "subscriptions", "Channels that connections are in, by kind: a user's stream, public, private or presence.",

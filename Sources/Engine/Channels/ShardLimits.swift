@@ -18,6 +18,7 @@ package struct ShardLimits: Sendable, Equatable {
     package var membersBytesMax = 2 << 20
     /// Above this number of subscribers, a changed count is told once in `countInterval`. Pusher's figures.
     package var promptCountsMax = 100
+    /// The least time between two counts of a channel with more subscribers.
     package var countInterval = Duration.seconds(5)
     /// At or below it, once in this time: the first change at once, the last at the end.
     package var promptInterval = Duration.milliseconds(100)
@@ -36,6 +37,7 @@ package struct ShardLimits: Sendable, Equatable {
     /// Subscribers told of them in one turn. Once reached, no further entry is begun.
     package var toldAtOnceMax = 8_192
 
+    /// The defaults: Pusher's figures where it names them.
     package init() {}
 
     /// The limits of one shard, where the bounds here are the hub's.

@@ -41,6 +41,7 @@ package final class PostgresMetrics: MetricSource {
         meters[role] ?? ConnectionMeter(errors, complaints)
     }
 
+    /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         let roles = ConnectionRole.allCases.map { ($0, meter($0)) }.filter { $0.1.slots.level > 0 }
         var connections: [([Exposition.Label], Double)] = []

@@ -5,6 +5,7 @@ package struct UnixTime: Comparable, Sendable {
     /// Since 1970, without leap seconds (POSIX.1-2017 §4.16).
     package let microseconds: Int64
 
+    /// A time, in microseconds since 1970.
     package init(microseconds: Int64) {
         self.microseconds = microseconds
     }

@@ -42,6 +42,7 @@ public struct HTTPMachine {
         /// Whether it was a HEAD.
         package var omitsBody = false
 
+        /// The answer to an ordinary request of HTTP/1.1.
         package init() {}
     }
 
@@ -70,9 +71,11 @@ public struct HTTPMachine {
 
     /// A turn's progress in its input.
     package struct Cursor {
+        /// Bytes of the input that are done with.
         package var consumed = 0
         var requests = 0
 
+        /// At the input's beginning.
         package init() {}
     }
 
@@ -85,6 +88,7 @@ public struct HTTPMachine {
     public private(set) var state = State.reading(begunAt: nil)
     private var hasAnswered = false
 
+    /// A connection that was accepted at `now`.
     package init(limits: HTTPLimits, at now: Instant) {
         parser = RequestParser(limits: limits)
         awaitedSince = now
@@ -247,5 +251,6 @@ public struct HTTPRules: Sendable {
     /// Unsent answer bytes above which the next request waits.
     public var answerBytesMax = 65_536
 
+    /// The defaults.
     package init() {}
 }

@@ -20,6 +20,7 @@ package struct Exposition: ~Copyable {
         let name: StaticString
         let value: String
 
+        /// A name, and a value that the writer escapes.
         package init(_ name: StaticString, _ value: String) {
             self.name = name
             self.value = value

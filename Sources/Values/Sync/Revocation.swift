@@ -24,6 +24,7 @@ package struct RevocationTable: Sendable {
     /// The most users that a hub holds, at about 100 bytes each: more than are revoked while entries are kept.
     package static let countMax = 100_000
 
+    /// A table without entries, for at most `countMax` users.
     package init(countMax: Int = Self.countMax) {
         self.countMax = countMax
     }

@@ -13,12 +13,19 @@ package struct CloseCode: RawRepresentable, Hashable, Sendable {
     /// A code by its number.
     package init(rawValue: UInt16) { self.rawValue = rawValue }
 
+    /// 1000: the connection has done its work.
     package static let normal = CloseCode(rawValue: 1000)
+    /// 1001: the endpoint goes, as at a restart.
     package static let goingAway = CloseCode(rawValue: 1001)
+    /// 1002: a breach of RFC 6455.
     package static let protocolError = CloseCode(rawValue: 1002)
+    /// 1003: a binary message.
     package static let unsupportedData = CloseCode(rawValue: 1003)
+    /// 1007: text that is not UTF-8, or a message that does not inflate.
     package static let invalidPayload = CloseCode(rawValue: 1007)
+    /// 1008: a breach of the hub's own rules.
     package static let policyViolation = CloseCode(rawValue: 1008)
+    /// 1009: a message over the limit.
     package static let messageTooBig = CloseCode(rawValue: 1009)
 
     /// True for codes that an endpoint may send (RFC 6455 §7.4.1, §7.4.2, and the IANA registry up to 1014).
@@ -90,10 +97,16 @@ package struct MessageLimits: Sendable, Equatable {
 
 /// The operation codes (RFC 6455 §5.2).
 package enum Opcode {
+    /// A further frame of a message.
     package static let continuation: UInt8 = 0
+    /// The first frame of a text message.
     package static let text: UInt8 = 1
+    /// The first frame of a binary message.
     package static let binary: UInt8 = 2
+    /// A close, with a code.
     package static let close: UInt8 = 8
+    /// A ping, answered by a pong.
     package static let ping: UInt8 = 9
+    /// The answer to a ping.
     package static let pong: UInt8 = 10
 }

@@ -12,6 +12,7 @@ package final class FrameDeflater {
         package var incompressible = 0
         /// Bytes of the compressed frames, before and after, headers included.
         package var plainBytes = 0
+        /// Bytes of the compressed frames after compression, headers included.
         package var compressedBytes = 0
     }
 

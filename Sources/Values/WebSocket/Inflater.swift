@@ -12,12 +12,16 @@ package final class Inflater {
         package var messages = 0
         /// Bytes of these messages, compressed and plain.
         package var compressedBytes = 0
+        /// Bytes of these messages, plain.
         package var plainBytes = 0
         /// Messages over the limit, messages that are not DEFLATE data (RFC 1951), and messages padded with empty blocks.
         package var tooBig = 0
+        /// Messages that are not DEFLATE data (RFC 1951).
         package var malformed = 0
+        /// Messages padded with empty blocks.
         package var padded = 0
 
+        /// All at zero.
         package init() {}
     }
 
@@ -36,8 +40,10 @@ package final class Inflater {
     /// A message may have `tablesFree` blocks with their own codes, and one more for each `bytesPerTable` plain bytes. zlib
     /// makes one for at least 127 bytes with its least memory (`memLevel` 1), and for 16,383 bytes by default.
     package static let tablesFree = 16
+    /// Plain bytes for which a message may have one block more with codes of its own.
     package static let bytesPerTable = 64
 
+    /// What was inflated and refused so far.
     package private(set) var tally = Tally()
     /// Cost of the last message in bytes: the larger of its compressed and plain lengths, plus its blocks and tables.
     package private(set) var cost = 0
@@ -52,6 +58,7 @@ package final class Inflater {
     /// The bytes that senders leave off, 00 00 FF FF: the end of an empty uncompressed block (RFC 7692 §7.2.1).
     private static let tail = UInt32(0xFFFF_0000).littleEndian
 
+    /// Allocates zlib's state; traps if there is no memory.
     package init() {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())

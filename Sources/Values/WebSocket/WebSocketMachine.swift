@@ -377,15 +377,19 @@ public struct WebSocketMachine {
 
 /// Bounds and times of WebSockets. Times are nanoseconds: converting a `Duration` costs hundreds of instructions.
 package struct WebSocketRules: Sendable {
+    /// Bounds of messages and frames.
     package var limits = MessageLimits()
     /// `SmallAllowance` rates of messages (each costs 1, plus 1 per 4 KiB of `MessagePayload.cost`), and of pings and pongs.
     package var messageRate = SmallAllowance.rate(perSecond: 0, burst: 1)
+    /// The rate of pings and pongs; each costs 1.
     package var controlRate = SmallAllowance.rate(perSecond: 0, burst: 1)
     /// Silence before a ping, and after it.
     package var activity: UInt64 = 120_000_000_000
+    /// Silence after a ping, before the connection is closed.
     package var pong: UInt64 = 30_000_000_000
     /// From a message's first byte to its last.
     package var message: UInt64 = 30_000_000_000
 
+    /// The defaults.
     package init() {}
 }

@@ -18,6 +18,7 @@ package struct TopicWatch {
     /// Whether the topics were ever read.
     package var areKnown: Bool { known != nil }
 
+    /// No topic is known, and no connection is up.
     package init() {}
 
     /// A connection is up.

@@ -53,5 +53,6 @@ package struct Bulk: Sendable, Equatable {
     package let number: UInt64
     /// The bulk is everything visible in `upTo` and not in `previous`.
     package let previous: String
+    /// The snapshot up to which it reads.
     package let upTo: String
 }

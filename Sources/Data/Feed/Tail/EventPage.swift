@@ -20,6 +20,7 @@ package protocol EventPage {
 
 /// An answer without the shape that the functions in `sql/` return.
 package struct MalformedAnswer: Error {
+    /// It carries nothing: the answer may hold health data.
     package init() {}
 }
 

@@ -42,13 +42,17 @@ package struct Tail {
 
     /// Which reads may be sent now. Positions always may: they answer single requests and bring no events.
     package struct Permit: OptionSet, Sendable {
+        /// One bit for each kind of read.
         package let rawValue: UInt8
 
+        /// The kinds of these bits.
         package init(rawValue: UInt8) {
             self.rawValue = rawValue
         }
 
+        /// What became visible since the last snapshot.
         package static let tail = Permit(rawValue: 1)
+        /// Pages of the log.
         package static let replay = Permit(rawValue: 2)
     }
 

@@ -3,9 +3,12 @@ import Sync
 
 /// A stream's place in a queue of reads, valid for one watch: a later watch has another serial.
 package struct Ticket: Hashable, Sendable {
+    /// The stream to read.
     package let stream: StreamID
+    /// The serial of its watch.
     package let serial: UInt32
 
+    /// A ticket of the watch with this serial.
     package init(_ stream: StreamID, _ serial: UInt32) {
         self.stream = stream
         self.serial = serial

@@ -22,6 +22,7 @@ package struct AppendRequest: Sendable {
     /// Whether the documents were accepted. Called exactly once, before the database has them; must not block.
     let answer: @Sendable (Bool) -> Void
 
+    /// Documents of a verified user. `answer` is called exactly once.
     package init(
         user: String, _ function: AppendFunction, _ documents: [[UInt8]], answer: @escaping @Sendable (Bool) -> Void
     ) {

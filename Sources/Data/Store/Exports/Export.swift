@@ -21,13 +21,16 @@ package final class ExportFunction: Sendable {
 package struct ExportRequest: Sendable {
     /// The user who asks, verified by the hub, and whose data it is.
     package let user: String
+    /// What is exported.
     package let function: ExportFunction
+    /// The function's own arguments, in PostgreSQL's text format; nil is NULL.
     package let arguments: [String?]
     /// Called exactly once, on the store's thread or the caller's; must not block.
     package let answer: @Sendable (ExportAnswer) -> Void
     /// Called once for each `pull`, and with `broken` at any time, on the store's thread; must not block.
     package let piece: @Sendable (ExportPiece) -> Void
 
+    /// A verified user's export. `answer` is called once, and `piece` for each pull.
     package init(
         user: String, _ function: ExportFunction, _ arguments: [String?],
         answer: @escaping @Sendable (ExportAnswer) -> Void, piece: @escaping @Sendable (ExportPiece) -> Void

@@ -38,10 +38,12 @@ package final class SnapshotFunction: Sendable {
 package struct Snapshot: Sendable, Equatable {
     /// The stream's epoch: letters, digits and dots.
     package let epoch: String
+    /// The stream's last offset that `body` includes.
     package let offset: Int64
     /// JSON text.
     package let body: [UInt8]
 
+    /// A body, and the position at which it was read.
     package init(epoch: String, offset: Int64, body: [UInt8]) {
         self.epoch = epoch
         self.offset = offset
@@ -66,12 +68,14 @@ package enum SnapshotAnswer: Sendable, Equatable {
 package struct SnapshotRequest: Sendable {
     /// The user who asks, verified by the hub, and whose data it is.
     package let user: String
+    /// What is read.
     package let function: SnapshotFunction
     /// As many as the function takes, in PostgreSQL's text format; nil is NULL.
     package let arguments: [String?]
     /// Called exactly once, on the store's thread or the caller's; must not block.
     package let answer: @Sendable (SnapshotAnswer) -> Void
 
+    /// A verified user's snapshot. `answer` is called exactly once.
     package init(
         user: String, _ function: SnapshotFunction, _ arguments: [String?],
         answer: @escaping @Sendable (SnapshotAnswer) -> Void

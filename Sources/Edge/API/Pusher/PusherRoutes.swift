@@ -23,6 +23,7 @@ package final class PusherRoutes: Sendable {
         /// How long an answer is kept.
         package var idempotencyTime: Duration = .seconds(3600)
 
+        /// The defaults.
         package init() {}
     }
 

@@ -21,6 +21,7 @@ package struct AuthRoutes: Sendable {
     private let appID: String
     private let bearer: BearerUser
 
+    /// Signs for `app` what a verified token proves.
     package init(app: App, verifier: TokenVerifier) {
         appID = app.id
         bearer = BearerUser(verifier: verifier)

@@ -56,6 +56,7 @@ final class CurlMulti: @unchecked Sendable {
 
 /// Why the courier cannot start.
 package struct CourierError: Error, CustomStringConvertible {
+    /// The reason, for operators.
     package let description: String
 
     init(_ description: String) {

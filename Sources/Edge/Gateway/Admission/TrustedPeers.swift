@@ -7,10 +7,12 @@ import Reactor
 ///
 /// RFC 7239's `Forwarded` is not read: a proxy that sets one field passes the other on unchanged, from anybody.
 package struct TrustedPeers: Sendable, Equatable {
+    /// Networks of trusted proxies, at most `rangesMax`.
     package var ranges: [AddressRange]
     /// Whether peers on unix-domain sockets are trusted.
     package var includesUnix: Bool
 
+    /// Trusts no peer by default.
     package init(_ ranges: [AddressRange] = [], includesUnix: Bool = false) {
         self.ranges = ranges
         self.includesUnix = includesUnix
@@ -19,6 +21,7 @@ package struct TrustedPeers: Sendable, Equatable {
     /// The most ranges.
     package static let rangesMax = 256
 
+    /// Whether this peer's word on the client's address is taken.
     package func contains(_ peer: PeerAddress) -> Bool {
         peer == .unix ? includesUnix : ranges.contains { $0.contains(peer) }
     }

@@ -9,11 +9,13 @@ import Sync
 
 /// One HTTP request, owned: it outlives the buffer it was read from.
 package struct HTTPRequest: Sendable {
+    /// The method, such as GET.
     package let method: Method
     /// Not percent-decoded.
     package let path: String
     /// Not percent-decoded; empty where there is none.
     package let query: [UInt8]
+    /// The field `Origin`; nil where there is none.
     package let origin: String?
     /// The field `Access-Control-Request-Headers` of a preflight, as it came.
     package let requestedHeaders: [UInt8]?
@@ -23,16 +25,21 @@ package struct HTTPRequest: Sendable {
     package let idempotencyKey: [UInt8]?
     /// The field `If-None-Match`, as it came.
     package let ifNoneMatch: [UInt8]?
+    /// The field `Content-Type`; nil where there is none.
     package let contentType: String?
     /// Whether the client understands chunked bodies: HTTP/1.1.
     package let takesChunks: Bool
+    /// The whole body; empty where there is none.
     package let body: [UInt8]
 }
 
 /// The answer to an HTTP request.
 package struct HTTPResponse: Sendable {
+    /// The status line's code and phrase.
     package var status: Status
+    /// The field `Content-Type` of a body.
     package var contentType: StaticString
+    /// The whole body, unless `export` sends it.
     package var body: [UInt8]
     /// Fields beside those that every answer has.
     package var fields: [(name: StaticString, value: String)]
@@ -41,6 +48,7 @@ package struct HTTPResponse: Sendable {
     /// The source and type of a body that is sent piece by piece.
     package var export: (source: Export, contentType: String)?
 
+    /// An answer with a whole body.
     package init(
         _ status: Status, contentType: StaticString = "application/json", body: [UInt8] = [],
         fields: [(name: StaticString, value: String)] = []

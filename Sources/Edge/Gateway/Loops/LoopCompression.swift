@@ -60,6 +60,7 @@ package struct CompressionSettings: Sendable, Hashable {
     /// cost. Level 6 saves 3 to 10 % more, and costs up to twice as much.
     package var level = 2
 
+    /// The defaults.
     package init() {}
 }
 

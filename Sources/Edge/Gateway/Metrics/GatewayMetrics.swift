@@ -5,6 +5,7 @@ import Reactor
 /// Metrics of connections and their traffic, on all loops.
 package final class GatewayMetrics: MetricSource {
     let engine: EngineMetrics
+    /// Metrics of TLS handshakes and certificates.
     package let tls = TLSMetrics()
     let connections = Gauge()
     let webSockets = Gauge()
@@ -92,6 +93,7 @@ package final class GatewayMetrics: MetricSource {
         if status == 200 { done.add() } else { responses[String(status)].add() }
     }
 
+    /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         let (all, open) = (connections.level, webSockets.level)
         exposition.gauge(

@@ -12,6 +12,7 @@ package struct LimitNote: Sendable, Equatable {
         case overload
     }
 
+    /// What happened to them.
     package let kind: Kind
     /// The setting's name.
     package let limit: String

@@ -13,11 +13,14 @@ package final class App: Sendable {
     package let index: Int
     /// Whether the database's users and streams are this app's, at most one's. Other apps' signatures make no user of it.
     package let ownsDatabase: Bool
+    /// What the app has switched on.
     package let features: AppFeatures
+    /// The app's bounds.
     package let limits: AppLimits
     /// The app's counts. `AppTable` hands them on to the value that replaces this one.
     package let counts: AppCounts
 
+    /// An app. `index` is its own among all apps that this hub ever served.
     package init(
         id: String, credentials: AppCredentials, index: Int, ownsDatabase: Bool,
         features: AppFeatures = AppFeatures(), limits: AppLimits = AppLimits(), counts: AppCounts = AppCounts()
@@ -61,6 +64,7 @@ package struct AppFeatures: Sendable, Equatable {
     /// The kinds of events that some webhook of the app asks for.
     package var webhooks: WebhookKinds = []
 
+    /// The defaults.
     package init() {}
 }
 
@@ -89,6 +93,7 @@ package struct AppLimits: Sendable, Equatable {
     /// Users that one user may watch. The rest is cut, and answered with `pusher:error` 4302.
     package var watchlistMax = 100
 
+    /// The defaults.
     package init() {}
 
     /// Bytes that the largest publish or batch may take as a request body. A letter beyond ASCII takes three times its bytes

@@ -17,10 +17,12 @@ package final class AppCounts: Sendable {
     /// Events to its ordinary channels, by sender, and their deliveries queued to subscribers.
     let published = Counter()
     let clientEvents = Counter()
+    /// Deliveries queued to subscribers of its ordinary channels.
     package let deliveries = Counter()
     private let calls = CounterTable("status", ["2xx", "4xx", "5xx"])
     private let limits = CounterTable("limit", AppLimit.allCases.map(\.rawValue))
 
+    /// All at zero.
     package init() {}
 
     /// A call of the HTTP API that names the app was answered with `status`.

@@ -10,6 +10,7 @@ package enum AppTableError: Error, Equatable, Sendable, CustomStringConvertible 
     /// The database's streams cannot pass from one app to another while devices are in them.
     case databaseChanged
 
+    /// What is wrong, and what to do.
     package var description: String {
         switch self {
         case .repeatedID(let id): "two apps have the id \(id); give each one of its own"
@@ -23,6 +24,7 @@ package enum AppTableError: Error, Equatable, Sendable, CustomStringConvertible 
 
 /// The apps that are served. Immutable: `replaced(by:)` makes the next table, in which no index ever stands for another app.
 package final class AppTable: Sendable {
+    /// All apps, in the order of the settings.
     package let apps: [App]
     /// Numbers the tables of a hub. The one with the higher version is the later one.
     package let version: Int
@@ -94,12 +96,16 @@ package final class AppTable: Sendable {
         }
     }
 
+    /// The app with this index, if it is served.
     package func app(index: Int) -> App? { byIndex.indices.contains(index) ? byIndex[index] : nil }
 
+    /// The app with this id, if it is served.
     package func app(id: String) -> App? { byID[id] }
 
+    /// The app with this key, if it is served.
     package func app(key: String) -> App? { byKey[key] }
 
+    /// The app whose key has this UTF-8, if it is served.
     package func app(key: UnsafeRawBufferPointer) -> App? {
         guard apps.count > Self.searchedMax else { return apps.first { $0.credentials.isKey(key) } }
         guard let app = byKey[key.string], app.credentials.isKey(key) else { return nil }

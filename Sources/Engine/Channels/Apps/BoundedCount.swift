@@ -4,8 +4,10 @@ import Synchronization
 package final class BoundedCount: Sendable {
     private let value = Atomic<Int>(0)
 
+    /// Starts at zero.
     package init() {}
 
+    /// How many are counted in now. Other threads may change it at any time.
     package var count: Int { value.load(ordering: .relaxed) }
 
     /// Counts one in. Returns the new count; nil, without counting, where there are `most` already. No `most`: no bound.

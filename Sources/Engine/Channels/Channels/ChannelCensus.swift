@@ -13,6 +13,7 @@ package final class ChannelCensus: Sendable {
     private let all = BoundedCount()
     private let apps = Atomic<Int>(1)
 
+    /// No channels, and one app.
     package init() {}
 
     /// Channels of all apps.

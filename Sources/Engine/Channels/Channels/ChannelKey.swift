@@ -5,10 +5,12 @@ import Pusher
 package struct ChannelKey: Hashable, Sendable {
     /// The app's index.
     package let app: Int
+    /// The channel's name in its app.
     package let name: ChannelName
     /// A keyed hash of both.
     private let code: UInt64
 
+    /// The channel of the app with this index.
     package init(_ app: Int, _ name: ChannelName) {
         self.app = app
         self.name = name
@@ -16,10 +18,12 @@ package struct ChannelKey: Hashable, Sendable {
         code = text.withUTF8 { KeyedHash.hash(UnsafeRawBufferPointer($0), seed: UInt64(truncatingIfNeeded: app)) }
     }
 
+    /// By the code first: it differs for nearly all keys that differ.
     package static func == (left: ChannelKey, right: ChannelKey) -> Bool {
         left.code == right.code && left.app == right.app && left.name.string == right.name.string
     }
 
+    /// The code is a keyed hash already.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(code)
     }

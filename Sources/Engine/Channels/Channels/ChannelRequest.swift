@@ -3,10 +3,12 @@ import Pusher
 
 /// Who a session is in a presence channel.
 package struct PresenceMember: Sendable, Equatable {
+    /// The user's id.
     package let id: String
     /// The JSON text of `user_info`; empty if there is none.
     package let info: [UInt8]
 
+    /// `info` is JSON text, or empty.
     package init(id: String, info: [UInt8]) {
         self.id = id
         self.info = info
@@ -31,9 +33,13 @@ package enum ChannelRequest: Sendable {
 
 /// A session asks to be let in. Answered once, by `ChannelAnswer.entered` or `.refused` with the same serial.
 package struct ChannelEntry: Sendable {
+    /// The session's app.
     package let app: App
+    /// The channel.
     package let key: ChannelKey
+    /// The session that asks.
     package let session: SessionID
+    /// Repeated in the answer.
     package let serial: UInt32
     /// In a presence channel; nil if a repeated subscribe says nothing new.
     package let member: PresenceMember?
@@ -42,6 +48,7 @@ package struct ChannelEntry: Sendable {
     /// Other channels that the session is in, or has asked for.
     package let subscriptionCount: Int
 
+    /// By default the first subscribe of a session, to a channel without members.
     package init(
         app: App, key: ChannelKey, session: SessionID, serial: UInt32, member: PresenceMember? = nil,
         isRepeated: Bool = false, subscriptionCount: Int = 0
@@ -58,12 +65,14 @@ package struct ChannelEntry: Sendable {
 
 /// A session that was let in has left. Sent once for each.
 package struct ChannelExit: Sendable, Equatable {
+    /// The channel.
     package let key: ChannelKey
     /// Who it was, in a presence channel.
     package let userID: String?
     /// True if the connection broke, so that the client may be back in a moment; false if the client left by request.
     package let mayReturn: Bool
 
+    /// `userID` is nil except in a presence channel.
     package init(key: ChannelKey, userID: String?, mayReturn: Bool) {
         self.key = key
         self.userID = userID
@@ -73,9 +82,13 @@ package struct ChannelExit: Sendable, Equatable {
 
 /// A client's event, for everybody in the channel except its sender.
 package struct ChannelRelay: Sendable {
+    /// The sender's app.
     package let app: App
+    /// The channel.
     package let key: ChannelKey
+    /// The session that does not get it.
     package let sender: SessionID
+    /// The event's name.
     package let event: String
     /// The text of a JSON value.
     package let data: [UInt8]
@@ -101,15 +114,21 @@ package enum ChannelAnswer: Sendable {
 
 /// The session is in, at the shard.
 package struct ChannelEntered: Sendable {
+    /// The channel.
     package let key: ChannelKey
+    /// The session that asked.
     package let session: SessionID
+    /// The serial of its `ChannelEntry`.
     package let serial: UInt32
+    /// The member's id, in a presence channel.
     package let userID: String?
+    /// The session was in already, and asked again.
     package let isRepeated: Bool
     /// The number of subscribers, where it is told; nil in presence channels.
     package let count: Int?
     /// In a presence channel: the success message with the member list.
     package let members: SharedMessages?
+    /// What a cache channel has for the new subscriber.
     package let cached: Cached
 
     /// What a cache channel keeps.

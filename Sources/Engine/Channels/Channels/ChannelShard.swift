@@ -23,6 +23,7 @@ import Pusher
 /// - A session joins and leaves as fast as it can. Counts, cache misses and members are reported with pauses, and the last
 ///   state always (`ChannelCountTests.whoComesAndGoesQuicklyIsToldOfNowAndThen` and others).
 package struct ChannelShard {
+    /// Effects are appended, and performed by the caller in order.
     package typealias Effects = ContiguousArray<Effect>
 
     /// What the shard wants done, in order.
@@ -43,6 +44,7 @@ package struct ChannelShard {
     private var counts: ChannelCounts
     private var cache: ChannelCache
 
+    /// The shard of one of `loops` loops. `limits` are the shard's own.
     package init(loops: Int, limits: ShardLimits = ShardLimits(), metrics: EngineMetrics = EngineMetrics()) {
         self.limits = limits
         self.metrics = metrics

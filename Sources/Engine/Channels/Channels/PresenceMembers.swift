@@ -4,10 +4,12 @@ import Pusher
 
 /// How many users a presence channel may have, and how long their list may be.
 package struct MemberBounds {
+    /// The most users.
     package let countMax: Int
     /// Bytes of the list as it is sent.
     package let bytesMax: Int
 
+    /// Bounds of one channel.
     package init(countMax: Int, bytesMax: Int) {
         self.countMax = countMax
         self.bytesMax = bytesMax
@@ -53,8 +55,10 @@ package struct PresenceMembers {
     /// The list of all members as told to clients; nil if a member was removed or changed, so that it is written anew.
     private var writtenList: MemberList? = MemberList()
 
+    /// Nobody is in.
     package init() {}
 
+    /// Users who are in, lingering ones included.
     package var count: Int { members.count }
     /// Nobody is in, and no leave is remembered.
     var isForgotten: Bool { members.isEmpty && remembered.isEmpty }
@@ -197,6 +201,7 @@ package struct PresenceMembers {
         return members[key]?.departure == departure || remembered[key]?.departure == departure
     }
 
+    /// Removes the user, if there is one of this id.
     package mutating func remove(_ id: String) {
         guard let gone = members.removeValue(forKey: TextKey(id)) else { return }
         bytes -= gone.size

@@ -11,6 +11,7 @@ package enum WebhookEvent: Sendable, Equatable {
     case cacheMiss(ChannelName)
     case subscriptionCount(ChannelName, Int)
 
+    /// The kind that a webhook asks for to be told this event.
     package var kind: WebhookKinds {
         switch self {
         case .channelOccupied, .channelVacated: .channelExistence
@@ -24,8 +25,10 @@ package enum WebhookEvent: Sendable, Equatable {
 
 /// The kinds that a webhook can ask for, as Pusher groups them.
 package struct WebhookKinds: OptionSet, Hashable, Sendable {
+    /// One bit for each kind.
     package let rawValue: UInt8
 
+    /// The kinds of these bits.
     package init(rawValue: UInt8) {
         self.rawValue = rawValue
     }

@@ -5,6 +5,7 @@ import Sync
 
 /// Messages to sessions, in Pusher's protocol. Each is written once, into a block of its own.
 extension Messages {
+    /// `pusher:pong`.
     package static func pong() -> Messages { Messages(capacity: 64) { ServerEvent.pong(to: &$0) } }
 
     /// `pusher:error` without a code: the connection stays open.

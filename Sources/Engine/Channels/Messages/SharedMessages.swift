@@ -22,6 +22,7 @@ package final class SharedMessages: Sendable {
     /// Bytes of the messages.
     package let byteCount: Int
 
+    /// Takes the messages over. A sink's form is made when it first asks.
     package init(_ messages: consuming Messages) {
         byteCount = messages.byteCount
         state = Mutex(.messages(messages))

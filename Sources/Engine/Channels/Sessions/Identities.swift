@@ -7,6 +7,7 @@ import Sync
 
 /// Who the sessions of one loop are: by whose word, until when, and unless access was revoked.
 package final class Identities {
+    /// What the engine wants done.
     package typealias Effects = SessionEngine.Effects
 
     /// The user of a session is known, or known for longer.

@@ -10,6 +10,7 @@ package struct Identity: Sendable {
     private let end: Int64
     private static let unsaid = Int64.min
 
+    /// Times are seconds since 1970.
     package init(userID: String, issuedAt: Int64? = nil, expiresAt: Int64? = nil) {
         self.init(of: .copy(userID), issuedAt: issuedAt, expiresAt: expiresAt)
     }
@@ -25,6 +26,7 @@ package struct Identity: Sendable {
         end = expiresAt ?? Self.unsaid
     }
 
+    /// The user's id, as a new string.
     package var userID: String { user.string }
 
     /// Seconds since 1970; nil where none was given.
@@ -65,6 +67,7 @@ package struct IdentityTimes: Sendable {
     /// From the expiry to the connection's end, for clients whose new token is on its way.
     package var grace: Duration
 
+    /// The defaults; tests use shorter times.
     package init(notice: Duration = .seconds(60), grace: Duration = .seconds(25)) {
         self.notice = notice
         self.grace = grace

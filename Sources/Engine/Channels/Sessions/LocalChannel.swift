@@ -11,6 +11,7 @@ package final class LocalChannel {
     package internal(set) var subscribers = SubscriberList()
     /// Subscribes whose answer from the channel's shard is in flight.
     var joining: UInt32 = 0
+    /// The channel's name, as messages spell it.
     package let label: ChannelLabel
     /// For a stream: the position that this loop was handed last, by an answer or a broadcast. Every live subscriber stands
     /// there. Known while there is one. The offset is -1 for an unpublished stream.

@@ -5,6 +5,7 @@ import Pusher
 
 /// Sessions in ordinary channels: who may be in which, and how the shards' answers let them in.
 package final class OrdinarySubscriptions {
+    /// What the engine wants done.
     package typealias Effects = SessionEngine.Effects
 
     private let channels: SubscribedChannels

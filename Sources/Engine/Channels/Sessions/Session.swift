@@ -5,9 +5,12 @@ import Sync
 
 /// Names one connection of one loop, and none that takes its slot later.
 package struct SessionID: Hashable, Sendable {
+    /// The index in the loop's table of sessions.
     package let slot: UInt32
+    /// Tells apart the sessions that use one slot, one after the other.
     package let generation: UInt32
 
+    /// The session with this slot and generation.
     package init(slot: UInt32, generation: UInt32) {
         self.slot = slot
         self.generation = generation
@@ -17,7 +20,9 @@ package struct SessionID: Hashable, Sendable {
 /// What the engine knows of one connection. Owned by the connection, changed only by its loop's `SessionEngine`.
 package final class Session {
     // Small, in an order without gaps: a hub has one for each of its connections.
+    /// Names the session to other loops.
     package let id: SessionID
+    /// The app of the connection; a reload of apps replaces the value.
     package internal(set) var app: App
     private let socketBits: UInt64
     /// Nil until the client has shown who it is.
@@ -41,6 +46,7 @@ package final class Session {
     /// Whether its user's shard counts it as a connection of that user.
     var isAnnounced = false
 
+    /// A session without user and channels. A socket id of the hub's own has 64 bits.
     package init(id: SessionID, app: App, socketID: SocketID) {
         self.id = id
         self.app = app

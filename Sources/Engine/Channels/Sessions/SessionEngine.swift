@@ -11,16 +11,25 @@ import Sync
 /// session that missed something, or reads too slowly, is behind: it gets pages from the shard until an answer says that it
 /// is current (`StreamSubscriptions.swift`).
 package final class SessionEngine {
+    /// Effects are appended, and performed by the caller in order.
     package typealias Effects = ContiguousArray<Effect>
 
+    /// Counted on all loops.
     package let metrics: EngineMetrics
+    /// The sessions, by slot.
     package let sessions: SessionTable
+    /// The channels with a session of this loop.
     package let channels: SubscribedChannels
+    /// The users' channels: subscribe, resume, pages for slow clients.
     package let streams: StreamSubscriptions
+    /// All other channels.
     package let ordinary: OrdinarySubscriptions
+    /// Who the sessions are, and until when.
     package let identities: Identities
+    /// Who watches whom.
     package let watchlists: Watchlists
     private let admission: Admission
+    /// Bounds the unanswered actions.
     package let actions: ActionGate
 
     /// - Parameter now: reads the wall clock. With the default no time passes, and no identity ends.

@@ -8,6 +8,7 @@ package final class SessionTable {
     /// All slots taken so far are below this.
     package var slotCount: Int { sessions.count }
 
+    /// The session in this slot; nil if it is free, or was never taken.
     package subscript(slot slot: Int) -> Session? { slot < sessions.count ? sessions[slot] : nil }
 
     /// The session with that id, if it is still here.

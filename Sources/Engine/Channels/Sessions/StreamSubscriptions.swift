@@ -10,10 +10,12 @@ import Sync
 /// the connection has taken the one before. A position that a client names is a cursor too. A page that ends where the shard
 /// stood when it answered makes the subscription live: the shard's next event follows that answer by the same mailbox.
 package final class StreamSubscriptions {
+    /// What the engine wants done.
     package typealias Effects = SessionEngine.Effects
 
     private let sessions: SessionTable
     private let channels: SubscribedChannels
+    /// Streams whose topic no published table feeds.
     package let unpublished: UnpublishedStreams
     private let limits: ChannelLimits
     private let metrics: EngineMetrics

@@ -45,6 +45,7 @@ package struct SubscriberList {
         }
     }
 
+    /// Nobody is subscribed.
     package var isEmpty: Bool { count == 0 }
 
     mutating func append(_ id: SessionID) {
@@ -101,6 +102,7 @@ package struct SubscriberList {
 }
 
 extension SubscriberList: Sequence {
+    /// Walks the subscribers that get events as they come, without those behind.
     package func makeIterator() -> ContiguousArray<SessionID>.Iterator {
         (only.map { [$0] } ?? many).makeIterator()
     }

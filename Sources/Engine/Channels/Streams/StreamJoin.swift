@@ -13,11 +13,16 @@ package struct StreamJoin: Sendable {
         case next(after: StreamPosition)
     }
 
+    /// The stream.
     package let name: StreamName
+    /// The session that asks.
     package let session: SessionID
+    /// Repeated in the answer.
     package let serial: UInt32
+    /// What is asked for.
     package let purpose: Purpose
 
+    /// A subscribe by default.
     package init(name: StreamName, session: SessionID, serial: UInt32, purpose: Purpose = .subscribe) {
         self.name = name
         self.session = session
@@ -29,6 +34,7 @@ package struct StreamJoin: Sendable {
 /// The shard's answer. `position` is where the stream stood when the shard gave it. Every event above that offset is
 /// broadcast after this answer, by the same mailbox, and none at or below it.
 package struct StreamJoined: Sendable {
+    /// What the session gets.
     package indirect enum Outcome: Sendable {
         /// Let in at `position`.
         case fresh
@@ -40,11 +46,16 @@ package struct StreamJoined: Sendable {
         case lost(ResumeLoss)
     }
 
+    /// The session that asked.
     package let session: SessionID
+    /// The serial of its `StreamJoin`.
     package let serial: UInt32
+    /// Where the stream stood.
     package let position: StreamPosition
+    /// What the session gets.
     package let outcome: Outcome
 
+    /// Let in at `position` by default.
     package init(session: SessionID, serial: UInt32, position: StreamPosition, outcome: Outcome = .fresh) {
         self.session = session
         self.serial = serial
@@ -55,10 +66,12 @@ package struct StreamJoined: Sendable {
 
 /// Consecutive events of a stream.
 package struct StreamPage: Sendable {
+    /// The events, framed once for all who asked.
     package let messages: SharedMessages
     /// The offset of the last of them.
     package let last: Int64
 
+    /// `last` is the offset of the last event.
     package init(messages: SharedMessages, last: Int64) {
         self.messages = messages
         self.last = last

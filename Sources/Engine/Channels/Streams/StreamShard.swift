@@ -58,6 +58,7 @@ package struct StreamShard {
     private var lingering = Fifo<LingeringStream>()
     private var lastLinger: UInt32 = 0
 
+    /// No streams. `limits` are the shard's own.
     package init(limits: StreamLimits = StreamLimits()) {
         self.limits = limits
         replays = StreamReplays(limits)

@@ -7,6 +7,7 @@ package struct UserKey: Hashable, TableKey, Sendable {
     package let code: UInt32
     private let appIndex: UInt32
 
+    /// The user of the app with this index.
     package init(_ id: String, of app: Int) {
         self.init(.copy(id), of: app)
     }
@@ -18,16 +19,19 @@ package struct UserKey: Hashable, TableKey, Sendable {
             truncatingIfNeeded: id.withUnsafeBytes { KeyedHash.hash($0, seed: UInt64(truncatingIfNeeded: app)) })
     }
 
+    /// The user's id, as a new string.
     package var id: String { text.string }
     /// The app's index.
     package var app: Int { Int(appIndex) }
 
+    /// By the code first: it differs for nearly all keys that differ.
     package static func == (left: UserKey, right: UserKey) -> Bool {
         left.code == right.code && left.appIndex == right.appIndex
             && (left.text === right.text
                 || left.text.withUnsafeBytes { bytes in right.text.withUnsafeBytes { $0.equals(bytes) } })
     }
 
+    /// The code is a keyed hash already.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(code)
     }

@@ -12,6 +12,7 @@ package enum UserRequest: Sendable {
     /// The loop has no watcher of the user left.
     case unwatch(UserKey)
 
+    /// The user it is about.
     package var user: UserKey {
         switch self {
         case .arrived(let user), .departed(let user, _), .watch(let user, _), .unwatch(let user): user
@@ -21,11 +22,14 @@ package enum UserRequest: Sendable {
 
 /// Whether a user is online.
 package struct UserNews: Sendable {
+    /// The user.
     package let user: UserKey
+    /// Whether a connection is signed in as the user.
     package let isOnline: Bool
     /// For an answer, the serial of its `watch`; nil for a change.
     package let serial: UInt32?
 
+    /// `serial` is nil for a change, and that of the `watch` for an answer.
     package init(user: UserKey, isOnline: Bool, serial: UInt32?) {
         self.user = user
         self.isOnline = isOnline
@@ -98,6 +102,7 @@ package struct UserShard {
     private var leaves: SharedOrder<Int, Leave>
     private var lastLeave: UInt32 = 0
 
+    /// No users. `limits` are the shard's own.
     package init(limits: ShardLimits = ShardLimits()) {
         self.limits = limits
         leaves = SharedOrder(bound: limits.departuresMax)

@@ -8,6 +8,7 @@ package struct Backoff: Sendable {
     package let ceiling: Duration
     private var previous: Duration
 
+    /// No delay is shorter than `floor`, and none is longer than `ceiling`.
     package init(floor: Duration = .milliseconds(100), ceiling: Duration = .seconds(10)) {
         self.floor = floor
         self.ceiling = ceiling

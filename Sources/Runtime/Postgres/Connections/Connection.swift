@@ -41,7 +41,9 @@ package final class Connection: EventSource {
 
     /// A NOTIFY as received.
     package struct Notification: Sendable, Equatable {
+        /// The channel of LISTEN.
         package let channel: String
+        /// The payload, as it came: at most 8,000 bytes from PostgreSQL.
         package let payload: String
     }
 

@@ -5,15 +5,19 @@ import Glibc
 package struct ConnectionParameters: Sendable {
     /// One `keyword=value` of libpq.
     package struct Keyword: Sendable, Equatable {
+        /// libpq's keyword.
         package let name: String
+        /// Its value, unquoted.
         package let value: String
 
+        /// A keyword and its value.
         package init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
         }
     }
 
+    /// Those of the connection string, then the defaults that it does not set.
     package let keywords: [Keyword]
 
     /// Finds a peer that disappeared silently within half a minute, instead of the kernel's two hours.

@@ -28,14 +28,18 @@ public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible 
         case panic = "PANIC"
     }
 
+    /// What failed.
     package let kind: Kind
+    /// PostgreSQL's code; nil for errors of the connection.
     package let sqlstate: SQLState?
+    /// PostgreSQL's severity; nil for errors of the connection.
     package let severity: Severity?
     /// Whether the error arose inside a database function, not in the statement that called it.
     package let isInFunction: Bool
     /// One line in our words. For `connecting` it is libpq's text, shortened, since no statement has run then.
     package let message: String
 
+    /// `message` is one line, and holds no data of rows.
     package init(
         _ kind: Kind, _ message: String, sqlstate: SQLState? = nil, severity: Severity? = nil,
         isInFunction: Bool = false
@@ -131,12 +135,15 @@ package struct StatementError: Error, Sendable, CustomStringConvertible {
     /// libpq's message, usually several lines, with detail, hint and context.
     package let message: String
 
+    /// An error with libpq's whole message.
     package init(_ reason: PostgresError, message: String) {
         self.reason = reason
         self.message = message
     }
 
+    /// PostgreSQL's code; nil for errors of the connection.
     package var sqlstate: SQLState? { reason.sqlstate }
 
+    /// libpq's message, or our own words where it has none.
     package var description: String { message.isEmpty ? reason.description : message }
 }

@@ -15,6 +15,7 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible, Expressibl
         self.code = code
     }
 
+    /// The five characters.
     package var description: String { code }
 
     /// What the caller should do if the error arose inside a function.

@@ -19,6 +19,7 @@ package struct Failpoints: Sendable {
     /// Called on the pool's thread each time a failpoint is reached. True ends the connection.
     package let reached: @Sendable (Failpoint) -> Bool
 
+    /// Calls `reached` at each failpoint.
     package init(reached: @escaping @Sendable (Failpoint) -> Bool) {
         self.reached = reached
     }

@@ -52,6 +52,7 @@ package struct PoolSettings {
     package var prepared: [PreparedStatement] = []
     /// The kinds of requests, by priority: earlier kinds are sent first.
     package var kinds: [Kind]
+    /// What becomes of requests while no connection is up.
     package var outages: Outages
     /// Whether all requests are reads, which may be executed twice for one answer.
     package var isOfReads = false
@@ -66,6 +67,7 @@ package struct PoolSettings {
     package var failpoint: ((Failpoint, Request) -> Bool)?
     #endif
 
+    /// Settings without a default. `greeting` is the first statement of each connection.
     package init(
         connections: [(name: String, meter: ConnectionMeter)], depth: Int, connectTimeout: Duration,
         statementTimeout: Duration,

@@ -64,6 +64,7 @@ package final class RequestPool {
         sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
     }
 
+    /// Opens the connections. Called once, on the loop's thread.
     package func start() {
         for connection in connections { connection.start() }
     }

@@ -5,6 +5,7 @@ import Glibc
 package struct TextArray: ~Copyable {
     private var literal = ByteWriter(capacity: 256)
 
+    /// An empty array.
     package init() {
         literal.append(UInt8(ascii: "{"))
     }

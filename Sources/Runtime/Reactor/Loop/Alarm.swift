@@ -24,6 +24,7 @@ package final class Alarm: EventSource {
         if deadlineIndex < 0 || deadline > latest { loop.setDeadline(self, latest) }
     }
 
+    /// It does not ring any more.
     package func unset() {
         loop.setDeadline(self, nil)
     }

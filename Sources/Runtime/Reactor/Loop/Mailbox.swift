@@ -19,6 +19,7 @@ public final class Mailbox<Message: Sendable>: Sendable {
         @usableFromInline init() {}
     }
 
+    /// A mailbox of that loop, empty.
     package init(_ handle: LoopHandle) {
         self.handle = handle
     }
@@ -61,6 +62,7 @@ public final class Mailbox<Message: Sendable>: Sendable {
 
 /// What other threads may hold of a loop.
 public final class LoopHandle: Sendable {
+    /// Wakes the loop from any thread.
     @usableFromInline package let waker: Waker
     let stopRequested = Atomic<Bool>(false)
     /// When the loop's last tick began, in nanoseconds of the monotonic clock.

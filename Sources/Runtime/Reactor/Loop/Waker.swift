@@ -19,6 +19,7 @@ import Synchronization
 ///   no wake-up, so that sender wakes the loop.
 @usableFromInline
 package final class Waker: Sendable {
+    /// An eventfd (eventfd(2)), for the loop's epoll.
     package let descriptor: Int32
     private let pending = Atomic<UInt8>(Waker.nothing)
     private let isWaiting = Atomic<Bool>(false)
@@ -28,6 +29,7 @@ package final class Waker: Sendable {
     private static let marked: UInt8 = 1
     private static let called: UInt8 = 2
 
+    /// Throws if the process has no descriptor left.
     package init() throws(ReactorError) {
         let descriptor = cl_eventfd()
         guard descriptor >= 0 else { throw ReactorError("eventfd", errno) }

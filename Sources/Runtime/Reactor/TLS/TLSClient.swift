@@ -34,6 +34,7 @@ package final class TLSClient {
         /// OpenSSL's names of the TLS 1.2 suites offered; nil: its own choice.
         package var suites: String?
 
+        /// The defaults: the system's certificates, and OpenSSL's choices.
         package init() {}
     }
 

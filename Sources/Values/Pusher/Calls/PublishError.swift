@@ -2,6 +2,7 @@ import JSON
 
 /// Why a publish is refused. None of its events is published.
 package struct PublishError: Error, Equatable, Sendable {
+    /// What is wrong with a body or an event.
     package enum Reason: Equatable, Sendable {
         /// Not JSON, or not an object.
         case malformed(JSONError)
@@ -18,10 +19,12 @@ package struct PublishError: Error, Equatable, Sendable {
         case ownedChannel
     }
 
+    /// What is wrong.
     package let reason: Reason
     /// The event's index in its batch, from 0; nil when there is no batch.
     package var index: Int?
 
+    /// `index` is the event's, in a batch.
     package init(_ reason: Reason, index: Int? = nil) {
         self.reason = reason
         self.index = index

@@ -14,11 +14,13 @@ package struct PublishLimits: Sendable, Equatable {
     /// Levels of nesting in a body.
     package var depth = 32
 
+    /// Pusher's figures.
     package init() {}
 }
 
 /// An event to publish (Pusher's "HTTP API reference", `POST event` and `POST batch events`). It owns all it holds.
 package struct PublishedEvent: Equatable, Sendable {
+    /// The event's name.
     package let name: String
     /// The content of the string `data`.
     package let data: [UInt8]

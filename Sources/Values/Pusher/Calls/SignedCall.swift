@@ -8,6 +8,7 @@ package struct CallLimits: Sendable, Equatable {
     /// Seconds that a call's timestamp may differ from the hub's clock, either way (Pusher: 600).
     package var secondsApart: Int64 = 600
 
+    /// Pusher's figures.
     package init() {}
 }
 

@@ -2,8 +2,10 @@ import Bytes
 
 /// What a call may ask about channels: the parameter `info`, names separated by commas.
 package struct ChannelInfo: OptionSet, Hashable, Sendable {
+    /// One bit for each attribute.
     package let rawValue: UInt8
 
+    /// The attributes of these bits.
     package init(rawValue: UInt8) {
         self.rawValue = rawValue
     }

@@ -7,8 +7,10 @@ package struct MemberList: Sendable, Equatable {
     /// The texts of `ids` and `hash` without brackets, escaped for a JSON string.
     private(set) var ids: [UInt8] = []
     private(set) var infos: [UInt8] = []
+    /// Members in the list.
     package private(set) var count = 0
 
+    /// An empty list.
     package init() {}
 
     /// Bytes of both texts.

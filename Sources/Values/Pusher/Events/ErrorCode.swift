@@ -40,18 +40,26 @@ package struct ErrorCode: Hashable, Sendable {
         }
     }
 
+    /// No app has this key.
     package static let unknownApp = ErrorCode(4001, "Application does not exist")
+    /// The app's setting `enabled` is false.
     package static let appDisabled = ErrorCode(4003, "Application disabled")
+    /// The app has as many connections as it may have.
     package static let overQuota = ErrorCode(4004, "Application is over connection quota")
+    /// `protocol` is not a number.
     package static let invalidVersion = ErrorCode(4006, "Invalid version string format")
+    /// A protocol version other than 5, 6 and 7.
     package static let unsupportedProtocol = ErrorCode(4007, "Unsupported protocol version")
+    /// No `protocol`, where the hub asks for one.
     package static let missingProtocol = ErrorCode(4008, "No protocol version supplied")
     /// The app's backend terminated the user's connections. pusher-js does not come back, not even with a good token. So we
     /// use it for nothing else, although Pusher also uses it for connections not authorized in time.
     package static let terminated = ErrorCode(4009, "You got disconnected by the app.")
+    /// The hub has no room. Clients reconnect after a second.
     package static let overCapacity = ErrorCode(4100, "Over capacity")
     /// Too many messages from a client. Clients reconnect after a second.
     package static let tooManyMessages = ErrorCode(4100, "Too many messages")
+    /// Too many pings or pongs from a client.
     package static let tooManyControlFrames = ErrorCode(4100, "Too many control frames")
     /// Neither signed in nor subscribed with a signature within the app's time limit.
     package static let notAuthorizedInTime = ErrorCode(4100, "Connection not authorized within timeout")
@@ -64,8 +72,11 @@ package struct ErrorCode: Hashable, Sendable {
     /// Only for established connections: before `connection_established`, clients loop on it. Only while the address still
     /// accepts connections: pusher-js reconnects at once, and if that fails, after 15 seconds.
     package static let reconnect = ErrorCode(4200, "Please reconnect")
+    /// The client has not answered a ping in time.
     package static let pongTimeout = ErrorCode(4201, "Pong reply not received in time")
+    /// The client sends events too quickly. The connection stays open.
     package static let rateLimited = ErrorCode(4301, "Client event rejected due to rate limit")
+    /// A user watches too many others. The connection stays open.
     package static let watchlistLimited = ErrorCode(4302, "Watchlist limit exceeded")
 }
 

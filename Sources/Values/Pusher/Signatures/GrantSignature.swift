@@ -5,6 +5,7 @@ import Digests
 package struct GrantTimes: Equatable, Sendable {
     /// Whole seconds since 1970. `issuedAt` is 0 when the token has none, and then counts as old.
     package let issuedAt: Int64
+    /// From then on, the grant is refused.
     package let expiresAt: Int64
 
     /// Decimal digits of a time on the wire.

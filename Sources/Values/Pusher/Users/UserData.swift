@@ -29,6 +29,7 @@ package struct UserData: Equatable, Sendable {
     /// Our additions to Pusher's protocol: when the identity was issued and expires, in seconds since 1970. Nil when
     /// missing, not a number (a backend's own `"2026-01-01T00:00:00Z"`), or not counted.
     package let issuedAt: Int64?
+    /// When the identity ends.
     package let expiresAt: Int64?
 
     /// When `issuedAt` and `expiresAt` count.

@@ -32,6 +32,7 @@ package enum RetryReason: Sendable, Equatable {
 
 /// The answer to an action.
 package struct ActionAnswer: Sendable {
+    /// What became of the action.
     package let status: ActionStatus
     /// The whole `sync:result` object.
     package let json: SharedBytes
@@ -40,6 +41,7 @@ package struct ActionAnswer: Sendable {
     /// How long to wait before a retry.
     package let retryAfter: Duration?
 
+    /// `json` is the whole `sync:result` object.
     package init(status: ActionStatus, json: SharedBytes, retry: RetryReason? = nil, retryAfter: Duration? = nil) {
         self.status = status
         self.json = json

@@ -28,6 +28,7 @@ package enum ActionShape: Sendable, Equatable {
 
 /// How an action was written, so that an answer names fields as the client did.
 package struct ActionWording: Sendable, Equatable {
+    /// The format in which it came.
     package let shape: ActionShape
     /// The payload's fields are outside `payload`.
     fileprivate var isPayloadOutside = false

@@ -19,6 +19,7 @@ package struct ActionEnvelope: Sendable {
     /// An IANA time zone.
     package let timeZone: String?
 
+    /// The caller has checked the fields against `ActionLimits`.
     package init(
         key: String, deviceID: String? = nil, number: Int64? = nil, type: String, payload: [UInt8],
         base: [UInt8]? = nil, clientTime: [UInt8]? = nil, timeZone: String? = nil

@@ -1,5 +1,6 @@
 /// A page of a stream's log that a `StreamShard` requests from the feed. The answer repeats it.
 package struct StreamRead: Hashable, Sendable {
+    /// The stream whose log is read.
     package let stream: StreamID
     /// The serial of the shard's watch of the stream. Answers to an older watch are ignored.
     package let watch: UInt32
@@ -11,6 +12,7 @@ package struct StreamRead: Hashable, Sendable {
     /// empty page then confirms that the log has reached the offset.
     package let upTo: Int64
 
+    /// Events after `after`, up to `upTo`.
     package init(stream: StreamID, watch: UInt32, epoch: Epoch, after: Int64, upTo: Int64) {
         self.stream = stream
         self.watch = watch
