@@ -170,7 +170,7 @@ enum HubProcess {
         guard let failpoints = Failpoints(text) else {
             let moments = Failpoint.allCases.map(\.rawValue).joined(separator: ", ")
             throw Failure(
-                "environment \(SettingsSources.failpointEnvironment): \"\(text)\" is not PLACE:NUMBER, with a place of \(moments)",
+                "environment \(SettingsSources.failpointEnvironment): \"\(text)\" is not FAILPOINT:NUMBER, with a failpoint of \(moments)",
                 status: .configuration)
         }
         return failpoints
@@ -236,7 +236,7 @@ final class HubMetrics: MetricSource {
 
     func append(to exposition: inout Exposition) {
         exposition.counter("auth_failures_total", "Tokens and signatures refused, by the reason.", authFailures)
-        exposition.counter("app_reloads_total", "Times that the apps were read anew, on SIGHUP.", reloads)
+        exposition.counter("app_reloads_total", "Times that the apps were read again.", reloads)
     }
 
     /// In display order.

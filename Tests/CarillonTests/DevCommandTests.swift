@@ -94,11 +94,11 @@ struct DevCommandTests {
     }
 
     @Test func serveWarnsOfANewerDatabaseAndOfASuperuser() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
+        let server = try PrivateCluster()
+        let cluster = try server.start()
         let files = try SQLFileSet.embedded()
         try Migrator(url: cluster.superuserURL, files: files).migrate { _ in }
-        try place.query("insert into sync.migration (version, name, checksum) values (9999, '9999_far', 'x')")
+        try server.query("insert into sync.migration (version, name, checksum) values (9999, '9999_far', 'x')")
         let apps = #"[{"id":"1","key":"k","secret":"s"}]"#
         let serve = try RunningCommand(
             [

@@ -8,35 +8,35 @@ import Testing
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct DevelopmentClusterTests {
     @Test func startsStopsAndKeepsItsData() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
-        try place.query("create table kept (n int)")
-        #expect(try place.query("show listen_addresses").first?.first == "")
-        #expect(try place.query("select current_user", as: "postgres").first?.first == "postgres")
+        let server = try PrivateCluster()
+        let cluster = try server.start()
+        try server.query("create table kept (n int)")
+        #expect(try server.query("show listen_addresses").first?.first == "")
+        #expect(try server.query("select current_user", as: "postgres").first?.first == "postgres")
         #expect(mode(of: cluster.folders.socket) == 0o700)
         #expect(mode(of: cluster.folders.base) == 0o700)
         cluster.stop()
         #expect(cluster.processID == nil)
-        #expect(throws: (any Error).self) { try place.query("select 1") }
+        #expect(throws: (any Error).self) { try server.query("select 1") }
         #expect(try !cluster.start())
-        #expect(try place.query("select count(*) from kept").first?.first == "0")
+        #expect(try server.query("select count(*) from kept").first?.first == "0")
     }
 
     @Test func comesBackAfterItsPostmasterWasKilled() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
-        try place.query("create table kept (n int)")
+        let server = try PrivateCluster()
+        let cluster = try server.start()
+        try server.query("create table kept (n int)")
         let processID = try #require(cluster.processID)
         kill(processID, SIGKILL)
         #expect(try !cluster.start())
         #expect(cluster.processID != processID)
-        #expect(try place.query("select count(*) from kept").first?.first == "0")
+        #expect(try server.query("select count(*) from kept").first?.first == "0")
     }
 
     @Test func anEndThatNobodyAskedForIsTold() throws {
-        let place = try PrivateCluster()
+        let server = try PrivateCluster()
         let told = Latch()
-        let cluster = try DevelopmentCluster(directory: place.directory) { told.set() }
+        let cluster = try DevelopmentCluster(directory: server.directory) { told.set() }
         defer { cluster.stop() }
         try cluster.start()
         cluster.stop()
@@ -47,23 +47,23 @@ struct DevelopmentClusterTests {
     }
 
     @Test func theDayIsThatOfUTC() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        #expect(try place.query("show timezone").first?.first == "UTC")
+        let server = try PrivateCluster()
+        try server.start()
+        #expect(try server.query("show timezone").first?.first == "UTC")
     }
 
     @Test func takesOverTheServerOfAKilledHub() throws {
-        let place = try PrivateCluster()
-        let first = try #require(place.start().processID)
-        place.abandon()
-        let second = try #require(place.start().processID)
+        let server = try PrivateCluster()
+        let first = try #require(server.start().processID)
+        server.abandon()
+        let second = try #require(server.start().processID)
         #expect(second != first)
         #expect(kill(first, 0) != 0)
     }
 
     @Test func stopsAServerThatWasRestartedByHand() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
+        let server = try PrivateCluster()
+        let cluster = try server.start()
         let user = try ClusterUser.current()
         for arguments in [["-m", "immediate", "stop"], ["-l", cluster.folders.base + "/data/log", "start"]] {
             let exit = try ChildProcess.run(
@@ -71,26 +71,26 @@ struct DevelopmentClusterTests {
             #expect(exit.isSuccess)
         }
         // The settings are in the cluster's configuration, so a server started by hand has them too.
-        #expect(try place.query("show listen_addresses").first?.first == "")
+        #expect(try server.query("show listen_addresses").first?.first == "")
         cluster.stop()
         #expect(cluster.processID == nil)
     }
 
     @Test func makesAnewWhatWasHalfMade() throws {
-        let place = try PrivateCluster()
+        let server = try PrivateCluster()
         let user = try ClusterUser.current()
-        let folders = try ClusterFolders.prepare(directory: place.directory, user: user)
+        let folders = try ClusterFolders.prepare(directory: server.directory, user: user)
         for folder in [folders.unfinishedData, folders.data] {
             try user.makePrivateFolder(folder)
             try "half".write(toFile: folder + "/base", atomically: false, encoding: .utf8)
         }
-        try place.start()
-        #expect(try place.query("select 1").count == 1)
+        try server.start()
+        #expect(try server.query("select 1").count == 1)
     }
 
     @Test func startsBesideALockFileOfAnotherProcess() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
+        let server = try PrivateCluster()
+        let cluster = try server.start()
         cluster.stop()
         // The number of a live process that is not this folder's server.
         let file = cluster.folders.data + "/postmaster.pid"
@@ -101,20 +101,20 @@ struct DevelopmentClusterTests {
     }
 
     @Test func isHeldByOneAtATime() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let failure = #expect(throws: Failure.self) { try DevelopmentCluster(directory: place.directory) }
+        let server = try PrivateCluster()
+        try server.start()
+        let failure = #expect(throws: Failure.self) { try DevelopmentCluster(directory: server.directory) }
         #expect(failure?.description.contains("in use by another") == true)
         #expect(failure?.description.contains("process \(getpid())") == true)
     }
 
     @Test func putsTheSocketElsewhereWhereThePathIsTooLong() throws {
-        let place = try PrivateCluster(depth: 150)
-        let cluster = try place.start()
-        #expect(cluster.folders.base.hasPrefix(place.directory))
-        #expect(!cluster.folders.socket.hasPrefix(place.directory))
+        let server = try PrivateCluster(depth: 150)
+        let cluster = try server.start()
+        #expect(cluster.folders.base.hasPrefix(server.directory))
+        #expect(!cluster.folders.socket.hasPrefix(server.directory))
         #expect(mode(of: cluster.folders.socket) == 0o700)
-        #expect(try place.query("select 1").count == 1)
+        #expect(try server.query("select 1").count == 1)
     }
 
     @Test func socketPathsFitToTheByte() {
@@ -128,27 +128,27 @@ struct DevelopmentClusterTests {
 
     @Test(.enabled(if: geteuid() == 0, "only root has folders that the cluster's user cannot enter"))
     func putsTheDataElsewhereWhereItsUserCannotGo() throws {
-        let place = try PrivateCluster()
-        chmod(place.directory, 0o700)
-        let base = try place.start().folders.base
+        let server = try PrivateCluster()
+        chmod(server.directory, 0o700)
+        let base = try server.start().folders.base
         #expect(base.hasPrefix("/var/tmp/carillon-"))
-        #expect(try place.query("select 1").count == 1)
-        place.cluster?.stop()
-        place.abandon()
+        #expect(try server.query("select 1").count == 1)
+        server.cluster?.stop()
+        server.abandon()
         // Recorded, so found again even if the folder is accessible by now.
-        chmod(place.directory, 0o755)
-        #expect(try place.start().folders.base == base)
+        chmod(server.directory, 0o755)
+        #expect(try server.start().folders.base == base)
     }
 
     @Test func refusesAPrivateFolderOfOthers() throws {
-        let place = try PrivateCluster()
+        let server = try PrivateCluster()
         let user = try ClusterUser.current()
-        let open = place.directory + "/open"
+        let open = server.directory + "/open"
         mkdir(open, 0o755)
         chmod(open, 0o755)
         #expect(throws: Failure.self) { try user.makePrivateFolder(open) }
-        let link = place.directory + "/link"
-        symlink(place.directory, link)
+        let link = server.directory + "/link"
+        symlink(server.directory, link)
         #expect(throws: Failure.self) { try user.makePrivateFolder(link) }
     }
 

@@ -34,7 +34,7 @@ import Testing
     @Test func testsMirrorTheTargets() throws {
         let package = try Page("Package.swift").text
         let targets = try SourceTree().targets.filter { $0.layer != "System" }
-        let folders = targets.map { $0.name == "carillon" ? "CarillonTests" : "\($0.place)Tests" }
+        let folders = targets.map { $0.name == "carillon" ? "CarillonTests" : "\($0.path)Tests" }
         for folder in folders {
             #expect(package.contains("\"\(folder)\""))
             let files = try FileManager.default.contentsOfDirectory(
@@ -81,7 +81,7 @@ import Testing
                 "carillon/F.swift": "import Feed",
                 "Values/New/G.swift": "",
             ])
-        #expect(tree.targets.map(\.place).joined(separator: " ").hasSuffix("Values/Sync Edge/API Data/Feed carillon"))
+        #expect(tree.targets.map(\.path).joined(separator: " ").hasSuffix("Values/Sync Edge/API Data/Feed carillon"))
         #expect(
             tree.breachesOfOrder == [
                 "Data/Feed is declared too late", "Edge/API needs Data/Feed", "Values/Bytes needs Values/Sync",

@@ -30,9 +30,9 @@ struct MigratorTests {
     }
 
     @Test func migratesOnceAndThenHasNothingToDo() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         let files = try files()
         let before = try Migrator(url: url, files: files).status()
         #expect(before.pending.map(\.version) == [1, 2])
@@ -41,7 +41,7 @@ struct MigratorTests {
                 "would make the role carillon_owner", "would make the role carillon_hub",
                 "would apply 0001_one", "would apply 0002_two", "would apply the functions",
             ])
-        #expect(try place.query("select to_regclass('sync.migration')", in: "one").first?.first == .some(nil))
+        #expect(try server.query("select to_regclass('sync.migration')", in: "one").first?.first == .some(nil))
 
         #expect(try lines(url, files).count == 3)
         let after = try Migrator(url: url, files: files).status()
@@ -50,15 +50,15 @@ struct MigratorTests {
         #expect(MigrateCommand.plan(after, missingRoles: []) == ["nothing to do"])
         #expect(MigrateCommand.table(after).count == 3)
         #expect(try lines(url, files).isEmpty)
-        #expect(try place.query("select sync.three()", as: "carillon_owner", in: "one").first?.first == "3")
+        #expect(try server.query("select sync.three()", as: "carillon_owner", in: "one").first?.first == "3")
         let owner = "select tableowner from pg_tables where schemaname = 'sync' group by 1"
-        #expect(try place.query(owner, in: "one") == [["carillon_owner"]])
+        #expect(try server.query(owner, in: "one") == [["carillon_owner"]])
     }
 
     @Test func saysThatTheHubHasNoPassword() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         func migrate(_ url: String, _ options: [String] = []) throws -> String {
             let command = try RunningCommand(["migrate"] + options, isMixed: true, environment: ["DATABASE_URL": url])
             let text = command.rest()
@@ -74,16 +74,16 @@ struct MigratorTests {
         // A role that may not look reports nothing about existing roles.
         let owner = url.replacing("//postgres@", with: "//carillon_owner@")
         #expect(try !migrate(owner).contains("password"))
-        try place.query("alter role carillon_hub password 'secret'", in: "one")
+        try server.query("alter role carillon_hub password 'secret'", in: "one")
         #expect(try !migrate(url).contains("password"))
     }
 
     @Test func saysSoWhereTheRoleWasMadeByOneWhoMayNotLook() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        try place.query("create role maker login createrole", in: "postgres")
-        let url = try place.makeDatabase("one")
-        try place.query("alter database one owner to maker", in: "postgres")
+        let server = try PrivateCluster()
+        try server.start()
+        try server.query("create role maker login createrole", in: "postgres")
+        let url = try server.makeDatabase("one")
+        try server.query("alter database one owner to maker", in: "postgres")
         let maker = url.replacing("//postgres@", with: "//maker@")
         let command = try RunningCommand(["migrate"], isMixed: true, environment: ["DATABASE_URL": maker])
         let text = command.rest()
@@ -92,9 +92,9 @@ struct MigratorTests {
     }
 
     @Test func appliesWhatIsNewAndRunsFunctionsThatChanged() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         var files = try files()
         _ = try lines(url, files)
         files.functions[0] = .init(
@@ -104,13 +104,13 @@ struct MigratorTests {
         files.migrations.append(
             .init(version: 3, file: .init(path: "migrations/0003_x.sql", text: "create table sync.x (n int);")))
         #expect(try lines(url, files) == ["migration 3 (0003_x) applied", "1 function files applied"])
-        #expect(try place.query("select sync.three()", as: "carillon_owner", in: "one").first?.first == "4")
+        #expect(try server.query("select sync.three()", as: "carillon_owner", in: "one").first?.first == "4")
     }
 
     @Test func refusesChangedNewerAndPassedOverMigrations() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         let files = try files()
         _ = try lines(url, files)
 
@@ -126,17 +126,17 @@ struct MigratorTests {
 
         var between = files
         between.migrations[1] = .init(version: 5, file: files.migrations[1].file)
-        try place.query("update sync.migration set version = 5 where version = 2", in: "one")
+        try server.query("update sync.migration set version = 5 where version = 2", in: "one")
         between.migrations.insert(
             .init(version: 3, file: .init(path: "migrations/0003_x.sql", text: "select 1;")), at: 1)
         expectFailure("never ran, but 5 did") { _ = try lines(url, between) }
-        #expect(try place.query("select count(*) from sync.migration", in: "one").first?.first == "2")
+        #expect(try server.query("select count(*) from sync.migration", in: "one").first?.first == "2")
     }
 
     @Test func keepsNothingOfAMigrationThatFails() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         var files = try files()
         files.migrations[1] = .init(
             version: 2,
@@ -144,13 +144,13 @@ struct MigratorTests {
         expectFailure("sql/migrations/0002_two.sql failed") { _ = try lines(url, files) }
         let status = try Migrator(url: url, files: files).status()
         #expect(status.pending.map(\.version) == [2])
-        #expect(try place.query("select to_regclass('sync.two')", in: "one").first?.first == .some(nil))
+        #expect(try server.query("select to_regclass('sync.two')", in: "one").first?.first == .some(nil))
     }
 
     @Test func twoAtOnceApplyEachMigrationOnce() async throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         let files = try files()
         let counts = try await withThrowingTaskGroup(of: Int.self) { group in
             for _ in 0..<2 {
@@ -166,41 +166,41 @@ struct MigratorTests {
     }
 
     @Test func embeddedFilesMigrateAndDemonstrateTwice() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
+        let server = try PrivateCluster()
+        let cluster = try server.start()
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         #expect(try migrator.migrate { _ in }.isCurrent)
         for _ in 0..<2 {
             try migrator.demonstrate()
-            let doses = try place.query(
+            let doses = try server.query(
                 "select user_id, count(*) from care.dose_occurrence group by 1 order by 1", as: DevelopmentCluster.owner
             )
             #expect(doses.map(\.first) == ["demo", "demo2"])
             #expect(doses.allSatisfy { Int($0[1] ?? "") ?? 0 >= 6 })
         }
-        let epoch = { try place.query("select epoch from sync.meta", as: DevelopmentCluster.owner).first?.first }
+        let epoch = { try server.query("select epoch from sync.meta", as: DevelopmentCluster.owner).first?.first }
         let before = try epoch()
         let begun = try migrator.beginEpoch()
         #expect(try epoch() == begun)
         #expect(before != begun)
         try cluster.widenOwner()
-        #expect(try place.query("show data_directory", as: DevelopmentCluster.owner).count == 1)
+        #expect(try server.query("show data_directory", as: DevelopmentCluster.owner).count == 1)
         // As the owner alone, without a superuser, the next start has nothing to do and reports that.
         #expect(try Migrator(url: cluster.ownerURL, files: try SQLFileSet.embedded()).migrate { _ in }.isCurrent)
-        #expect(throws: (any Error).self) { try place.query("select * from sync.event", as: DevelopmentCluster.hub) }
+        #expect(throws: (any Error).self) { try server.query("select * from sync.event", as: DevelopmentCluster.hub) }
     }
 
     /// The product's own tables are repaired, even if there is nothing else to do; others' are reported.
     @Test func putsPublishedTablesRight() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         let files = try SQLFileSet.embedded()
         _ = try lines(url, files)
-        try place.query(
+        try server.query(
             "update sync.published set topic = 'weight' where relation = 'care.reminder_rule'::regclass", in: "one")
-        try place.query("alter table care.dose_occurrence disable trigger sync_insert", in: "one")
-        try place.query("alter table sync.ticket disable trigger flush", in: "one")
+        try server.query("alter table care.dose_occurrence disable trigger sync_insert", in: "one")
+        try server.query("alter table sync.ticket disable trigger flush", in: "one")
         let before = try Migrator(url: url, files: files).status()
         #expect(!before.isCurrent && before.functionsCurrent && before.problems.count == 3)
         #expect(MigrateCommand.plan(before, missingRoles: []).last == "would apply the functions")
@@ -208,25 +208,25 @@ struct MigratorTests {
         #expect(try Migrator(url: url, files: files).status().problems.isEmpty)
         #expect(try lines(url, files).isEmpty)
 
-        try place.query("create table own (id int primary key, u text)", in: "one")
-        try place.query("select sync.publish_changes('own', 'u', 'own', 'own')", in: "one")
-        try place.query("alter table own rename id to code", in: "one")
+        try server.query("create table own (id int primary key, u text)", in: "one")
+        try server.query("select sync.publish_changes('own', 'u', 'own', 'own')", in: "one")
+        try server.query("alter table own rename id to code", in: "one")
         let complaint =
             "the published table public.own does not tell all its changes: column id is gone: publish the table again"
         #expect(try lines(url, files) == [complaint])
         #expect(MigrateCommand.table(try Migrator(url: url, files: files).status()).last == complaint)
         // It blocks neither a migration nor other repairs.
-        try place.query("delete from sync.function_set", in: "one")
-        try place.query(
+        try server.query("delete from sync.function_set", in: "one")
+        try server.query(
             "update sync.published set builder = 'care.reminder_events' where relation = 'care.dose_occurrence'::regclass",
             in: "one")
         #expect(try lines(url, files) == ["\(files.functions.count) function files applied", complaint])
     }
 
     @Test func saysWhatIsMissingToAnOrdinaryRole() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
-        try place.query("create role nobody login")
+        let server = try PrivateCluster()
+        let cluster = try server.start()
+        try server.query("create role nobody login")
         let url = cluster.folders.databaseURL(role: "nobody", database: DevelopmentCluster.database)
         expectFailure("run sql/roles.sql as a superuser first") { _ = try lines(url, try files()) }
         expectFailure("cannot be reached") {
@@ -236,31 +236,31 @@ struct MigratorTests {
 
     /// As after a restore with other owners, such as `pg_restore --no-owner`; without the role, see `ReadmeTests`.
     @Test func saysThatTheSchemaIsAnothers() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         let files = try files()
         _ = try lines(url, files)
-        try place.query("create role \"Some one\"", in: "one")
-        try place.query("alter schema sync owner to \"Some one\"", in: "one")
+        try server.query("create role \"Some one\"", in: "one")
+        try server.query("alter schema sync owner to \"Some one\"", in: "one")
         let words =
             "the schema sync of this database belongs to Some one, not to carillon_owner: a dump keeps its owners only if"
         expectFailure(words) { _ = try lines(url, files) }
         expectFailure(words) { _ = try Migrator(url: url, files: files).status() }
-        try place.query("alter schema sync owner to carillon_owner", in: "one")
+        try server.query("alter schema sync owner to carillon_owner", in: "one")
         #expect(try lines(url, files).isEmpty)
     }
 
     @Test func aRoleThatMakesRolesBecomesAMember() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
-        try place.query("create role deployer login createrole")
-        try place.query("create database deployed owner deployer", in: "postgres")
+        let server = try PrivateCluster()
+        let cluster = try server.start()
+        try server.query("create role deployer login createrole")
+        try server.query("create database deployed owner deployer", in: "postgres")
         let url = cluster.folders.databaseURL(role: "deployer", database: "deployed")
         #expect(try lines(url, try files()).count == 3)
 
-        try place.query("create role \"Some one\" login")
-        try place.query("create database other", in: "postgres")
+        try server.query("create role \"Some one\" login")
+        try server.query("create database other", in: "postgres")
         let other = cluster.folders.databaseURL(role: "Some%20one", database: "other")
         expectFailure("have a superuser run: GRANT carillon_owner TO \"Some one\"") {
             _ = try lines(other, try files())
@@ -268,9 +268,9 @@ struct MigratorTests {
     }
 
     @Test func failuresAreOneLine() throws {
-        let place = try PrivateCluster()
-        try place.start()
-        let url = try place.makeDatabase("one")
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
         var files = try files()
         files.migrations[1] = .init(
             version: 2, file: .init(path: "migrations/0002_two.sql", text: "select 1;\nselect nothing;\n"))

@@ -19,9 +19,9 @@ struct ReadmeTests {
             atPath: folder + "/.build/release/carillon", withDestinationPath: RunningCommand.carillon)
         let dev = try RunningCommand(shell: "cd \(folder) && exec .build/release/carillon dev --listen 127.0.0.1:0")
         let ready = try #require(dev.line(beginningWith: "ready"))
-        let place = try String(#require(ready.firstMatch(of: /127\.0\.0\.1:\d+/)).0)
+        let address = try String(#require(ready.firstMatch(of: /127\.0\.0\.1:\d+/)).0)
         func paste(_ steps: [String], isMixed: Bool = false) throws -> RunningCommand {
-            let script = steps.joined(separator: "\n").replacing("127.0.0.1:6001", with: place)
+            let script = steps.joined(separator: "\n").replacing("127.0.0.1:6001", with: address)
             return try RunningCommand(shell: "cd \(folder)\n\(script)", isMixed: isMixed)
         }
 
@@ -60,31 +60,31 @@ struct ReadmeTests {
 
     /// The first page, in the demonstration, whose owner may create tables in `public`.
     @Test func publishesATableOfItsOwn() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
+        let server = try PrivateCluster()
+        let cluster = try server.start()
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         try migrator.migrate { _ in }
         try cluster.widenOwner()
         let statements = try statements(of: "## Publish a table of your own", in: "README.md")
         try #require(statements.contains { $0.hasPrefix("CREATE TABLE") } && statements.count >= 3)
         for statement in statements {
-            try place.query(statement, as: DevelopmentCluster.owner)
+            try server.query(statement, as: DevelopmentCluster.owner)
         }
-        let events = try place.query(
+        let events = try server.query(
             "select user_id, topic, name from sync.event", as: DevelopmentCluster.owner)
         #expect(events == [["demo", "weight", "weight.created"]])
     }
 
     @Test func takesAnActionTypeOfItsOwn() throws {
-        let place = try ownDatabase()
+        let server = try ownDatabase()
         let code = try blocks(of: "## An action type of your own", in: Self.sqlPage).map { $0.joined(separator: "\n") }
         try #require(code.count == 2 && code[1].hasPrefix("GRANT "))
         let script = code[0].components(separatedBy: "$$;\n")
         try #require(script.count == 2)
-        for statement in [script[0] + "$$", script[1], code[1]] { try place.query(statement, as: "app") }
+        for statement in [script[0] + "$$", script[1], code[1]] { try server.query(statement, as: "app") }
         func send(_ payload: String) throws -> [String?] {
             let call = "sync.apply('demo', '\(payload)', null, null, 'logWeight', '\(payload)', null, null, null)"
-            return try place.query(
+            return try server.query(
                 "select status, a #> '{positions,user.demo.weight,offset}' from (select status, answer::jsonb as a from \(call)) as t",
                 as: DevelopmentCluster.hub
             ).first ?? []
@@ -97,11 +97,11 @@ struct ReadmeTests {
 
     /// From the roles to a large job, each by the role that the page names.
     @Test func setsUpADatabaseOfYourOwn() throws {
-        let place = try ownDatabase()
+        let server = try ownDatabase()
         func run(_ statements: some Sequence<String>, as role: String) throws {
-            for statement in statements { try place.query(statement, as: role) }
+            for statement in statements { try server.query(statement, as: role) }
         }
-        let events = try place.query("select user_id, topic, name from sync.event", as: "app")
+        let events = try server.query("select user_id, topic, name from sync.event", as: "app")
         #expect(events == [["demo", "weight", "weight.created"]])
         let snapshot = try blocks(of: "## Snapshots of your own tables", in: Self.sqlPage)
         try #require(snapshot.count == 2)
@@ -110,38 +110,38 @@ struct ReadmeTests {
         try #require(resource.allSatisfy { $0.hasPrefix("GRANT ") })
         try run(resource, as: "app")
         for role in ["backend", DevelopmentCluster.hub] {
-            let rows = try place.query("SELECT top, body FROM app.weights('demo', 100)", as: role)
+            let rows = try server.query("SELECT top, body FROM app.weights('demo', 100)", as: role)
             #expect(rows == [["1", "[71500]"]], "\(role)")
         }
         let care = try statements(of: "## Carillon's own tables", in: Self.sqlPage)
         try #require(care.count == 5)
         try run(care, as: DevelopmentCluster.owner)
-        let doses = try place.query("SELECT status, tz FROM care.dose_occurrence", as: "backend")
+        let doses = try server.query("SELECT status, tz FROM care.dose_occurrence", as: "backend")
         #expect(doses.first?[1] == "Europe/Berlin" && doses.count == 1)
         try run(["UPDATE app.weight SET grams = 71500000"], as: "backend")
         try run(blocks(of: "### Large jobs", in: Self.sqlPage).map { $0.joined(separator: "\n") }, as: "backend")
-        #expect(try place.query("SELECT grams FROM app.weight") == [["71500"]])
+        #expect(try server.query("SELECT grams FROM app.weight") == [["71500"]])
     }
 
     @Test func letsABackendRevoke() throws {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
+        let server = try PrivateCluster()
+        let cluster = try server.start()
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         try migrator.migrate { _ in }
-        try place.query("create role backend login")
+        try server.query("create role backend login")
         let revoke = "select sync.revoke('42')"
         #expect(throws: (any Error).self, "nobody may, but whom it was granted") {
-            try place.query(revoke, as: "backend")
+            try server.query(revoke, as: "backend")
         }
         let statements = try statements(of: "## Revoke a user's access", in: "sql/README.md")
         #expect(statements.map { $0.prefix(6) } == ["GRANT ", "GRANT ", "SELECT", "SELECT"])
         for statement in statements {
-            try place.query(statement, as: statement.hasPrefix("GRANT") ? DevelopmentCluster.owner : "backend")
+            try server.query(statement, as: statement.hasPrefix("GRANT") ? DevelopmentCluster.owner : "backend")
         }
         // A later run of the functions keeps the backend's grant.
         try migrator.migrate { _ in }
-        try place.query(revoke, as: "backend")
-        let standing = try place.query("select user_id, before > now() - interval '1 hour' from sync.revocation")
+        try server.query(revoke, as: "backend")
+        let standing = try server.query("select user_id, before > now() - interval '1 hour' from sync.revocation")
         #expect(standing == [["42", "t"]], "the latest stands")
     }
 
@@ -241,17 +241,17 @@ struct ReadmeTests {
     /// A migrated database with the roles and the published table of the page: a superuser sets up the roles, and `app`
     /// publishes its table.
     private func ownDatabase() throws -> PrivateCluster {
-        let place = try PrivateCluster()
-        let cluster = try place.start()
+        let server = try PrivateCluster()
+        let cluster = try server.start()
         try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded()).migrate { _ in }
         let roles = try statements(of: "### Roles and grants", in: Self.sqlPage)
         try #require(roles.count == 7 && roles[0].hasPrefix("CREATE ROLE app"))
-        for statement in roles[..<5] { try place.query(statement, as: "postgres") }
-        for statement in roles[5...] { try place.query(statement, as: DevelopmentCluster.owner) }
+        for statement in roles[..<5] { try server.query(statement, as: "postgres") }
+        for statement in roles[5...] { try server.query(statement, as: DevelopmentCluster.owner) }
         let table = try statements(of: "## Publish a table", in: Self.sqlPage)
         try #require(table.map { $0.prefix(6) } == ["CREATE", "SELECT", "INSERT", "GRANT "])
-        for statement in table { try place.query(statement, as: "app") }
-        return place
+        for statement in table { try server.query(statement, as: "app") }
+        return server
     }
 
     /// The SQL of the section, without comments and code indentation.

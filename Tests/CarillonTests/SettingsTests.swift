@@ -212,7 +212,7 @@ struct SettingsTests {
         arguments: [
             ("", "HOST:PORT"), ("127.0.0.1:1,", "HOST:PORT"), ("unix:hub.sock", "absolute path"),
             ("unix:/" + String(repeating: "x", count: 107), "107 bytes"), ("unix:/run/", "absolute path"),
-            (String(repeating: "127.0.0.1:0,", count: 16) + "127.0.0.1:0", "at most 16 places"),
+            (String(repeating: "127.0.0.1:0,", count: 16) + "127.0.0.1:0", "at most 16 addresses"),
         ])
     func badListenersAreRefused(_ text: String, _ words: String) throws {
         let failure = try #require(refusedSettings(["--listen=" + text]))
@@ -227,7 +227,7 @@ struct SettingsTests {
     func onePlaceIsNamedOnce(_ text: String) throws {
         let given = try effectiveSettings(["--listen", text], profile: .development)
         let failure = #expect(throws: Failure.self) { try Settings(given) }
-        #expect(failure?.description.hasSuffix("which are one place") == true)
+        #expect(failure?.description.hasSuffix("which are one address") == true)
         #expect(failure?.status == .configuration)
     }
 

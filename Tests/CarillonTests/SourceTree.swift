@@ -4,9 +4,9 @@ import Foundation
 struct SourceTree {
     struct Target {
         /// Its folder below Sources: the layer's and its own, or the command's.
-        let place: String
-        var layer: String { String(place.prefix { $0 != "/" }) }
-        var name: String { String(place.split(separator: "/").last ?? "") }
+        let path: String
+        var layer: String { String(path.prefix { $0 != "/" }) }
+        var name: String { String(path.split(separator: "/").last ?? "") }
         /// Imported targets and system modules, and declared dependencies.
         var needs: Set<String> = []
         /// Files per folder, relative to its own, which is empty.
@@ -30,8 +30,8 @@ struct SourceTree {
         )
         var declared: [Set<String>] = []
         for declaration in declarations {
-            let place = (declaration.1 ?? declaration.3 ?? declaration.4).map(String.init)
-            targets.append(Target(place: place ?? "System/\(declaration.2 ?? "")"))
+            let path = (declaration.1 ?? declaration.3 ?? declaration.4).map(String.init)
+            targets.append(Target(path: path ?? "System/\(declaration.2 ?? "")"))
             // Up to the next target's line, or the blank line after the last of a layer.
             let next = declarations.first { $0.range.lowerBound > declaration.range.lowerBound }
             let rest = package[declaration.range.upperBound..<(next?.range.lowerBound ?? package.endIndex)]
@@ -41,12 +41,12 @@ struct SourceTree {
         let known = Set(targets.map(\.name))
         for (index, names) in declared.enumerated() { targets[index].needs = names.intersection(known) }
         for (path, text) in sources {
-            guard let index = targets.firstIndex(where: { path.hasPrefix($0.place + "/") }) else {
+            guard let index = targets.firstIndex(where: { path.hasPrefix($0.path + "/") }) else {
                 strays.append(path)
                 continue
             }
             targets[index].needs.formUnion(Self.imports(of: text))
-            let folder = path.dropFirst(targets[index].place.count + 1).split(separator: "/").dropLast()
+            let folder = path.dropFirst(targets[index].path.count + 1).split(separator: "/").dropLast()
             targets[index].folders[folder.joined(separator: "/"), default: 0] += 1
         }
     }
@@ -90,10 +90,10 @@ struct SourceTree {
     var breachesOfOrder: [String] {
         let layers = targets.map { Self.layers.firstIndex(of: $0.layer) ?? -1 }
         var breaches = strays.map { "\($0) is no target's" }
-        for (place, target) in targets.enumerated() {
-            if layers[place] < layers[..<place].max() ?? 0 { breaches.append("\(target.place) is declared too late") }
-            for (above, other) in targets.enumerated() where above >= place && target.needs.contains(other.name) {
-                breaches.append("\(target.place) needs \(other.place)")
+        for (index, target) in targets.enumerated() {
+            if layers[index] < layers[..<index].max() ?? 0 { breaches.append("\(target.path) is declared too late") }
+            for (above, other) in targets.enumerated() where above >= index && target.needs.contains(other.name) {
+                breaches.append("\(target.path) needs \(other.path)")
             }
         }
         return breaches.sorted()
@@ -112,7 +112,7 @@ struct SourceTree {
     var breachesOfSize: [String] {
         targets.flatMap { target in
             target.folders.filter { $0.value > ($0.key.isEmpty ? Self.filesMax : Self.filesOfSubjectMax) }
-                .map { "\(target.place)/\($0.key) has \($0.value) files" }
+                .map { "\(target.path)/\($0.key) has \($0.value) files" }
         }
         .sorted()
     }

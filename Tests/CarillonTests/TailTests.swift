@@ -38,9 +38,9 @@ struct TailTests {
         ("ws://127.0.0.1:6001/app", "/app", "ws://127.0.0.1:6001"), ("wss://h/app/", "/app", "wss://h"),
         ("ws://h:1/app/key", "/app/key", "ws://h:1"),
     ])
-    func saysWhichPathIsTooMuch(_ url: String, _ path: String, _ place: String) {
+    func saysWhichPathIsTooMuch(_ url: String, _ path: String, _ address: String) {
         let failure = #expect(throws: Failure.self) { try HubAddress(url) }
-        #expect(failure?.description == "--url \(url): leave off \(path), the command adds it by itself: \(place)")
+        #expect(failure?.description == "--url \(url): leave off \(path), the command adds it by itself: \(address)")
         #expect(throws: Never.self) { try HubAddress("ws://h:1/apps") }
     }
 

@@ -54,7 +54,7 @@ struct TypeSizes {
             var isLiteral = false
             let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
             for (number, line) in lines.enumerated() {
-                for place in open.indices { open[place].size.lines += 1 }
+                for index in open.indices { open[index].size.lines += 1 }
                 let wasLiteral = isLiteral
                 if line.split(separator: "\"\"\"", omittingEmptySubsequences: false).count % 2 == 0 {
                     isLiteral.toggle()

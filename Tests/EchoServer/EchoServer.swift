@@ -10,7 +10,7 @@ import Reactor
 import WebSocket
 
 // The server that conformance suites judge: the hub's transport, loops, sockets, HTTP, WebSocket and write queues, with an
-// echo in the place of the engine. No product contains it.
+// echo instead of the engine. No product contains it.
 //
 //     EchoServer [PORT [LOOPS]]
 //

@@ -8,7 +8,7 @@ import Testing
 public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     /// Concurrent cases. All at once would starve the pool's two threads and each other's clients and servers, so no
     /// deadline could be met.
-    private static let gate = Gate(places: 12)
+    private static let gate = Gate(permits: 12)
 
     /// Applies to every test of the suite.
     public var isRecursive: Bool { true }
@@ -33,21 +33,21 @@ extension Trait where Self == OwnThread {
 /// Uses `NSLock`, since the thread sanitizer does not know Swift's own mutex.
 private final class Gate: @unchecked Sendable {
     private let lock = NSLock()
-    private var places: Int
+    private var permits: Int
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    init(places: Int) {
-        self.places = places
+    init(permits: Int) {
+        self.permits = permits
     }
 
     func enter() async {
         await withCheckedContinuation { continuation in
             let isIn = lock.withLock {
-                guard places > 0 else {
+                guard permits > 0 else {
                     waiting.append(continuation)
                     return false
                 }
-                places -= 1
+                permits -= 1
                 return true
             }
             if isIn { continuation.resume() }
@@ -57,7 +57,7 @@ private final class Gate: @unchecked Sendable {
     func leave() {
         let next = lock.withLock { () -> CheckedContinuation<Void, Never>? in
             guard waiting.isEmpty else { return waiting.removeFirst() }
-            places += 1
+            permits += 1
             return nil
         }
         next?.resume()

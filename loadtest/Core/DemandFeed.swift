@@ -50,9 +50,9 @@ final class DemandFeed {
         var outputs: [FeedOutput] = []
         outputs.reserveCapacity(users.count)
         for user in users {
-            guard let place = streams.index(forKey: user) else { continue }
-            streams.values[place].top += 1
-            let (stream, offset) = (streams.values[place].stream, streams.values[place].top)
+            guard let index = streams.index(forKey: user) else { continue }
+            streams.values[index].top += 1
+            let (stream, offset) = (streams.values[index].stream, streams.values[index].top)
             outputs.append(
                 .event(StreamEvent(stream: stream, offset: offset, name: EventData.name, data: data.make(offset))))
         }

@@ -44,7 +44,7 @@ final class ActionDrive {
         self.drive = drive
         let perUser = drive.plan.devicesPerUser
         let rows = drive.plan.rowsPerUser
-        turns = (0..<perUser).flatMap { place in (0..<drive.plan.users).map { $0 * perUser + place } }
+        turns = (0..<perUser).flatMap { index in (0..<drive.plan.users).map { $0 * perUser + index } }
         for device in 0..<drive.plan.devices {
             let first = device / perUser * rows
             actors.append(Actor(rows: stride(from: device % perUser, to: rows, by: perUser).map { first + $0 }))

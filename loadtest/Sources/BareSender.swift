@@ -12,10 +12,10 @@ final class BareSender {
     private let loop: EventLoop
 
     /// Connects to a sender given as `NAME=PORT:PID`.
-    init(_ place: String, loop: EventLoop, seed: UInt64) throws {
-        let parts = place.split(separator: "=").flatMap { $0.split(separator: ":") }
+    init(_ sender: String, loop: EventLoop, seed: UInt64) throws {
+        let parts = sender.split(separator: "=").flatMap { $0.split(separator: ":") }
         guard parts.count == 3, let pid = Int32(parts[2]) else {
-            throw LoadFailure("--sender \(place): NAME=PORT:PID is needed")
+            throw LoadFailure("--sender \(sender): NAME=PORT:PID is needed")
         }
         name = String(parts[0])
         meter = try ProcessMeter(pid: pid)

@@ -38,20 +38,20 @@ final class CommitBook: @unchecked Sendable {
     func committing(_ row: Int, at now: Instant) {
         let revision = revisions[row].load(ordering: .relaxed) + 1
         revisions[row].store(revision, ordering: .relaxed)
-        times[place(row, revision)].store(now.nanoseconds, ordering: .releasing)
+        times[index(row, revision)].store(now.nanoseconds, ordering: .releasing)
     }
 
     /// When that revision's commit was sent; nil for a row or revision outside this book.
     func commitTime(_ row: Int, _ revision: Int64) -> Instant? {
         guard row >= 0, row < rows, revision > 0 else { return nil }
-        let nanoseconds = times[place(row, revision)].load(ordering: .acquiring)
+        let nanoseconds = times[index(row, revision)].load(ordering: .acquiring)
         return nanoseconds == 0 ? nil : Instant(nanoseconds: nanoseconds)
     }
 
     /// The revision that the row was given last.
     func revision(_ row: Int) -> Int64 { revisions[row].load(ordering: .relaxed) }
 
-    private func place(_ row: Int, _ revision: Int64) -> Int {
+    private func index(_ row: Int, _ revision: Int64) -> Int {
         row * depth + Int(truncatingIfNeeded: revision) & (depth - 1)
     }
 }

@@ -35,10 +35,10 @@ enum HubMessage {
             self = .other
             return
         }
-        let place = channel?.withCharacters { names.place(of: $0) } ?? nil
+        let stream = channel?.withCharacters { names.stream(of: $0) } ?? nil
         let result: Result<HubMessage, JSONError> = characters.withUnsafeBytes { bytes in
             do throws(JSONError) {
-                return .success(try HubMessage(name, place, bytes, names, Checksum.of(text)))
+                return .success(try HubMessage(name, stream, bytes, names, Checksum.of(text)))
             } catch {
                 return .failure(error)
             }
@@ -47,7 +47,7 @@ enum HubMessage {
     }
 
     private init(
-        _ name: String, _ place: Names.Place?, _ data: UnsafeRawBufferPointer, _ names: Names, _ checksum: UInt64
+        _ name: String, _ stream: Names.Stream?, _ data: UnsafeRawBufferPointer, _ names: Names, _ checksum: UInt64
     ) throws(JSONError) {
         switch name {
         case "pusher:connection_established":
@@ -56,21 +56,21 @@ enum HubMessage {
         case "pusher:signin_success": self = .signedIn
         case "pusher_internal:subscription_succeeded":
             let offset = try data.member("sync")?.bytes.member("offset")?.integer
-            guard let place, let offset else {
+            guard let stream, let offset else {
                 self = .refusal("a subscription without a position")
                 return
             }
-            self = .subscribed(topic: place.topic, user: place.user, offset: offset)
+            self = .subscribed(topic: stream.topic, user: stream.user, offset: offset)
         case "pusher:ping": self = .ping
         case "sync:result": self = .result(try ActionResult(data, names))
         case "pusher:error", "pusher:subscription_error": self = .refusal("\(name) \(data.string)")
         case _ where name.hasPrefix("pusher"): self = .other
         default:
-            guard let place else {
+            guard let stream else {
                 self = .refusal("an event on a channel that nobody asked for")
                 return
             }
-            self = .event(try Arrival(place, data, names, checksum))
+            self = .event(try Arrival(stream, data, names, checksum))
         }
     }
 }
@@ -111,7 +111,7 @@ struct Arrival {
 
 extension Arrival {
     fileprivate init(
-        _ place: Names.Place, _ data: UnsafeRawBufferPointer, _ names: Names, _ checksum: UInt64
+        _ stream: Names.Stream, _ data: UnsafeRawBufferPointer, _ names: Names, _ checksum: UInt64
     ) throws(JSONError) {
         var offset: Int64 = -1
         var row = -1
@@ -129,7 +129,7 @@ extension Arrival {
             }
         }
         self.init(
-            user: place.user, topic: place.topic, offset: offset, row: row, revision: revision, checksum: checksum)
+            user: stream.user, topic: stream.topic, offset: offset, row: row, revision: revision, checksum: checksum)
     }
 }
 

@@ -93,12 +93,12 @@ final class HubScript: DeviceScript {
     }
 
     private func known(_ text: UnsafeRawBufferPointer) -> Arrival? {
-        let place = Int(truncatingIfNeeded: Checksum.of(text) % UInt64(Limits.parsedKept))
-        return parsed[place].bytes.withUnsafeBytes { $0.equals(text) } ? parsed[place].arrival : nil
+        let slot = Int(truncatingIfNeeded: Checksum.of(text) % UInt64(Limits.parsedKept))
+        return parsed[slot].bytes.withUnsafeBytes { $0.equals(text) } ? parsed[slot].arrival : nil
     }
 
     private func remember(_ text: UnsafeRawBufferPointer, _ arrival: Arrival) {
-        let place = Int(truncatingIfNeeded: arrival.checksum % UInt64(Limits.parsedKept))
-        parsed[place] = Parsed(bytes: Array(text), arrival: arrival)
+        let slot = Int(truncatingIfNeeded: arrival.checksum % UInt64(Limits.parsedKept))
+        parsed[slot] = Parsed(bytes: Array(text), arrival: arrival)
     }
 }

@@ -85,11 +85,11 @@ final class Ledger {
     ) {
         var tops = [Int64](repeating: 0, count: streams.count)
         for position in positions where position.user < population.users {
-            tops[place(position.user, position.topic)] = position.top
+            tops[index(position.user, position.topic)] = position.top
         }
         for device in devices {
             for topic in device.offsets.indices where device.offsets[topic] >= 0 {
-                faults.lost += Int(max(0, tops[place(device.user, topic)] - device.offsets[topic]))
+                faults.lost += Int(max(0, tops[index(device.user, topic)] - device.offsets[topic]))
             }
         }
         for row in rows.indices where revisions[row] != rows[row].revision { faults.revision += 1 }
@@ -99,10 +99,10 @@ final class Ledger {
     func isComplete(_ devices: some Sequence<Recipient>, positions: [(user: Int, topic: Int, top: Int64)]) -> Bool {
         var tops = [Int64](repeating: 0, count: streams.count)
         for position in positions where position.user < population.users {
-            tops[place(position.user, position.topic)] = position.top
+            tops[index(position.user, position.topic)] = position.top
         }
         return devices.allSatisfy { device in
-            device.offsets.indices.allSatisfy { device.offsets[$0] >= tops[place(device.user, $0)] }
+            device.offsets.indices.allSatisfy { device.offsets[$0] >= tops[index(device.user, $0)] }
         }
     }
 
@@ -129,14 +129,14 @@ final class Ledger {
 
     /// The first device to get an event sets what the others must get.
     private func compare(_ arrival: Arrival) {
-        let place = place(arrival.user, arrival.topic)
-        guard arrival.offset > streams[place].top else {
-            if let checksum = streams[place].checksum(at: arrival.offset), checksum != arrival.checksum {
+        let index = index(arrival.user, arrival.topic)
+        guard arrival.offset > streams[index].top else {
+            if let checksum = streams[index].checksum(at: arrival.offset), checksum != arrival.checksum {
                 faults.different += 1
             }
             return
         }
-        streams[place].append(arrival.offset, arrival.checksum, isKept: devicesPerUser > 1)
+        streams[index].append(arrival.offset, arrival.checksum, isKept: devicesPerUser > 1)
         guard rows.indices.contains(arrival.row) else { return }
         if arrival.revision != rows[arrival.row].revision + 1 || arrival.revision > book.revision(arrival.row) {
             faults.revision += 1
@@ -144,7 +144,7 @@ final class Ledger {
         rows[arrival.row].revision = arrival.revision
     }
 
-    private func place(_ user: Int, _ topic: Int) -> Int { user * population.names.topics.count + topic }
+    private func index(_ user: Int, _ topic: Int) -> Int { user * population.names.topics.count + topic }
 }
 
 /// An event that a device missed although it got a later one.

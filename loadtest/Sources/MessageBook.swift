@@ -37,9 +37,9 @@ struct MessageBook {
     /// Records a requested message. Returns false, without effect, if the channel has too many in flight.
     mutating func send(on channel: Int, at now: UInt64) -> Bool {
         guard sent[channel] - completed[channel] < depth else { return false }
-        let place = channel * depth + sent[channel] % depth
-        sentAt[place] = now
-        missing[place] = perChannel
+        let index = channel * depth + sent[channel] % depth
+        sentAt[index] = now
+        missing[index] = perChannel
         sent[channel] += 1
         outstanding += 1
         return true
@@ -49,12 +49,12 @@ struct MessageBook {
     mutating func received(by device: Int) -> Receipt? {
         let channel = device / perChannel
         guard received[device] < sent[channel] else { return nil }
-        let place = channel * depth + received[device] % depth
+        let index = channel * depth + received[device] % depth
         received[device] += 1
-        missing[place] -= 1
-        guard missing[place] == 0 else { return Receipt(sentAt: sentAt[place], isLast: false) }
+        missing[index] -= 1
+        guard missing[index] == 0 else { return Receipt(sentAt: sentAt[index], isLast: false) }
         completed[channel] += 1
         outstanding -= 1
-        return Receipt(sentAt: sentAt[place], isLast: true)
+        return Receipt(sentAt: sentAt[index], isLast: true)
     }
 }

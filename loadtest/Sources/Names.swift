@@ -8,7 +8,7 @@ struct Names {
     /// The topics subscribed to, by number.
     let topics: [String]
 
-    struct Place {
+    struct Stream {
         let user: Int
         let topic: Int
     }
@@ -44,11 +44,11 @@ struct Names {
     }
 
     /// The user and topic of the channel; nil if it is not of this run.
-    func place(of channel: UnsafeRawBufferPointer) -> Place? {
+    func stream(of channel: UnsafeRawBufferPointer) -> Stream? {
         guard channel.hasPrefix("user."), let dot = channel.lastIndex(of: UInt8(ascii: ".")), dot > 5,
             let user = number(in: channel.part(5..<dot)),
             let topic = topics.firstIndex(where: { channel[(dot + 1)...].elementsEqual($0.utf8) })
         else { return nil }
-        return Place(user: user, topic: topic)
+        return Stream(user: user, topic: topic)
     }
 }

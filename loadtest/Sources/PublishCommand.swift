@@ -108,8 +108,8 @@ private final class Backend {
 
     /// Sends `count` publishes, and waits until all are answered and received.
     func send(_ count: Int, pipelined: Int) throws {
-        for place in publishers.indices {
-            publishers[place].left = count / publishers.count + (place < count % publishers.count ? 1 : 0)
+        for index in publishers.indices {
+            publishers[index].left = count / publishers.count + (index < count % publishers.count ? 1 : 0)
         }
         try run(requests.publish, pipelined, isBare: false)
     }

@@ -115,7 +115,7 @@ extension [MeasuredServer] {
     /// Measures each server once per round, with another one first each time.
     func inTurns(_ rounds: Int, _ measure: (MeasuredServer) throws -> Void) rethrows {
         for round in 0..<rounds {
-            for place in indices { try measure(self[(place + round) % count]) }
+            for index in indices { try measure(self[(index + round) % count]) }
         }
     }
 }

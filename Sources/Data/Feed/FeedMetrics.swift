@@ -42,14 +42,15 @@ package final class FeedMetrics: MetricSource {
     package func append(to exposition: inout Exposition) {
         let status = status.withLock { $0 }
         exposition.gauge(
-            "feed_status", "1 for what the feed does: away, catching_up, live or polling.",
+            "feed_status", "1 for the feed's present status, 0 for the others.",
             [FeedStatus.away, .catchingUp, .live, .polling].map { ([.init("status", $0.label)], $0 == status ? 1 : 0) })
-        exposition.gauge("pg_listen_up", "1 while the hub hears PostgreSQL's notifications.", Double(listening.level))
+        exposition.gauge(
+            "pg_listen_up", "1 while the hub receives PostgreSQL's notifications.", Double(listening.level))
         let last = heard.load(ordering: .relaxed)
         if last > 0 {
             let age = Instant.read().duration(since: Instant(nanoseconds: last))
             exposition.gauge(
-                "pg_listen_heartbeat_seconds", "Since the listening connection last showed that it listens.",
+                "pg_listen_heartbeat_seconds", "Time since the listening connection last showed that it works.",
                 age / .seconds(1))
         }
         exposition.gauge(
@@ -59,21 +60,21 @@ package final class FeedMetrics: MetricSource {
         let writer = first > 0 ? Instant.read().duration(since: Instant(nanoseconds: first)) : .zero
         exposition.gauge(
             "pg_oldest_writer_seconds",
-            "Since the feed first saw the oldest transaction that writes: when a later one had ended; 0 where it sees none.",
+            "Time since the feed first saw the oldest open transaction that writes; 0 if it sees none.",
             max(.zero, writer) / .seconds(1))
-        exposition.gauge("feed_streams", "Streams that the feed watches.", Double(streams.level))
-        exposition.counter("feed_reads_total", "Reads of the outbox.", reads)
-        exposition.histogram("feed_read_seconds", "From sending a read of the outbox to its answer.", readSeconds)
+        exposition.gauge("feed_streams", "Users' channels that the feed watches.", Double(streams.level))
+        exposition.counter("feed_reads_total", "Reads of the event log, by kind.", reads)
+        exposition.histogram("feed_read_seconds", "Time of one read of the event log.", readSeconds)
         exposition.counter(
             "position_check_behind_total",
-            "Streams that the position check found behind, and healed: events that the tail had missed.", gaps.count)
+            "Channels in which the position check found missed events; these were then delivered.", gaps.count)
         exposition.gauge(
-            "published_problems", "What keeps published tables from telling all their changes; the log names them.",
+            "published_problems", "Problems of published tables; the log names them.",
             Double(publishedProblems.level))
         exposition.gauge(
-            "feed_log_reads_waiting", "Pages of the log that loops wait for.", Double(pagesWaiting.level))
+            "feed_log_reads_waiting", "Pages of the log that devices wait for.", Double(pagesWaiting.level))
         exposition.counter(
-            "feed_revocations_total", "Revocations read, all that stand on each connect.", revocations.count)
+            "feed_revocations_total", "Revocations read; on each connect, all that are in force.", revocations.count)
         exposition.counter("feed_events_total", "Events handed to the hub's loops.", events.count)
     }
 }

@@ -110,24 +110,24 @@ package final class StoreMetrics: MetricSource {
     /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.counter(
-            "actions_total", "Actions answered, by what was to be done and what became of it; repeats included.",
+            "actions_total", "Actions answered, by type and result; repeats included.",
             actions)
         exposition.histogram("action_seconds", "From an action's arrival to its answer.", seconds)
         exposition.histogram(
             "device_queue_lag_seconds",
-            "From an action's clientTime, by its device's clock, to its first answer: how long it waited on the device.",
+            "How long actions waited on their device, from clientTime to the first answer.",
             deviceLag)
-        exposition.gauge("actions_waiting", "Actions not answered yet.", Double(waiting.level))
+        exposition.gauge("actions_waiting", "Actions without an answer yet.", Double(waiting.level))
         exposition.counter(
-            "action_replays_total", "Actions that had been answered before, and got the same answer again.",
+            "action_replays_total", "Actions that came again and got their first answer.",
             replays.count)
-        exposition.counter("action_retries_total", "Actions to be sent again, by the reason.", retries)
-        exposition.counter("conflicts_total", "Conflicts that a person must decide, once each.", conflicts)
+        exposition.counter("action_retries_total", "Actions that the device must send again, by the reason.", retries)
+        exposition.counter("conflicts_total", "Conflicts that a person must decide, by code.", conflicts)
         exposition.counter("resolutions_total", "Conflicts decided, by the choice.", resolutions)
-        exposition.counter("snapshots_total", "Snapshots asked for, and what came of it.", snapshots)
-        exposition.histogram("snapshot_seconds", "From the question for a snapshot to its answer.", snapshotSeconds)
+        exposition.counter("snapshots_total", "Snapshots asked for, by type and result.", snapshots)
+        exposition.histogram("snapshot_seconds", "From the request for a snapshot to its answer.", snapshotSeconds)
         exposition.histogram(
-            "notify_batch_size", "Commits that one notification told the other hubs of.", announced)
+            "notify_batch_size", "Commits that one notification announced to the other hubs.", announced)
         exposition.counter("retained_rows_deleted_total", "Old events and answers deleted.", deletedRows.count)
     }
 }

@@ -44,17 +44,19 @@ package final class APIMetrics: MetricSource {
 
     /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
-        exposition.counter("api_requests_total", "Calls of Pusher's HTTP API, by what they ask for.", calls)
-        exposition.counter("api_refusals_total", "Of them, those refused, by the reason.", refusals)
+        exposition.counter("api_requests_total", "Calls of Pusher's HTTP API, by route and status.", calls)
         exposition.counter(
-            "published_events_total", "Events published by HTTP, once for each channel.", published.count)
+            "api_refusals_total", "Calls of Pusher's HTTP API that were refused, by the reason.", refusals)
         exposition.counter(
-            "api_repeats_total", "Publishes answered with the kept answer of the first of that Idempotency-Key.",
+            "published_events_total", "Events published by HTTP, counted once for each channel.", published.count)
+        exposition.counter(
+            "api_repeats_total", "Publishes that got the kept answer of their Idempotency-Key.",
             repeats.count)
-        exposition.counter("exports_total", "Exports asked for, and what came of it.", exports)
+        exposition.counter("exports_total", "Exports asked for, by result.", exports)
         exposition.counter(
-            "export_ends_total", "Exports that have begun and were read to their end, or failed midway.", exportEnds)
+            "export_ends_total", "Exports that were sent whole, or failed midway.", exportEnds)
         exposition.counter(
-            "appended_objects_total", "Objects to be appended that were taken, or refused for want of room.", appended)
+            "appended_objects_total", "Objects that clients appended, or that were refused because there was no room.",
+            appended)
     }
 }

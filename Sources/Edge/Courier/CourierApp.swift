@@ -86,15 +86,15 @@ struct FairScheduler {
         let failed = first(of: .again, taken: againUnderWay, of: max(1, requestsMax / 2))
         switch (fresh, failed) {
         case (nil, nil): return nil
-        case (let fresh?, nil): return take(fresh.place, .first)
-        case (nil, let failed?): return take(failed.place, .again)
+        case (let fresh?, nil): return take(fresh.index, .first)
+        case (nil, let failed?): return take(failed.index, .again)
         case (let fresh?, let failed?):
             if fresh.cost != failed.cost {
-                return fresh.cost < failed.cost ? take(fresh.place, .first) : take(failed.place, .again)
+                return fresh.cost < failed.cost ? take(fresh.index, .first) : take(failed.index, .again)
             }
             let attempt = next
             next = attempt == .first ? .again : .first
-            return take(attempt == .first ? fresh.place : failed.place, attempt)
+            return take(attempt == .first ? fresh.index : failed.index, attempt)
         }
     }
 
@@ -106,31 +106,31 @@ struct FairScheduler {
     }
 
     /// The row's next app, if one may send: its index and its requests in flight.
-    private func first(of attempt: Attempt, taken: Int, of places: Int) -> (place: Int, cost: Int)? {
-        guard taken < places else { return nil }
-        let isLaneFull = taken >= places - left(of: places)
+    private func first(of attempt: Attempt, taken: Int, of slots: Int) -> (index: Int, cost: Int)? {
+        guard taken < slots else { return nil }
+        let isLaneFull = taken >= slots - left(of: slots)
         let isFull = underWay >= requestsMax - left(of: requestsMax)
-        var least: (place: Int, cost: Int)?
-        for place in 0..<rows[attempt.rawValue].count {
-            let app = rows[attempt.rawValue][place]
-            guard app.underWay < least?.cost ?? .max, !isLaneFull || app[attempt].underWay < share(of: places),
+        var least: (index: Int, cost: Int)?
+        for index in 0..<rows[attempt.rawValue].count {
+            let app = rows[attempt.rawValue][index]
+            guard app.underWay < least?.cost ?? .max, !isLaneFull || app[attempt].underWay < share(of: slots),
                 !isFull || app.underWay < share(of: requestsMax)
             else { continue }
-            least = (place, app.underWay)
+            least = (index, app.underWay)
             if app.underWay == 0 { break }
         }
         return least
     }
 
     /// The room reserved for apps below their share.
-    private func left(of places: Int) -> Int { appCount > 1 ? places / 4 : 0 }
+    private func left(of slots: Int) -> Int { appCount > 1 ? slots / 4 : 0 }
 
     /// Each app's share of the reserved room.
-    private func share(of places: Int) -> Int { max(1, places / 4 / max(1, appCount)) }
+    private func share(of slots: Int) -> Int { max(1, slots / 4 / max(1, appCount)) }
 
     /// Lets the app at that index send, then moves it to the end of the row.
-    private mutating func take(_ place: Int, _ attempt: Attempt) -> (Endpoint, Attempt)? {
-        let app = rows[attempt.rawValue].remove(at: place)
+    private mutating func take(_ index: Int, _ attempt: Attempt) -> (Endpoint, Attempt)? {
+        let app = rows[attempt.rawValue].remove(at: index)
         guard let endpoint = app[attempt].ready.popFirst() else { return nil }
         app[attempt].isInTurn = !app[attempt].ready.isEmpty
         if app[attempt].isInTurn { rows[attempt.rawValue].append(app) }

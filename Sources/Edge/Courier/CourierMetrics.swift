@@ -67,19 +67,20 @@ package final class CourierMetrics: MetricSource {
     /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.counter(
-            "webhook_events_delivered_total", "Events that an endpoint has taken, once for each endpoint.",
+            "webhook_events_delivered_total", "Events that an endpoint has accepted.",
             delivered.count)
         exposition.counter(
             "webhook_events_dropped_total", "Events that an endpoint was not told, by the reason.", dropped)
         exposition.counter(
             "webhook_events_cancelled_total",
-            "Events that an endpoint was not told, for the reverse came while they waited, that one included.",
+            "Events dropped because their reverse came while they waited; both are counted.",
             undone.count)
         exposition.gauge("webhook_events_waiting", "Events that wait for their endpoint.", Double(waiting.level))
-        exposition.gauge("webhook_bytes_waiting", "Bytes of them.", Double(waitingBytes.level))
-        exposition.counter("webhook_requests_total", "Requests to endpoints, by what they came to.", requests)
-        exposition.counter("webhook_retries_total", "Requests after one that failed, among them.", retries.count)
-        exposition.histogram("webhook_request_seconds", "Time of one request.", requestSeconds)
-        exposition.histogram("webhook_seconds", "From an event to its endpoint's having taken it.", seconds)
+        exposition.gauge(
+            "webhook_bytes_waiting", "Bytes of the events that wait for their endpoint.", Double(waitingBytes.level))
+        exposition.counter("webhook_requests_total", "Requests to endpoints, by result.", requests)
+        exposition.counter("webhook_retries_total", "Requests to endpoints that repeat a failed one.", retries.count)
+        exposition.histogram("webhook_request_seconds", "Time of one request to an endpoint.", requestSeconds)
+        exposition.histogram("webhook_seconds", "From an event until its endpoint has accepted it.", seconds)
     }
 }

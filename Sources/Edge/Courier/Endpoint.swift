@@ -73,12 +73,12 @@ final class Endpoint {
     // MARK: Requests
 
     /// The bound of requests in flight. With batches: one per lane, and further ones only while these hang.
-    func places(_ limits: CourierLimits) -> Int { max(configuration.isBatched ? 2 : 1, limits.requestsPerEndpoint) }
+    func slots(_ limits: CourierLimits) -> Int { max(configuration.isBatched ? 2 : 1, limits.requestsPerEndpoint) }
 
     /// The bound of one attempt's requests in flight: retries get half, or one batch.
-    func places(_ limits: CourierLimits, of attempt: Attempt) -> Int {
-        if configuration.isBatched { return attempt == .first ? places(limits) - 1 : 1 }
-        return attempt == .first ? places(limits) : max(1, places(limits) / 2)
+    func slots(_ limits: CourierLimits, of attempt: Attempt) -> Int {
+        if configuration.isBatched { return attempt == .first ? slots(limits) - 1 : 1 }
+        return attempt == .first ? slots(limits) : max(1, slots(limits) / 2)
     }
 
     enum Readiness {
@@ -93,9 +93,9 @@ final class Endpoint {
         _ attempt: Attempt, _ limits: CourierLimits, now: Instant, isTaken: Bool = false, isStopping: Bool
     ) -> Readiness {
         let own = isTaken ? 1 : 0
-        let (places, underWay) = (self.places(limits), self.underWay - own)
-        guard !isRemoved, self[attempt].events > 0, underWay < places,
-            self[attempt].underWay - own < self.places(limits, of: attempt)
+        let (slots, underWay) = (self.slots(limits), self.underWay - own)
+        guard !isRemoved, self[attempt].events > 0, underWay < slots,
+            self[attempt].underWay - own < self.slots(limits, of: attempt)
         else { return .no }
         if isStopping { return .now }
         if attempt == .first, configuration.isBatched, self[attempt].events < limits.batchEventsMax,
@@ -104,7 +104,7 @@ final class Endpoint {
             return .at(until)
         }
         // Spaced so that an endpoint that hangs keeps getting room: a request ends when its time is over.
-        let next = lastBegun.advanced(by: limits.requestTimeout / places)
+        let next = lastBegun.advanced(by: limits.requestTimeout / slots)
         if attempt == .first, configuration.isBatched, self[attempt].underWay - own > 0, next > now {
             return .at(next)
         }
@@ -113,16 +113,16 @@ final class Endpoint {
             guard self[attempt].underWay - own == 0 else { return .no }
             return nextRepeat > now ? .at(nextRepeat) : .now
         }
-        return underWay < max(1, places / 2) || next <= now ? .now : .at(next)
+        return underWay < max(1, slots / 2) || next <= now ? .now : .at(next)
     }
 
     // MARK: Events
 
     func append(_ event: QueuedEvent) {
-        held[event.kind.place].events.insert(event, event.number)
+        held[event.kind.index].events.insert(event, event.number)
         let line = event.line
         guard line.isReady else { return line.append(event) }
-        if line.counts[event.kind.place] == 0 { self[line.attempt].rows[event.kind.place].insert(line, line.rowNumber) }
+        if line.counts[event.kind.index] == 0 { self[line.attempt].rows[event.kind.index].insert(line, line.rowNumber) }
         self[line.attempt].events += 1
         line.append(event)
     }
@@ -130,12 +130,12 @@ final class Endpoint {
     func set(_ event: QueuedEvent, isUnderWay: Bool) {
         guard event.isUnderWay != isUnderWay else { return }
         event.isUnderWay = isUnderWay
-        held[event.kind.place].underWay += isUnderWay ? 1 : -1
+        held[event.kind.index].underWay += isUnderWay ? 1 : -1
     }
 
     func remove(_ event: QueuedEvent) {
-        held[event.kind.place].events.remove(event.number)
-        if event.isUnderWay { held[event.kind.place].underWay -= 1 }
+        held[event.kind.index].events.remove(event.number)
+        if event.isUnderWay { held[event.kind.index].underWay -= 1 }
         let line = event.line
         let wasReady = line.isReady
         if wasReady { rest(line) }

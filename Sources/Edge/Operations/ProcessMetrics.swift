@@ -21,13 +21,13 @@ package struct ProcessMetrics: MetricSource {
 
     /// Reads `/proc`, and writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
-        exposition.gauge("build_info", "The program's version, as a label.", [([.init("version", version)], 1)])
+        exposition.gauge("build_info", "Always 1; the version is a label.", [([.init("version", version)], 1)])
         let now = Instant.read()
         exposition.gauge(
-            "loop_tick_age_seconds", "Time since the thread last turned; a running one turns twice a second.",
+            "loop_tick_age_seconds", "Time since the thread last turned; a healthy one turns twice a second.",
             threads().map { ([.init("loop", $0.name)], $0.handle.sinceTick(at: now) / .seconds(1)) })
         exposition.gauge(
-            "process_start_time_seconds", "When the process started, since 1970.", startedAt, plain: true)
+            "process_start_time_seconds", "When the process started, in seconds since 1970.", startedAt, plain: true)
         var usage = rusage()
         if getrusage(Int32(RUSAGE_SELF.rawValue), &usage) == 0 {
             let seconds = Self.seconds(usage.ru_utime) + Self.seconds(usage.ru_stime)

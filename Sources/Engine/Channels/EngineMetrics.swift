@@ -72,7 +72,7 @@ package final class EngineMetrics: MetricSource {
     /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.gauge(
-            "subscriptions", "Channels that connections are in, by kind: a user's stream, public, private or presence.",
+            "subscriptions", "Subscriptions of connections, by the channel's kind; a stream is a user's channel.",
             [
                 ("stream", streams), ("public", publicChannels), ("private", privateChannels),
                 ("presence", presenceChannels),
@@ -81,25 +81,25 @@ package final class EngineMetrics: MetricSource {
             })
         exposition.gauge(
             "channels",
-            "Ordinary channels that the hub holds: somebody is in, or something of them is kept or to be told.",
+            "Ordinary channels that the hub holds.",
             Double(channels.count))
         exposition.gauge(
-            "presence_members", "Users in presence channels, each once in a channel.", Double(members.level))
+            "presence_members", "Users in presence channels, each counted once for a channel.", Double(members.level))
         exposition.gauge(
-            "cached_bytes", "What cache channels keep, with what it costs to keep it.", Double(cachedBytes.level))
+            "cached_bytes", "Bytes that cache channels keep, with their overhead.", Double(cachedBytes.level))
         exposition.counter(
-            "cache_misses_total", "Subscribers of cache channels of which nothing was kept.", cacheMisses.count)
+            "cache_misses_total", "Subscribers of cache channels that had nothing for them.", cacheMisses.count)
         exposition.counter(
-            "channel_events_total", "Events to ordinary channels, by who sent them.",
+            "channel_events_total", "Events sent to ordinary channels, by sender.",
             [([.init("from", "backend")], published.count), ([.init("from", "client")], clientEvents.count)])
         exposition.counter(
-            "client_events_refused_total", "Client events not passed on, by the reason.", refusedClientEvents)
+            "client_events_refused_total", "Client events refused, by the reason.", refusedClientEvents)
         exposition.counter(
-            "resume_total", "Positions named by clients, one for each channel, and what became of them.", resumes)
+            "resume_total", "Positions sent by clients, one for each channel, by result.", resumes)
         exposition.histogram(
-            "resume_replayed_events", "Events between the position that a client named and the present.", replayed)
+            "resume_replayed_events", "Events that a client had missed.", replayed)
         exposition.counter(
-            "stream_resets_total", "Subscriptions told that their stream's past is lost: restore, failover, retention.",
+            "stream_resets_total", "Subscriptions that were told stream_reset without asking.",
             resets.count)
     }
 }

@@ -54,10 +54,11 @@ package final class PostgresMetrics: MetricSource {
         exposition.gauge(
             "pg_connections", "Connections to PostgreSQL that the hub has, or is trying to make.", connections)
         exposition.counter(
-            "pg_reconnects_total", "Connections to PostgreSQL made after one of the same was lost.",
+            "pg_reconnects_total", "Connections to PostgreSQL made again after one was lost.",
             [ConnectionMeter](meters.values).reduce(0) { $0 &+ $1.reconnects.count })
         exposition.counter(
-            "pg_errors_total", "Failures of connections and statements; class 55 and 40 are locks and lost races.",
+            "pg_errors_total",
+            "Connections and statements that failed; the classes 55 and 40 are locks and lost races.",
             errors)
     }
 }

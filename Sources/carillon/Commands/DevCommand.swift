@@ -63,7 +63,7 @@ struct DevCommand: SettingsReader {
         let given = settings.listen.map(\.description).joined(separator: ",")
         throw Failure(
             """
-            listen: carillon dev needs a place of TCP without TLS beside \(given), for clients of this machine such as carillon \
+            listen: carillon dev needs a TCP address without TLS beside \(given), for clients of this machine such as carillon \
             tail: \(SettingsTable[\.listen].option) \(given),127.0.0.1:6001 (carillon serve needs none)
             """, status: .configuration)
     }

@@ -118,7 +118,7 @@ extension Form<[ListenSetting]> {
                 listeners.append(try ListenSetting(word.trimmed))
             }
             guard listeners.count <= ListenSetting.countMax else {
-                throw BadValue("at most \(ListenSetting.countMax) places")
+                throw BadValue("at most \(ListenSetting.countMax) addresses")
             }
             return listeners
         }.written { $0.map(\.description).joined(separator: ",") }

@@ -171,7 +171,7 @@ extension Settings {
         for (index, one) in listen.enumerated() {
             if let other = listen[..<index].first(where: { $0.collides(with: one) }) {
                 throw effective.failure(
-                    SettingsTable[\.listen], "listen names \(other) and \(one), which are one place")
+                    SettingsTable[\.listen], "listen names \(other) and \(one), which are one address")
             }
             if let pages = operations, let address = one.address, pages.collides(with: address) {
                 throw effective.failure(

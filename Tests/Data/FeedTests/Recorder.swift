@@ -246,7 +246,7 @@ final class Recorder: @unchecked Sendable {
         answers[read] = answer
         guard case .success(let events) = answer else { return }
         if events.isEmpty { violations.append("an empty page") }
-        for (place, event) in events.enumerated() where event.offset != read.after + Int64(place) + 1 {
+        for (index, event) in events.enumerated() where event.offset != read.after + Int64(index) + 1 {
             violations.append("a page with a gap")
         }
         if (events.last?.offset ?? 0) > read.upTo { violations.append("a page beyond its end") }

@@ -25,9 +25,9 @@ struct FailingActionsTests {
     @Test func failuresAreCountedByAction() {
         var failing = FailingActions()
         failing.applied(now: moment(1))
-        for place in 0..<4 as Range<Int64> {
+        for step in 0..<4 as Range<Int64> {
             for user in ["ann", "bob", "cat"] {
-                expect(false, TextKey(user, "k"), moment(place * 900), &failing)
+                expect(false, TextKey(user, "k"), moment(step * 900), &failing)
             }
         }
         failing.decided(TextKey("ann", "k"))
@@ -44,8 +44,8 @@ struct FailingActionsTests {
     @Test func whereNothingSucceedsThereIsMoreTime() {
         var failing = FailingActions()
         failing.applied(now: moment(-1))
-        for place in 0...4 as ClosedRange<Int64> {
-            for user in ["ann", "bob"] { expect(false, TextKey(user, "k"), moment(place * 2_000), &failing) }
+        for step in 0...4 as ClosedRange<Int64> {
+            for user in ["ann", "bob"] { expect(false, TextKey(user, "k"), moment(step * 2_000), &failing) }
         }
         expect(false, TextKey("ann", "k"), moment(29_999), &failing)
         expect(true, TextKey("ann", "k"), moment(30_000), &failing)
@@ -69,9 +69,9 @@ struct FailingActionsTests {
         let later = isBlamed(at: moment(100_000), &failing)
         #expect(later)
         var early = FailingActions()
-        let before = (0..<10 as Range<Int64>).map { place in
-            early.applied(now: moment(place * 3_300 + 1))
-            return isBlamed(at: moment(place * 3_300), &early)
+        let before = (0..<10 as Range<Int64>).map { step in
+            early.applied(now: moment(step * 3_300 + 1))
+            return isBlamed(at: moment(step * 3_300), &early)
         }
         #expect(!before.contains(true), "29.7 seconds")
         let after = isBlamed(at: moment(30_000), &early)

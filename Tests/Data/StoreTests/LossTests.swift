@@ -34,14 +34,16 @@ import Testing
     }
 
     /// The connection ends at one moment of the third action, with others before and behind it.
-    @Test(arguments: Failpoint.allCases, [1, 8]) func aLostConnectionCostsNothing(place: Failpoint, depth: Int) throws {
+    @Test(arguments: Failpoint.allCases, [1, 8]) func aLostConnectionCostsNothing(
+        failpoint: Failpoint, depth: Int
+    ) throws {
         let database = try database()
         let count = Locked(0)
         let desk = try open(database) {
             $0.connections = 1
             $0.depth = depth
             $0.failpoints = Failpoints { reached in
-                guard reached == place else { return false }
+                guard reached == failpoint else { return false }
                 return count.withLock { count in
                     count += 1
                     return count == 3

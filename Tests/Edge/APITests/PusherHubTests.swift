@@ -67,8 +67,8 @@ import Testing
             #"{"name":"e","channel":"\#(channel)","data":"2","socket_id":"\#(clients[3].socketID)"}"#
         #expect(try await backend.ask(backend.caller.post("/events", but)) == "{}")
         #expect(try await backend.ask(backend.caller.publish(channel, "last", "3")) == "{}")
-        for (place, (client, _)) in clients.enumerated() {
-            if place != 3 {
+        for (index, (client, _)) in clients.enumerated() {
+            if index != 3 {
                 #expect(try await client.next() == .text(#"{"event":"e","channel":"\#(channel)","data":"2"}"#))
             }
             #expect(try await client.next() == .text(#"{"event":"last","channel":"\#(channel)","data":"3"}"#))

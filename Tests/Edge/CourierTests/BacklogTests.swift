@@ -156,14 +156,14 @@ struct BacklogTests {
             of: "1", at: 1)
         // The first free slot, and the few after it.
         var told: [String] = []
-        var places = under
+        var pending = under
         for _ in 0..<(isBatched ? 1 : 6) {
-            _ = world.finish(places.removeFirst(), .delivered, at: 1)
+            _ = world.finish(pending.removeFirst(), .delivered, at: 1)
             let next = world.depart(at: 2)
             told += next.flatMap(\.events).map { String(decoding: $0.text, as: UTF8.self) }.filter {
                 $0.contains("presence-x") || $0.contains("private-y")
             }
-            places = next + places
+            pending = next + pending
         }
         #expect(told.count == 3 && told.contains { $0.contains("client_event") }, "\(told)")
         let own = told.filter { $0.contains("presence-x") }
@@ -190,9 +190,9 @@ struct BacklogTests {
         #expect(metrics.droppedCount(.full) == 2)
         for user in ["1", "2", "3"] { small.post(added("presence-x", user), of: "1", at: 0) }
         let held = try #require(small.plan.apps["1"]?.endpoints.only?.held)
-        #expect(held[WebhookKinds.presence.place].events.count == 3)
+        #expect(held[WebhookKinds.presence.index].events.count == 3)
         #expect(
-            held[WebhookKinds.channelExistence.place].events.elements.map(\.line.channel.string)
+            held[WebhookKinds.channelExistence.index].events.elements.map(\.line.channel.string)
                 == (0..<6).map { "\($0)" })
         #expect(metrics.droppedCount(.full) == 6 && small.plan.shares.total <= limits.queueBytesMax)
     }

@@ -82,8 +82,8 @@ private struct History {
         case 8..<12:
             underWay += world.depart(at: second)
         case 12..<17:
-            guard let place = underWay.indices.randomElement(using: &random) else { return }
-            let request = underWay.remove(at: place)
+            guard let index = underWay.indices.randomElement(using: &random) else { return }
+            let request = underWay.remove(at: index)
             let failure = DeliveryFailure.allCases.randomElement(using: &random) ?? .timeout
             let isGood = Int.random(in: 0..<5, using: &random) > 1
             if isGood { note(request) }

@@ -132,7 +132,7 @@ struct DeliveryPlanTests {
             world.post(["b\(number)"], at: second - 2)
             #expect(world.depart(at: second - 0.001).isEmpty)
             #expect(world.plan.nextDeadline == (number < 2 ? .second(second) : nil))
-            #expect(world.depart(at: second).count == (number < 2 ? 1 : 0), "the last place is for what fails")
+            #expect(world.depart(at: second).count == (number < 2 ? 1 : 0), "the last slot is for what fails")
         }
     }
 

@@ -17,7 +17,7 @@ struct FairnessTests {
         WebhookBody.text(of: .channelOccupied(channel(name))).count + CourierLimits.bytesPerEvent
     }
 
-    // MARK: Places
+    // MARK: Slots
 
     private func slowAndQuick() -> PlanWorld {
         var limits = CourierLimits()
@@ -33,12 +33,12 @@ struct FairnessTests {
         #expect(slow.count == 6)
         world.post(.channelOccupied(channel("x")), of: "2", at: 0)
         let quick = world.depart(at: 0)
-        #expect(quick.map(\.endpoint.app.id) == ["2"], "of the last two places each app may have one")
+        #expect(quick.map(\.endpoint.app.id) == ["2"], "of the last two slots each app may have one")
         // After that the app with fewer requests in flight is first.
         _ = world.finish(slow[0], .delivered, at: 1)
         #expect(world.depart(at: 1).isEmpty)
-        for place in 1...2 {
-            _ = world.finish(slow[place], .delivered, at: 1)
+        for index in 1...2 {
+            _ = world.finish(slow[index], .delivered, at: 1)
             #expect(world.depart(at: 1).map(\.endpoint.app.id) == ["2"])
         }
         #expect(world.plan.underWay == 6)
@@ -193,7 +193,7 @@ struct FairnessTests {
         #expect(metrics.deliveredCount == 3)
         #expect(batch.endpoint.events == 0)
         #expect(
-            world.plan.shares[EventHolder(endpoint: batch.endpoint, kind: WebhookKinds.channelExistence.place)] == 0)
+            world.plan.shares[EventHolder(endpoint: batch.endpoint, kind: WebhookKinds.channelExistence.index)] == 0)
     }
 
     // MARK: Changes

@@ -98,8 +98,8 @@ private final class Life {
     private func post(_ event: WebhookEvent) { world.post(event, of: "1", at: second) }
 
     private func answer(using random: inout SeededRandom) {
-        guard let place = underWay.indices.randomElement(using: &random) else { return }
-        let request = underWay.remove(at: place)
+        guard let index = underWay.indices.randomElement(using: &random) else { return }
+        let request = underWay.remove(at: index)
         let isGood = Int.random(in: 0..<5, using: &random) > 1
         let failure = DeliveryFailure.allCases.randomElement(using: &random) ?? .timeout
         if isGood || (failure.mayHaveArrived && Bool.random(using: &random)) { arrive(request) }

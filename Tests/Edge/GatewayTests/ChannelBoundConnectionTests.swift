@@ -66,9 +66,9 @@ import Testing
         }
         var crowd: [TestClient] = []
         for _ in 0..<10 { crowd.append(try await TestClient.opened(fixture, TestApp { $0.key = "key" }).0) }
-        for (place, client) in crowd.enumerated() {
+        for (index, client) in crowd.enumerated() {
             for number in 0..<60 {
-                try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"f\#(place)-\#(number)"}}"#)
+                try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"f\#(index)-\#(number)"}}"#)
             }
         }
         for client in crowd { for _ in 0..<60 { _ = try await client.text() } }

@@ -256,7 +256,7 @@ import WebSocket
         let events = 20
         // Every second one is below the threshold.
         let texts = (1...2 * events).map { $0 % 2 == 0 ? "short" : long }
-        for (place, text) in texts.enumerated() { audience.event(Int64(place + 1), text) }
+        for (index, text) in texts.enumerated() { audience.event(Int64(index + 1), text) }
         for client in compressing + plain { try await expectEvents(texts, client) }
         for client in compressing { #expect(await client.compressedCount == events) }
         let made = try #require(count(#"compressions_total{result="smaller"}"#, audience.metrics))
@@ -265,9 +265,9 @@ import WebSocket
     }
 
     private func expectEvents(_ texts: [String], _ client: TestClient) async throws {
-        for (place, expected) in texts.enumerated() {
+        for (index, expected) in texts.enumerated() {
             guard case .text(let text) = try await client.next() else { throw TestClient.Failure(reason: "no event") }
-            #expect(text.contains(#"{\"o\":\#(place + 1)}"#) && text.contains(expected), "\(text.prefix(200))")
+            #expect(text.contains(#"{\"o\":\#(index + 1)}"#) && text.contains(expected), "\(text.prefix(200))")
         }
     }
 
@@ -277,7 +277,7 @@ import WebSocket
         let audience = try await Audience(loops: 1)
         let witness = try await audience.client("", isFirst: true)
         let texts = (1...60).map { String(repeating: "zinc \($0) ", count: $0 % 3 == 0 ? 200 : 1) }
-        for (place, text) in texts.enumerated() { audience.event(Int64(place + 1), text) }
+        for (index, text) in texts.enumerated() { audience.event(Int64(index + 1), text) }
         try await expectEvents(texts, witness)
         let client = try await audience.client(extensions)
         try await client.send(

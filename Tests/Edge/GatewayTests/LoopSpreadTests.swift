@@ -72,16 +72,16 @@ import Testing
     /// slots: equal bits would leave most slots empty, and make long runs.
     @Test(arguments: [1, 2, 3, 8, 64]) func aShardsStreamsAreSpreadOverItsTables(_ loops: Int) {
         var perShard = [Int](repeating: 0, count: loops)
-        var places = Set<UInt32>()
+        var slots = Set<UInt32>()
         for number in 0..<64_000 {
             let stream = StreamID(user: "u\(number)", topic: "items")
             let shard = Router.owner(of: stream, loops: loops)
             perShard[shard] += 1
-            if shard == 0, perShard[0] <= 640 { places.insert(stream.code & 63) }
+            if shard == 0, perShard[0] <= 640 { slots.insert(stream.code & 63) }
         }
         let fair = 64_000 / loops
         #expect(perShard.allSatisfy { $0 > fair * 3 / 4 && $0 < fair * 5 / 4 }, "\(perShard)")
-        #expect(places.count > 56)
+        #expect(slots.count > 56)
     }
 
     /// Admission alone, with random histories: a newcomer always gets a loop with the fewest connections.

@@ -52,8 +52,8 @@ import Testing
         try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"\#(Self.channel)"}}"#)
     }
 
-    private func resume(_ client: TestClient, _ place: StreamPosition) async throws {
-        let channels = #"{"\#(Self.channel)":{"epoch":"\#(place.epochText)","offset":\#(place.offset)}}"#
+    private func resume(_ client: TestClient, _ position: StreamPosition) async throws {
+        let channels = #"{"\#(Self.channel)":{"epoch":"\#(position.epochText)","offset":\#(position.offset)}}"#
         try await client.send(#"{"event":"sync:resume","data":{"v":1,"channels":\#(channels)}}"#)
     }
 

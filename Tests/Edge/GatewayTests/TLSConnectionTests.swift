@@ -258,7 +258,7 @@ import WebSocket
         let hello = try hello(hub)
         let stuck = try (0..<3).map { _ in try TestClient(port: hub.port) }
         for client in stuck { try await client.sendRaw(Array(hello.dropLast(10))) }
-        try wait("all places are taken") { metrics.tls.underWay.level == 3 }
+        try wait("all slots are taken") { metrics.tls.underWay.level == 3 }
         let waiting = try (0..<3).map { _ in try client(hub) }
         for client in waiting {
             #expect(try client.handshake())

@@ -52,10 +52,10 @@ import Testing
         var bytes = [UInt8](repeating: 0, count: 4 << 20)
         let count = recv(ends.1, &bytes, bytes.count, Int32(MSG_PEEK))
         var lengths: [Int] = []
-        var place = 0
-        while place + 5 <= count {
-            lengths.append(Int(bytes[place + 3]) << 8 | Int(bytes[place + 4]))
-            place += 5 + (lengths.last ?? 0)
+        var offset = 0
+        while offset + 5 <= count {
+            lengths.append(Int(bytes[offset + 3]) << 8 | Int(bytes[offset + 4]))
+            offset += 5 + (lengths.last ?? 0)
         }
         return lengths
     }

@@ -79,12 +79,12 @@ import Testing
         let (verifier, key) = try await bySecret()
         let good = try token(#"{"alg":"HS256"}"#, by: key)
         #expect(rejection(await verifier.verify(good)) == nil)
-        for place in [0, 1, 2] {
+        for index in [0, 1, 2] {
             for (added, isBefore) in [
                 ("=", false), ("==", false), (" ", false), (" ", true), ("\n", false), ("%", false),
             ] {
                 var parts = good.split(separator: ".").map(String.init)
-                parts[place] = isBefore ? added + parts[place] : parts[place] + added
+                parts[index] = isBefore ? added + parts[index] : parts[index] + added
                 let text = parts.joined(separator: ".")
                 #expect(rejection(await verifier.verify(text)) == .malformed, "\(text)")
             }

@@ -110,16 +110,16 @@ import Testing
         var wires = (0..<6).map { world.connect($0 % 3) }
         for _ in wires { _ = world.app.counts.connections.enter(most: nil) }
         for _ in 0..<400 {
-            let place = Int.random(in: 0..<6, using: &random)
+            let index = Int.random(in: 0..<6, using: &random)
             let kinds = ["", "cache-", "presence-"]
             let name = kinds[Int.random(in: 0..<3, using: &random)] + "n\(Int.random(in: 0..<12, using: &random))"
             switch Int.random(in: 0..<10, using: &random) {
-            case 0..<5: try world.subscribe(name, user: name.hasPrefix("p") ? "u\(place)" : nil, wires[place])
-            case 5..<7: try world.unsubscribe(name, wires[place])
+            case 0..<5: try world.subscribe(name, user: name.hasPrefix("p") ? "u\(index)" : nil, wires[index])
+            case 5..<7: try world.unsubscribe(name, wires[index])
             case 7: world.publish(name, "e", "x")
             case 8:
-                world.disconnect(wires[place])
-                wires[place] = world.connect(place % 3)
+                world.disconnect(wires[index])
+                wires[index] = world.connect(index % 3)
             default: world.advance(.milliseconds(Int.random(in: 0..<2_000, using: &random)))
             }
             for _ in 0..<Int.random(in: 0..<4, using: &random) { world.look(at: Int.random(in: 0..<3, using: &random)) }
@@ -217,10 +217,10 @@ import Testing
         // All alike; each one's share of the total is ten.
         var subscriptions = Array(repeating: 0, count: 10)
         for turn in 0..<10 {
-            for place in subscriptions.indices {
-                let isIn = (try? census.enter(app, subscriptions: subscriptions[place], most: 100, few: 10)) != nil
-                #expect(isIn, "\(turn) \(place)")
-                subscriptions[place] += 1
+            for index in subscriptions.indices {
+                let isIn = (try? census.enter(app, subscriptions: subscriptions[index], most: 100, few: 10)) != nil
+                #expect(isIn, "\(turn) \(index)")
+                subscriptions[index] += 1
             }
         }
         #expect(census.count == 100)

@@ -58,7 +58,7 @@ import Testing
         for number in 0..<3 { full.publish("cache-\(number)", "e", String(repeating: "x", count: 1_000)) }
         #expect(full.cachedBytes == 3 * one && full.channelCount == 3)
         full.publish("cache-0", "e", String(repeating: "y", count: 1_000))
-        #expect(full.cachedBytes == 3 * one && full.channelCount == 3, "in its own place, the youngest now")
+        #expect(full.cachedBytes == 3 * one && full.channelCount == 3, "replaced in its entry, the youngest now")
         full.publish("cache-3", "e", String(repeating: "x", count: 1_000))
         #expect(full.cachedBytes == 3 * one && full.facts("cache-1").cached == nil)
         #expect(full.facts("cache-0").cached != nil && full.channelCount == 3)

@@ -8,7 +8,7 @@ import Testing
 /// members at every quiet point; and webhooks that alternate.
 @Suite struct ChannelHistories {
     /// What one subscription has received since an answer.
-    private struct Place {
+    private struct Membership {
         /// By answer: how many of the channel's events its shard had sent before, and the events received after.
         var runs: [(after: Int, events: [Int])] = []
         var members: Set<String> = []
@@ -43,8 +43,8 @@ import Testing
             for prefix in ["news-", "presence-", "private-", "cache-", "presence-cache-"] {
                 names.append(world.name(prefix, onShard: Int.random(in: 0..<loops, using: &random)))
             }
-            world.heardAnswer = { wire, key, place, eventsBefore in
-                wire.heard.insert("\(eventsBefore) before \(key.name.string)", at: place)
+            world.heardAnswer = { wire, key, index, eventsBefore in
+                wire.heard.insert("\(eventsBefore) before \(key.name.string)", at: index)
             }
             world.published = { [unowned self] key, payload, except in
                 let isServers = Int(payload) != nil
@@ -136,12 +136,12 @@ import Testing
             try #require(world.users(name) == users && facts.userCount == users.count, "\(note)")
         }
         for wire in history.wires {
-            let place = try replay(wire, name, history, note)
+            let membership = try replay(wire, name, history, note)
             guard inside.contains(where: { $0 === wire }) else {
-                try #require(place == nil, "\(note): hears what it is not in")
+                try #require(membership == nil, "\(note): hears what it is not in")
                 continue
             }
-            let known = try #require(place, "\(note): no answer")
+            let known = try #require(membership, "\(note): no answer")
             try hold(known, wire, name, history, note)
             if name.hasPrefix("presence-") {
                 try #require(known.members == users, "\(note)")
@@ -154,53 +154,53 @@ import Testing
     /// What the client knows about the channel from its messages; nil when it is not subscribed.
     private func replay(
         _ wire: ChannelWorld.Wire, _ name: String, _ history: History, _ note: String
-    ) throws -> Place? {
-        var place: Place?
+    ) throws -> Membership? {
+        var membership: Membership?
         let me = history.users[ObjectIdentifier(wire)]
         for text in wire.heard {
             if text == "left \(name)" {
-                place = nil
+                membership = nil
                 continue
             }
             if text.hasSuffix(" before \(name)"), let after = Int(text.prefix { $0.isNumber }) {
                 // A repeated answer changes nothing.
-                place = place ?? Place()
-                place?.runs.append((after, []))
+                membership = membership ?? Membership()
+                membership?.runs.append((after, []))
                 continue
             }
             guard text.contains(#""channel":"\#(name)""#) else { continue }
             if text.contains("subscription_succeeded") {
                 let members = Set(text.matches(of: /\\"(u[0-9])\\":/).map { String($0.output.1) })
-                place?.members = members
+                membership?.members = members
                 continue
             }
-            try #require(place != nil, "\(note): before the answer: \(text)")
+            try #require(membership != nil, "\(note): before the answer: \(text)")
             if text.contains("member_added") || text.contains("member_removed") {
                 let user = try #require(text.firstMatch(of: /user_id\\":\\"(u[0-9])/).map { String($0.output.1) })
                 try #require(user != me, "\(note): told of itself")
                 if text.contains("member_added") {
-                    try #require(place?.members.insert(user).inserted == true, "\(note)")
+                    try #require(membership?.members.insert(user).inserted == true, "\(note)")
                 } else {
-                    try #require(place?.members.remove(user) != nil, "\(note)")
+                    try #require(membership?.members.remove(user) != nil, "\(note)")
                 }
             } else if text.contains("subscription_count") {
-                place?.count = text.firstMatch(of: /count\\":([0-9]+)/).flatMap { Int($0.output.1) }
+                membership?.count = text.firstMatch(of: /count\\":([0-9]+)/).flatMap { Int($0.output.1) }
             } else if !text.contains("cache_miss") {
-                let last = try #require(place?.runs.indices.last)
-                place?.runs[last].events.append(try #require(Self.number(in: text), "\(note): \(text)"))
+                let last = try #require(membership?.runs.indices.last)
+                membership?.runs[last].events.append(try #require(Self.number(in: text), "\(note): \(text)"))
             }
         }
-        return place
+        return membership
     }
 
     /// After each answer come exactly the events that the shard sent until the next answer, except excluded ones. In a cache
     /// channel, the last earlier event of a backend comes first.
     private func hold(
-        _ place: Place, _ wire: ChannelWorld.Wire, _ name: String, _ history: History, _ note: String
+        _ membership: Membership, _ wire: ChannelWorld.Wire, _ name: String, _ history: History, _ note: String
     ) throws {
         let all = history.published[name] ?? []
-        for (number, run) in place.runs.enumerated() {
-            let end = number + 1 < place.runs.count ? place.runs[number + 1].after : all.count
+        for (number, run) in membership.runs.enumerated() {
+            let end = number + 1 < membership.runs.count ? membership.runs[number + 1].after : all.count
             try #require(run.after <= end && end <= all.count, "\(note)")
             var expected = all[run.after..<end].filter { $0.except != wire.session.socketID }.map(\.number)
             if name.contains("cache"), let kept = all[..<run.after].last(where: \.isServers) {

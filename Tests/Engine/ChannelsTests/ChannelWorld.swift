@@ -256,9 +256,9 @@ final class ChannelWorld {
             atShard(loop) { [now, app] shard, effects in _ = shard.publish(publication, of: app, now: now, &effects) }
         case .answer(.entered(let entered), let eventsBefore):
             guard let wire = wires[entered.session] else { return answeredTooLate(.entered(entered), at: loop) }
-            let place = wire.heard.count
+            let index = wire.heard.count
             engage(wire) { $0.ordinary.entered(entered, wire.session, hasRoom: hasRoom, &$1) }
-            if wire.heard.count > place { heardAnswer(wire, entered.key, place, eventsBefore) }
+            if wire.heard.count > index { heardAnswer(wire, entered.key, index, eventsBefore) }
         case .answer(.refused(let id, let serial, let refusal), _):
             guard let wire = wires[id] else {
                 return answeredTooLate(.refused(id, serial: serial, refusal), at: loop)

@@ -98,11 +98,11 @@ struct EngineFixture {
     func resume(
         _ channels: [String: (epoch: String, offset: Int64)], from session: Session, hasRoom: Bool = true
     ) throws -> [Heard] {
-        let places = channels.sorted { $0.key < $1.key }.map {
+        let positions = channels.sorted { $0.key < $1.key }.map {
             #""\#($0.key)":{"epoch":"\#($0.value.epoch)","offset":\#($0.value.offset)}"#
         }
         return try send(
-            #"{"event":"sync:resume","data":{"v":1,"channels":{\#(places.joined(separator: ","))}}}"#, from: session,
+            #"{"event":"sync:resume","data":{"v":1,"channels":{\#(positions.joined(separator: ","))}}}"#, from: session,
             hasRoom: hasRoom)
     }
 
@@ -276,8 +276,8 @@ func resumed(_ channel: String, at offset: Int64, epoch: String = "e", lost: Res
 }
 
 private func resumed(_ channel: String, at offset: Int64, epoch: String, _ outcome: String) -> Heard {
-    let place = #"\"epoch\":\"\#(epoch)\",\"offset\":\#(offset),"# + outcome
-    return .text(#"{"event":"sync:resumed","data":"{\"channels\":{\"\#(channel)\":{\#(place)}}}"}"#)
+    let fields = #"\"epoch\":\"\#(epoch)\",\"offset\":\#(offset),"# + outcome
+    return .text(#"{"event":"sync:resumed","data":"{\"channels\":{\"\#(channel)\":{\#(fields)}}}"}"#)
 }
 
 extension SubscribedChannels {

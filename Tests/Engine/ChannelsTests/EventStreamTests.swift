@@ -112,8 +112,8 @@ import Testing
         }
         #expect(sink.takeSent(session) == event(8))
 
-        let place = #"{"user.u.adherence":{"epoch":"e","offset":5}}"#
-        try sink.say(#"{"event":"sync:resume","data":{"v":1,"channels":\#(place)}}"#, session)
+        let positions = #"{"user.u.adherence":{"epoch":"e","offset":5}}"#
+        try sink.say(#"{"event":"sync:resume","data":{"v":1,"channels":\#(positions)}}"#, session)
         let resumed = data(
             "sync:resumed",
             #"{"channels":{"user.u.adherence":{"epoch":"e","offset":8,"recovered":true,"replayed":3}}}"#)

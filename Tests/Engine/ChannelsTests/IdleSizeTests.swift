@@ -46,14 +46,14 @@ import Testing
                 list.append(Subscription(joining: channel, serial: step))
                 model.append(step)
             case 3:
-                guard let place = model.indices.randomElement(using: &random) else { continue }
-                #expect(list.remove(at: place).serial == model.remove(at: place))
+                guard let index = model.indices.randomElement(using: &random) else { continue }
+                #expect(list.remove(at: index).serial == model.remove(at: index))
             default:
                 #expect(list.popLast()?.serial == model.popLast())
             }
-            if let place = model.indices.randomElement(using: &random) {
-                list[place].serial = step + 100
-                model[place] = step + 100
+            if let index = model.indices.randomElement(using: &random) {
+                list[index].serial = step + 100
+                model[index] = step + 100
             }
             #expect(list.map(\.serial) == model, "seed \(seed)")
             for serial in model + [0] {

@@ -94,8 +94,8 @@ final class LoopWorld {
     }
 
     func resume(_ channel: String, _ epoch: String, _ offset: Int64, _ wire: Wire) throws {
-        let place = #"{"epoch":"\#(epoch)","offset":\#(offset)}"#
-        try send(#"{"event":"sync:resume","data":{"v":1,"channels":{"\#(channel)":\#(place)}}}"#, wire)
+        let position = #"{"epoch":"\#(epoch)","offset":\#(offset)}"#
+        try send(#"{"event":"sync:resume","data":{"v":1,"channels":{"\#(channel)":\#(position)}}}"#, wire)
     }
 
     /// The socket takes this many texts.

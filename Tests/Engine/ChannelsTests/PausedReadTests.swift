@@ -128,9 +128,9 @@ import Testing
             let session = SessionID(slot: number, generation: 1)
             shard.join(StreamJoin(name: name, session: session, serial: 1), from: 0, &effects)
             shard.positioned(stream, at: StreamPosition(epoch: "e", offset: 9), watch: number + 1, &effects)
-            let place = StreamPosition(epoch: "e", offset: 1)
+            let position = StreamPosition(epoch: "e", offset: 1)
             shard.join(
-                StreamJoin(name: name, session: session, serial: 2, purpose: .next(after: place)), from: 0, &effects)
+                StreamJoin(name: name, session: session, serial: 2, purpose: .next(after: position)), from: 0, &effects)
             guard case .read(let read)? = effects.last else { throw Missing() }
             shard.unreadable(read, .busy, now: Instant(nanoseconds: now), &effects)
         }
@@ -257,11 +257,11 @@ import Testing
         join(0, .subscribe)
         shard.positioned(stream, at: StreamPosition(epoch: "e", offset: 20), watch: 1, &effects)
         effects = []
-        let place = StreamPosition(epoch: "e", offset: 1)
-        for slot in 0..<5_000 as Range<UInt32> { join(slot, .next(after: place)) }
+        let position = StreamPosition(epoch: "e", offset: 1)
+        for slot in 0..<5_000 as Range<UInt32> { join(slot, .next(after: position)) }
         guard case .read(let read)? = effects.first, effects.count == 1 else { throw Missing() }
         #expect(shard.readerCount == 5_000)
-        join(5_000, .resume(from: place))
+        join(5_000, .resume(from: position))
         guard case .joined(_, let refused)? = effects.last, case .lost(.storeUnavailable) = refused.outcome else {
             throw Missing()
         }

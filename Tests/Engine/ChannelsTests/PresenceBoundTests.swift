@@ -56,7 +56,7 @@ import Testing
         #expect(world.users("presence-x") == ["a", "d", "e"])
         let late = world.connect(0)
         try world.subscribe("presence-x", user: "c", late)
-        #expect(late.heard.count == 1 && late.heard[0].contains(#"\"status\":403"#), "all places are held")
+        #expect(late.heard.count == 1 && late.heard[0].contains(#"\"status\":403"#), "all entries are held")
         world.advance(.seconds(5))
         #expect(wires[0].1.heard.count == 4 && world.users("presence-x") == ["a", "d", "e"])
         for wire in [wires[0], wires[3], wires[4]] { world.disconnect(wire.1) }

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct ResumeLoadTests {
     private let channel = "user.u.adherence"
 
-    private func place(_ offset: Int64) -> StreamPosition { StreamPosition(epoch: "e", offset: offset) }
+    private func position(_ offset: Int64) -> StreamPosition { StreamPosition(epoch: "e", offset: offset) }
 
     private func resumes(_ heard: [Heard]) -> [StreamPosition] {
         heard.compactMap {
@@ -37,10 +37,10 @@ import Testing
         for offset in 1...10_000 as ClosedRange<Int64> {
             asked += resumes(try fixture.resume([channel: ("e", offset % 300)], from: session))
         }
-        #expect(asked == [place(1)])
+        #expect(asked == [position(1)])
         // That answer is void: the client has sent other positions since, of which the last counts.
         let again = fixture.joined(try join(session, 2), at: 300, session, .recovered(replayed: 299, nil))
-        #expect(again == [.join(channel, serial: 3, .resume(from: place(100)))])
+        #expect(again == [.join(channel, serial: 3, .resume(from: position(100)))])
         #expect(fixture.joined(try join(session, 2), at: 300, session, .recovered(replayed: 299, nil)) == [])
         let answer = fixture.joined(try join(session, 3), at: 300, session, .lost(.tooMany))
         #expect(answer == [resumed(channel, at: 300, lost: .tooMany)])
@@ -52,11 +52,11 @@ import Testing
         let session = try live(fixture)
         let members = try #require(fixture.core.channels.named(channel, of: fixture.app))
         #expect(fixture.core.streams.fellBehind(session.id, in: members))
-        #expect(fixture.drained(session) == [.join(channel, serial: 2, .next(after: place(300)))])
+        #expect(fixture.drained(session) == [.join(channel, serial: 2, .next(after: position(300)))])
         #expect(try fixture.resume([channel: ("e", 7)], from: session) == [])
         #expect(
             fixture.joined(try join(session, 2), at: 305, session, .page(nil))
-                == [.join(channel, serial: 3, .resume(from: place(7)))])
+                == [.join(channel, serial: 3, .resume(from: position(7)))])
     }
 
     @Test func aCrowdedConnectionAsksWhenItHasDrained() throws {
@@ -65,7 +65,7 @@ import Testing
         #expect(try fixture.resume([channel: ("e", 100)], from: session, hasRoom: false) == [])
         #expect(session.isBehind)
         #expect(try fixture.resume([channel: ("e", 200)], from: session, hasRoom: false) == [])
-        #expect(fixture.drained(session) == [.join(channel, serial: 2, .resume(from: place(200)))])
+        #expect(fixture.drained(session) == [.join(channel, serial: 2, .resume(from: position(200)))])
         #expect(fixture.drained(session) == [])
     }
 
@@ -233,14 +233,14 @@ import Testing
         limits.parkedPerSessionMax = 2
         let fixture = EngineFixture(limits: limits)
         let session = fixture.session(0)
-        let places: (Int) -> [String: (epoch: String, offset: Int64)] = { count in
+        let positions: (Int) -> [String: (epoch: String, offset: Int64)] = { count in
             Dictionary(
                 uniqueKeysWithValues: ["a", "b", "c"].prefix(count).map { ("user.u.\($0)", (epoch: "e", offset: 1)) })
         }
-        let complaint = try fixture.resume(places(3), from: session)
+        let complaint = try fixture.resume(positions(3), from: session)
         #expect(complaint.count == 1 && "\(complaint)".contains("too many channels before"))
-        #expect(try fixture.resume(places(2), from: session) == [])
+        #expect(try fixture.resume(positions(2), from: session) == [])
         _ = try fixture.signin("u", from: session)
-        #expect(try fixture.resume(places(3), from: session) == [])
+        #expect(try fixture.resume(positions(3), from: session) == [])
     }
 }

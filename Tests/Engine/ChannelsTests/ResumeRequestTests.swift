@@ -40,7 +40,7 @@ import Testing
         _ = try engine.subscribe("user.u1.y", from: session)
         let name = try #require(try StreamName.parse("user.u1.y"))
         let join = StreamJoin(name: name, session: session.id, serial: 1)
-        #expect(engine.joined(join, at: 3, session) == [succeeded("user.u1.y", at: 3)], "no place was kept")
+        #expect(engine.joined(join, at: 3, session) == [succeeded("user.u1.y", at: 3)], "no position was kept")
     }
 
     @Test(arguments: [

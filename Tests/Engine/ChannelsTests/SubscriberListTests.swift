@@ -21,10 +21,10 @@ import Testing
                 list.append(id)
                 live.append(id)
             case 3...6 where !live.isEmpty:
-                let place = Int.random(in: live.indices, using: &random)
-                live.swapAt(place, live.count - 1)
+                let index = Int.random(in: live.indices, using: &random)
+                live.swapAt(index, live.count - 1)
                 live.removeLast()
-                agrees = agrees && list.remove(at: place) == (place < live.count ? live[place] : nil)
+                agrees = agrees && list.remove(at: index) == (index < live.count ? live[index] : nil)
             case 7:
                 list.appendBehind(id)
                 behind.append(id)
@@ -50,12 +50,12 @@ import Testing
     @Test func growsWhereItLies() {
         var list = SubscriberList()
         var moves = 0
-        var place: UnsafeRawPointer?
+        var address: UnsafeRawPointer?
         for slot in 0..<4_096 as Range<UInt32> {
             list.append(SessionID(slot: slot, generation: 1))
             let now = list.many.withUnsafeBytes { $0.baseAddress }
-            if now != place { moves += 1 }
-            place = now
+            if now != address { moves += 1 }
+            address = now
         }
         #expect(moves < 30)
     }

@@ -21,7 +21,7 @@ struct Draw: RandomNumberGenerator {
 
 /// Ways to cut an input in pieces: the offsets, in order, where all but the last piece end.
 enum Splits {
-    /// Inputs up to this size are cut at every place, longer ones at some: one input should take no millisecond.
+    /// Inputs up to this size are cut at every byte, longer ones at some: one input should take no millisecond.
     private static let everywhereBytes = 16
     /// Up to this size also byte by byte.
     private static let bytewiseBytes = 256

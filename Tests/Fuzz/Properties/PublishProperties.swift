@@ -65,8 +65,8 @@ enum PublishProperties {
         }
         let again = written { writer in
             writer.append(#"{"batch":["#)
-            for (place, event) in events.enumerated() {
-                if place > 0 { writer.append(",") }
+            for (index, event) in events.enumerated() {
+                if index > 0 { writer.append(",") }
                 writer.append(text(of: event))
             }
             writer.append("]}")
@@ -98,8 +98,8 @@ enum PublishProperties {
                 writer.append(jsonString: event.channels[0].string)
             } else {
                 writer.append(#","channels":["#)
-                for (place, channel) in event.channels.enumerated() {
-                    if place > 0 { writer.append(",") }
+                for (index, channel) in event.channels.enumerated() {
+                    if index > 0 { writer.append(",") }
                     writer.append(jsonString: channel.string)
                 }
                 writer.append("]")

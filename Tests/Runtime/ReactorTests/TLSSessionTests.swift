@@ -349,8 +349,8 @@ import Testing
                 flight = world.sentByClient()
             }
             guard !flight.isEmpty else { continue }
-            let place = Int.random(in: 0..<flight.count, using: &random)
-            flight[place] ^= UInt8.random(in: 1...255, using: &random)
+            let index = Int.random(in: 0..<flight.count, using: &random)
+            flight[index] ^= UInt8.random(in: 1...255, using: &random)
             world.toServer(flight[...])
             world.toClient(world.sentByServer()[...])
             world.toServer(world.sentByClient()[...])

@@ -64,11 +64,11 @@ import Testing
             #expect(!bytes.equalsIgnoringCase("upgrades"))
             #expect(withBytes("SEC-WebSocket-Key") { $0.equalsIgnoringCase("sec-websocket-key") })
             for byte in UInt8.min...UInt8.max {
-                for place in 0..<5 {
+                for index in 0..<5 {
                     var name = Array("a-3zK".utf8)
-                    name[place] = byte
-                    let isSame = byte.asciiLowercased == Array("a-3zk".utf8)[place]
-                    #expect(withBytes(name) { $0.equalsIgnoringCase("a-3zk") } == isSame, "\(byte) at \(place)")
+                    name[index] = byte
+                    let isSame = byte.asciiLowercased == Array("a-3zk".utf8)[index]
+                    #expect(withBytes(name) { $0.equalsIgnoringCase("a-3zk") } == isSame, "\(byte) at \(index)")
                 }
             }
             #expect(withBytes("keep-aliv1") { !$0.equalsIgnoringCase("keep-alive") })

@@ -30,12 +30,12 @@ import Testing
                 }
             case 9, 10:
                 for number in 0..<min(many, 5) {
-                    let place = Int.random(in: 0...model.count, using: &random)
-                    if place < model.count, Bool.random(using: &random) {
-                        #expect(fifo.remove(at: place) == model.remove(at: place), "seed \(seed)")
+                    let index = Int.random(in: 0...model.count, using: &random)
+                    if index < model.count, Bool.random(using: &random) {
+                        #expect(fifo.remove(at: index) == model.remove(at: index), "seed \(seed)")
                     } else {
-                        fifo.insert(-number, at: place)
-                        model.insert(-number, at: place)
+                        fifo.insert(-number, at: index)
+                        model.insert(-number, at: index)
                     }
                 }
             default:

@@ -13,9 +13,9 @@ import Testing
             #expect(hash(bytes) == whole)
             #expect(hash(bytes + [0]) != whole)
             #expect(hash(bytes, seed: 1) != whole)
-            let unheeded = bytes.indices.filter { place in
+            let unheeded = bytes.indices.filter { index in
                 var changed = bytes
-                changed[place] ^= 1
+                changed[index] ^= 1
                 return hash(changed) == whole
             }
             #expect(unheeded == [], "of \(count) bytes")

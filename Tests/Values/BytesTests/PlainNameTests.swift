@@ -10,12 +10,12 @@ import Testing
     /// Every byte at every index of names around a word's length.
     @Test func findsTheFirstOther() {
         for count in 0...20 {
-            for place in 0..<count {
+            for index in 0..<count {
                 for byte in UInt8.min...UInt8.max {
                     var name = [UInt8](repeating: UInt8(ascii: "x"), count: count)
-                    name[place] = byte
+                    name[index] = byte
                     let end = name.withUnsafeBytes { $0.endOfPlainName(from: 0) }
-                    #expect(end == (isPlain(byte) ? count : place), "\(byte) at \(place) of \(count)")
+                    #expect(end == (isPlain(byte) ? count : index), "\(byte) at \(index) of \(count)")
                 }
             }
         }

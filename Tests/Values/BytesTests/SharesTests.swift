@@ -97,8 +97,8 @@ import Testing
         func amount(_ key: Int) -> Int { live.reduce(0) { $0 + ($1.key == key ? $1.size : 0) } }
         func isLive(_ number: Int) -> Bool { live.contains { $0.number == number } }
         func leave(_ number: Int) {
-            guard let place = live.firstIndex(where: { $0.number == number }) else { return }
-            let gone = live.remove(at: place)
+            guard let index = live.firstIndex(where: { $0.number == number }) else { return }
+            let gone = live.remove(at: index)
             order.leave(of: gone.key, size: gone.size)
         }
         for number in 0..<4_000 {

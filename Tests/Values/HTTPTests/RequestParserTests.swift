@@ -75,16 +75,16 @@ func failure(_ text: String, limits: HTTPLimits = HTTPLimits()) -> HTTPError? {
     @Test func namesOfFieldsAreTokens() {
         let others = Set("!#$%&'*+-.^_`|~".utf8)
         for byte in UInt8.min...UInt8.max {
-            for place in 0..<19 {
+            for index in 0..<19 {
                 var name = Array("Sec-WebSocket-Key-X".utf8)
-                name[place] = byte
+                name[index] = byte
                 var bytes = Array("GET / HTTP/1.1\r\nHost: h\r\n".utf8) + name + Array(": v\r\n\r\n".utf8)
                 let isToken = byte.isASCIIDigit || byte.isASCIILetter || others.contains(byte)
                 // A colon ends the name, unless it comes first.
-                let isFine = isToken || byte == UInt8(ascii: ":") && place > 0
+                let isFine = isToken || byte == UInt8(ascii: ":") && index > 0
                 bytes.withUnsafeMutableBytes { buffer in
                     var parser = RequestParser()
-                    #expect(((try? parser.parse(buffer)) != nil) == isFine, "\(byte) at \(place)")
+                    #expect(((try? parser.parse(buffer)) != nil) == isFine, "\(byte) at \(index)")
                 }
             }
         }

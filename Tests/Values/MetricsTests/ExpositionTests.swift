@@ -82,10 +82,10 @@ import Testing
             let before = histogram.snapshot.counts
             histogram.record(bound)
             histogram.record(bound + 1)
-            let place = histogram.bounds.firstIndex(of: bound) ?? -1
+            let index = histogram.bounds.firstIndex(of: bound) ?? -1
             let next = histogram.bounds.firstIndex { $0 >= bound + 1 } ?? histogram.bounds.count
             var expected = before
-            expected[place] += 1
+            expected[index] += 1
             expected[next] += 1
             #expect(histogram.snapshot.counts == expected)
         }

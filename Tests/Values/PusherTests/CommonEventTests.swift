@@ -45,12 +45,12 @@ import Testing
         for _ in 0..<1_000 {
             var changed = bytes
             for _ in 0...Int.random(in: 0..<2, using: &random) {
-                let place = Int.random(in: changed.indices, using: &random)
+                let index = Int.random(in: changed.indices, using: &random)
                 switch Int.random(in: 0..<4, using: &random) {
-                case 0: changed[place] = odd.randomElement(using: &random) ?? 0
-                case 1: changed.insert(odd.randomElement(using: &random) ?? 0, at: place)
-                case 2: changed.remove(at: place)
-                default: changed.removeSubrange(place...)
+                case 0: changed[index] = odd.randomElement(using: &random) ?? 0
+                case 1: changed.insert(odd.randomElement(using: &random) ?? 0, at: index)
+                case 2: changed.remove(at: index)
+                default: changed.removeSubrange(index...)
                 }
                 if changed.isEmpty { break }
             }

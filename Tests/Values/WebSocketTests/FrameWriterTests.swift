@@ -64,16 +64,16 @@ import WebSocket
 
     private func messages(_ sizes: [Int]) -> Messages {
         var writer = ByteWriter()
-        for (place, size) in sizes.enumerated() {
-            Messages.append(to: &writer) { $0.append([UInt8](repeating: 0x61 + UInt8(place), count: size)) }
+        for (index, size) in sizes.enumerated() {
+            Messages.append(to: &writer) { $0.append([UInt8](repeating: 0x61 + UInt8(index), count: size)) }
         }
         return Messages(writer)
     }
 
     @Test(arguments: [[], [0, 0], [125, 126], [126, 125, 3], [65_535, 1], [1, 65_536, 1], [70_000, 70_000]])
     func framesOfSeveralMessages(_ sizes: [Int]) {
-        let expected = sizes.enumerated().flatMap { place, size in
-            frame(1, [UInt8](repeating: 0x61 + UInt8(place), count: size), mask: nil)
+        let expected = sizes.enumerated().flatMap { index, size in
+            frame(1, [UInt8](repeating: 0x61 + UInt8(index), count: size), mask: nil)
         }
         #expect(FrameWriter.frames(of: messages(sizes)).array == expected, "where they lie, if they can")
         let held = messages(sizes)
@@ -86,9 +86,9 @@ import WebSocket
     /// The common case: a message for one session, or a broadcast.
     @Test(arguments: [1, 125, 126, 65_535]) func messagesAreFramedWhereTheyLie(size: Int) {
         let message = messages([size])
-        var place: UnsafeRawPointer?
-        message.each { place = $0.baseAddress }
+        var address: UnsafeRawPointer?
+        message.each { address = $0.baseAddress }
         let frame = FrameWriter.frames(of: consume message)
-        #expect(frame.baseAddress + FrameWriter.headerCount(size) == place)
+        #expect(frame.baseAddress + FrameWriter.headerCount(size) == address)
     }
 }

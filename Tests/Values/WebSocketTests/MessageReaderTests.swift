@@ -134,7 +134,7 @@ import WebSocket
     }
 
     @Test func wholeFramesStayWhereTheyAre() throws {
-        try withMutableBytes(frame(1, "in place") + frame(9, "too")) { buffer throws(WebSocketError) in
+        try withMutableBytes(frame(1, "in index") + frame(9, "too")) { buffer throws(WebSocketError) in
             var reader = MessageReader(role: .server)
             var consumed = 0
             guard case .text(.inPlace(6..<14)) = try reader.read(buffer, consumed: &consumed, limits: MessageLimits()),
@@ -194,10 +194,10 @@ import WebSocket
                 #expect(masked == expected, "seed \(random.seed)")
             }
             // Every byte counts, at any index.
-            for place in -1..<count {
-                let masked = (0..<count).map { ($0 == place ? 0x80 : 0x7F) ^ key[$0 % 4] }
+            for index in -1..<count {
+                let masked = (0..<count).map { ($0 == index ? 0x80 : 0x7F) ^ key[$0 % 4] }
                 let isASCII = withMutableBytes(masked) { Masking.makesASCII(applying: mask, to: $0) }
-                #expect(isASCII == (place < 0), "seed \(random.seed)")
+                #expect(isASCII == (index < 0), "seed \(random.seed)")
             }
         }
     }

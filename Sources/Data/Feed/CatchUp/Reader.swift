@@ -35,8 +35,8 @@ final class Reader {
     // All in one row, since each row costs libpq a thousand instructions.
     private static let positions = PreparedStatement(
         """
-        SELECT epoch, array_agg(place), array_agg(top) \
-        FROM sync.positions($1::text[], $2::text[]) WITH ORDINALITY AS p(user_id, topic, epoch, top, place) \
+        SELECT epoch, array_agg(ordinal), array_agg(top) \
+        FROM sync.positions($1::text[], $2::text[]) WITH ORDINALITY AS p(user_id, topic, epoch, top, ordinal) \
         GROUP BY epoch
         """)
     /// A restored database may hold many millions of events to look at.
@@ -289,13 +289,13 @@ final class Reader {
         let unknown = StreamPosition(epoch: "", offset: -1)
         var positions = [StreamPosition](repeating: unknown, count: count)
         for row in 0..<rows.count {
-            guard let epoch = rows.string(row, 0, known: life.string), let places = rows.integers(row, 1),
-                let tops = rows.integers(row, 2), places.count == tops.count
+            guard let epoch = rows.string(row, 0, known: life.string), let ordinals = rows.integers(row, 1),
+                let tops = rows.integers(row, 2), ordinals.count == tops.count
             else { throw MalformedAnswer() }
             if !epoch.hasSameBytes(as: life.string) { life = Epoch(epoch) }
-            for (place, top) in zip(places, tops) {
-                guard place >= 1, place <= count else { throw MalformedAnswer() }
-                positions[Int(place) - 1] = StreamPosition(in: life, offset: top)
+            for (ordinal, top) in zip(ordinals, tops) {
+                guard ordinal >= 1, ordinal <= count else { throw MalformedAnswer() }
+                positions[Int(ordinal) - 1] = StreamPosition(in: life, offset: top)
             }
         }
         guard positions.allSatisfy({ $0.offset >= 0 }) else { throw MalformedAnswer() }

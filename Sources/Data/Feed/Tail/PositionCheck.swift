@@ -59,11 +59,11 @@ struct PositionCheck {
     ) -> Bool {
         var behind: [Lag] = []
         for (ticket, position) in zip(tickets, positions) {
-            guard let place = watches.place(of: ticket), watches[place].phase == .live else { continue }
-            let watch = watches[place]
+            guard let index = watches.index(of: ticket), watches[index].phase == .live else { continue }
+            let watch = watches[index]
             if position.epoch != watch.epoch || position.offset < watch.delivered {
                 // Read later than all that was delivered: the reset holds at once, and rows up to it are dropped.
-                watches[place].restart(at: position)
+                watches[index].restart(at: position)
                 outputs.append(.reset(ticket.stream, position))
             } else if position.offset > watch.delivered {
                 behind.append((ticket, position.offset))

@@ -148,10 +148,10 @@ package struct Tail {
     private mutating func askAllPositions() {
         positions.removeAll()
         healing.removeAll()
-        for place in 0..<watches.count {
-            let phase = watches[place].phase
-            if phase == .live || phase == .healing { watches[place].phase = .checking }
-            positions.draw(for: watches[place], watches)
+        for index in 0..<watches.count {
+            let phase = watches[index].phase
+            if phase == .live || phase == .healing { watches[index].phase = .checking }
+            positions.draw(for: watches[index], watches)
         }
     }
 
@@ -230,8 +230,8 @@ package struct Tail {
         outputs.reserveCapacity(outputs.count + tickets.count)
         for (ticket, position) in zip(tickets, positions) {
             // A later watch has its own ticket: its subscriber may know of a commit that this position lacks.
-            guard let place = watches.place(of: ticket.stream) else { continue }
-            if watches[place].settle(ticket, position, &outputs) == .healing {
+            guard let index = watches.index(of: ticket.stream) else { continue }
+            if watches[index].settle(ticket, position, &outputs) == .healing {
                 healing.begin(ticket, upTo: position.offset, watches)
             }
         }
@@ -268,10 +268,10 @@ package struct Tail {
             guard let stream = page.stream(row) else { throw MalformedAnswer() }
             var end = row + 1
             while end < page.count, page.isSameStream(end) { end += 1 }
-            if let place = watches.place(of: stream) {
-                var watch = watches[place]
+            if let index = watches.index(of: stream) {
+                var watch = watches[index]
                 let isSound = take(page, row..<end, &watch, isBulk, &outputs)
-                watches[place] = watch
+                watches[index] = watch
                 guard isSound else { throw MalformedAnswer() }
             }
             row = end
@@ -284,8 +284,8 @@ package struct Tail {
     ) throws(MalformedAnswer) {
         guard case .replay(let ticket, _)? = underWay else { throw MalformedAnswer() }
         underWay = nil
-        guard let place = watches.place(of: ticket), watches[place].phase == .healing else { return }
-        var watch = watches[place]
+        guard let index = watches.index(of: ticket), watches[index].phase == .healing else { return }
+        var watch = watches[index]
         var isWhole = true
         var isSound = true
         for row in 0..<page.count where isWhole && isSound {
@@ -305,7 +305,7 @@ package struct Tail {
             watch.phase = .lapsed
             positions.draw(for: watch, watches)
         }
-        watches[place] = watch
+        watches[index] = watch
         if watch.phase != .healing { healing.end(ticket.stream) }
         guard isSound else { throw MalformedAnswer() }
     }
@@ -345,11 +345,11 @@ package struct Tail {
         // A bulk may end while the first tail since the positions is still in flight.
         if case .tail? = underWay { return }
         for (ticket, position) in check.tailEnded() {
-            guard let place = watches.place(of: ticket), watches[place].phase == .live,
-                watches[place].delivered < position
+            guard let index = watches.index(of: ticket), watches[index].phase == .live,
+                watches[index].delivered < position
             else { continue }
             gapCount += 1
-            watches[place].phase = .healing
+            watches[index].phase = .healing
             healing.begin(ticket, upTo: position, watches)
         }
     }
@@ -399,11 +399,11 @@ package struct Tail {
 
     /// Another reader saw the stream in a new epoch: its position is requested at once.
     package mutating func suspected(_ stream: StreamID, otherThan epoch: Epoch) {
-        guard previous != nil, let place = watches.place(of: stream), watches[place].phase == .live,
-            watches[place].epoch == epoch
+        guard previous != nil, let index = watches.index(of: stream), watches[index].phase == .live,
+            watches[index].epoch == epoch
         else { return }
-        watches[place].phase = .checking
-        positions.draw(for: watches[place], watches)
+        watches[index].phase = .checking
+        positions.draw(for: watches[index], watches)
     }
 }
 

@@ -1,7 +1,7 @@
 import Bytes
 import Sync
 
-/// A stream's place in a queue of reads, valid for one watch: a later watch has another serial.
+/// A stream's entry in a queue of reads, valid for one watch: a later watch has another serial.
 package struct Ticket: Hashable, Sendable {
     /// The stream to read.
     package let stream: StreamID
@@ -24,7 +24,7 @@ struct TicketLine {
 
     mutating func draw(_ ticket: Ticket, _ watches: Watches) {
         if tickets.count > 2 * watches.count + FeedLimits.positionsPerQuery {
-            tickets.sweep { watches.place(of: $0) != nil }
+            tickets.sweep { watches.index(of: $0) != nil }
         }
         tickets.append(ticket)
     }
@@ -32,7 +32,7 @@ struct TicketLine {
     /// Removes and returns the next ticket of an active watch.
     mutating func next(_ watches: Watches) -> Ticket? {
         while let ticket = tickets.popFirst() {
-            if watches.place(of: ticket) != nil { return ticket }
+            if watches.index(of: ticket) != nil { return ticket }
         }
         return nil
     }

@@ -70,18 +70,18 @@ struct Watches {
     }
 
     var count: Int { table.count }
-    func place(of stream: StreamID) -> Int? { table.index(of: stream) }
+    func index(of stream: StreamID) -> Int? { table.index(of: stream) }
     subscript(stream: StreamID) -> Watch? { table[stream] }
 
     /// The watch at an index below `count`, valid until a watch ends.
-    subscript(place: Int) -> Watch {
-        get { table[place] }
-        _modify { yield &table[place] }
+    subscript(index: Int) -> Watch {
+        get { table[index] }
+        _modify { yield &table[index] }
     }
 
     /// The index of the ticket's watch; nil if that has ended.
-    func place(of ticket: Ticket) -> Int? {
-        place(of: ticket.stream).flatMap { self[$0].serial == ticket.serial ? $0 : nil }
+    func index(of ticket: Ticket) -> Int? {
+        index(of: ticket.stream).flatMap { self[$0].serial == ticket.serial ? $0 : nil }
     }
 
     /// Starts a watch, or restarts it. Returns why it is refused, or nil.
@@ -92,9 +92,9 @@ struct Watches {
             && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
         guard isNameable else { return .notNameable }
         var watch = Watch(stream: stream, serial: serial)
-        if let place = place(of: stream) {
-            watch.isBehind = table[place].isBehind
-            table[place] = watch
+        if let index = index(of: stream) {
+            watch.isBehind = table[index].isBehind
+            table[index] = watch
             return nil
         }
         let user = Self.code(ofUser: stream)

@@ -17,8 +17,8 @@ enum ChannelAnswers {
         guard !info.isEmpty else { return nothing }
         var body = ByteWriter(capacity: 64 + 64 * channels.count)
         body.append(#"{"channels":{"#)
-        for (place, (channel, facts)) in zip(channels, facts).enumerated() {
-            if place > 0 { body.append(",") }
+        for (index, (channel, facts)) in zip(channels, facts).enumerated() {
+            if index > 0 { body.append(",") }
             body.append(jsonString: channel.string)
             body.append(":")
             append(facts, info.valid(for: channel.kind), to: &body)
@@ -32,8 +32,8 @@ enum ChannelAnswers {
         guard events.contains(where: { !$0.info.isEmpty }) else { return nothing }
         var body = ByteWriter(capacity: 64 + 64 * events.count)
         body.append(#"{"batch":["#)
-        for (place, (event, facts)) in zip(events, facts).enumerated() {
-            if place > 0 { body.append(",") }
+        for (index, (event, facts)) in zip(events, facts).enumerated() {
+            if index > 0 { body.append(",") }
             append(facts, event.channels.first.map { event.info.valid(for: $0.kind) } ?? [], to: &body)
         }
         body.append("]}")
@@ -88,8 +88,8 @@ enum ChannelAnswers {
     static func users(_ ids: [String]) -> HTTPResponse {
         var body = ByteWriter(capacity: 32 + 32 * ids.count)
         body.append(#"{"users":["#)
-        for (place, id) in ids.sorted().enumerated() {
-            body.append(place > 0 ? #",{"id":"# : #"{"id":"#)
+        for (index, id) in ids.sorted().enumerated() {
+            body.append(index > 0 ? #",{"id":"# : #"{"id":"#)
             body.append(jsonString: id)
             body.append("}")
         }

@@ -29,8 +29,8 @@ struct PublishOrder: Sendable {
                 : [try PublishedEvent.decode(parameters, limits: limits)]
         }
         guard app.ownsDatabase else { return }
-        for (place, event) in events.enumerated() where event.channels.contains(where: \.isUsersOwn) {
-            throw PublishError(.ownedChannel, index: path.route == .batchEvents ? place : nil)
+        for (index, event) in events.enumerated() where event.channels.contains(where: \.isUsersOwn) {
+            throw PublishError(.ownedChannel, index: path.route == .batchEvents ? index : nil)
         }
     }
 

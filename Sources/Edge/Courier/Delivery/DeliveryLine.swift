@@ -45,7 +45,7 @@ final class DeliveryLine {
 
     func append(_ event: QueuedEvent) {
         queue.insert(event, event.number)
-        counts[event.kind.place] += 1
+        counts[event.kind.index] += 1
         if let change = event.change {
             event.before = latest[change.subject]?.number ?? 0
             latest[change.subject] = event
@@ -56,7 +56,7 @@ final class DeliveryLine {
 
     func remove(_ event: QueuedEvent) {
         queue.remove(event.number)
-        counts[event.kind.place] -= 1
+        counts[event.kind.index] -= 1
         if let change = event.change, latest[change.subject] === event {
             latest[change.subject] = queue.element(event.before)
             if lastExistence == event.number { lastExistence = latest[change.subject]?.number ?? 0 }
@@ -110,7 +110,7 @@ final class QueuedEvent {
     }
 
     /// The holder whose share of the bounds it uses.
-    var holder: EventHolder { EventHolder(endpoint: line.endpoint, kind: kind.place) }
+    var holder: EventHolder { EventHolder(endpoint: line.endpoint, kind: kind.index) }
     /// The bytes that count against the bounds.
     var bytes: Int { text.count + CourierLimits.bytesPerEvent }
 
@@ -157,7 +157,7 @@ extension WebhookEvent {
 
 extension WebhookKinds {
     /// For a single kind: its index.
-    var place: Int { min(rawValue.trailingZeroBitCount, Self.count - 1) }
+    var index: Int { min(rawValue.trailingZeroBitCount, Self.count - 1) }
 
     static let count = names.count
 }

@@ -28,7 +28,7 @@ extension DeliveryPlan {
         lastNumber += 1
         let line = known ?? DeliveryLine(endpoint, event.channel)
         let queued = QueuedEvent(lastNumber, line, text, of: event, postedAt: postedAt)
-        guard endpoint.held[queued.kind.place].events.count < limits.queueEventsMax else {
+        guard endpoint.held[queued.kind.index].events.count < limits.queueEventsMax else {
             if let change = event.change { endpoint.lost.add(change, in: event.channel, number: lastNumber) }
             return metrics.drop(1, .full)
         }

@@ -56,8 +56,8 @@ struct Pauses {
 
     private mutating func remove(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryLine?) {
         let candidates = entries[first(notAfter: until)...]
-        guard let place = candidates.firstIndex(where: { $0.endpoint === endpoint && $0.line === line }) else { return }
-        entries.remove(at: place)
+        guard let index = candidates.firstIndex(where: { $0.endpoint === endpoint && $0.line === line }) else { return }
+        entries.remove(at: index)
     }
 
     /// The index of the first pause that ends at `until` or before.

@@ -13,8 +13,8 @@ struct SortedRow<Element> {
     var elements: [Element] { prefix(count) }
 
     func element(_ number: UInt64) -> Element? {
-        let place = place(of: number)
-        return isNumber(number, at: place) ? entries[place].element : nil
+        let index = index(of: number)
+        return isNumber(number, at: index) ? entries[index].element : nil
     }
 
     func prefix(_ count: Int) -> [Element] {
@@ -32,18 +32,18 @@ struct SortedRow<Element> {
     /// - Parameter number: unique among the elements.
     mutating func insert(_ element: Element, _ number: UInt64) {
         let isLast = entries.last.map { $0.number < number } ?? true
-        entries.insert((number, element), at: isLast ? count : place(of: number))
+        entries.insert((number, element), at: isLast ? count : index(of: number))
     }
 
     mutating func remove(_ number: UInt64) {
-        let place = place(of: number)
-        if isNumber(number, at: place) { entries.remove(at: place) }
+        let index = index(of: number)
+        if isNumber(number, at: index) { entries.remove(at: index) }
     }
 
-    private func isNumber(_ number: UInt64, at place: Int) -> Bool { place < count && entries[place].number == number }
+    private func isNumber(_ number: UInt64, at index: Int) -> Bool { index < count && entries[index].number == number }
 
     /// The index of the first element whose number is not smaller.
-    private func place(of number: UInt64) -> Int {
+    private func index(of number: UInt64) -> Int {
         var (low, high) = (0, count)
         while low < high {
             let middle = (low + high) / 2

@@ -48,7 +48,7 @@ enum DeliveryFailure: String, CaseIterable, Sendable {
     /// For the log: what happened, and what the operator can do about it.
     var sentence: StaticString {
         switch self {
-        case .status3xx: "it answers with a redirect, which is not followed: name the place itself in webhooks"
+        case .status3xx: "it answers with a redirect, which is not followed: name the final URL in webhooks"
         case .status4xx: "it answers with a status from 400 to 499"
         case .status5xx: "it answers with a status from 500 to 599"
         case .timeout: "it does not answer in time"

@@ -103,19 +103,21 @@ final class CompressionMetrics: MetricSource {
         exposition.gauge(
             "compression_connections", "WebSockets that agreed to compression.", Double(connections.level))
         exposition.counter(
-            "compressions_total", "Frames compressed, once for all receivers of a window, by what came of it.", frames)
+            "compressions_total", "Frames compressed, once for all their receivers, by result.", frames)
         exposition.counter(
-            "compression_plain_bytes_total", "Bytes of frames before they were compressed.", sentPlain.count)
+            "compression_plain_bytes_total", "Bytes of the compressed frames before compression.", sentPlain.count)
         exposition.counter(
-            "compression_compressed_bytes_total", "Bytes of the same frames after it.", sentCompressed.count)
+            "compression_compressed_bytes_total", "Bytes of the compressed frames after compression.",
+            sentCompressed.count)
         exposition.counter("decompressions_total", "Messages of clients decompressed.", messages.count)
         exposition.counter(
-            "decompression_compressed_bytes_total", "Bytes of those messages as they came.", receivedCompressed.count)
+            "decompression_compressed_bytes_total", "Bytes of the decompressed messages as they came.",
+            receivedCompressed.count)
         exposition.counter(
-            "decompression_plain_bytes_total", "Bytes of the same messages decompressed.", receivedPlain.count)
+            "decompression_plain_bytes_total", "Bytes of the decompressed messages, decompressed.", receivedPlain.count)
         exposition.counter(
             "decompressions_refused_total",
-            "Compressed messages refused: too large once decompressed, no DEFLATE data, or padded with empty blocks.",
+            "Compressed messages refused: too large once decompressed, malformed, or padded with empty blocks.",
             refusals)
     }
 }

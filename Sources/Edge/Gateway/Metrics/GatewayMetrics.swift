@@ -97,52 +97,56 @@ package final class GatewayMetrics: MetricSource {
     package func append(to exposition: inout Exposition) {
         let (all, open) = (connections.level, webSockets.level)
         exposition.gauge(
-            "connections", "Connections, by what they are: a websocket, or http that may become one.",
+            "connections", "Open connections, by kind; those of HTTP may still become WebSockets.",
             [([.init("kind", "websocket")], Double(open)), ([.init("kind", "http")], Double(max(0, all - open)))])
-        exposition.counter("connections_total", "Connections taken in.", accepted.count)
+        exposition.counter("connections_total", "Connections accepted.", accepted.count)
         exposition.counter(
-            "connections_refused_total", "Connections beyond a limit of the hub or of their address.", refusals)
+            "connections_refused_total", "Connections refused for a limit of the hub or of their address.", refusals)
         exposition.counter(
-            "connections_shut_total", "Of the refused, those closed unheard: too many were being told already.",
+            "connections_shut_total",
+            "Refused connections that got no answer, because too many were being answered already.",
             shut.count)
         exposition.counter(
             "limits_reached_total",
-            "Clients stopped, by the limit that they had reached; of connections see those refused.",
+            "Clients stopped by a limit, except refused connections.",
             limits.series.map { ([.init("limit", $0.value)], $0.count + engine.stopped(by: $0.value)) })
         exposition.counter(
-            "accept_pauses_total", "Times that accepting rested, out of descriptors or memory.", exhaustions.count)
-        exposition.counter("disconnects_total", "WebSockets ended, by close code; 1006 is none.", disconnects)
-        exposition.histogram("handshake_seconds", "From a connection's accept to its upgrade.", handshakes)
-        exposition.counter("http_responses_total", "HTTP requests answered, upgrades aside.", responses)
+            "accept_pauses_total", "Times that accepting paused, without descriptors or memory.", exhaustions.count)
+        exposition.counter(
+            "disconnects_total", "WebSockets that ended, by close code; 1006 means that there was none.", disconnects)
+        exposition.histogram(
+            "handshake_seconds", "From a connection's accept to its upgrade to a WebSocket.", handshakes)
+        exposition.counter("http_responses_total", "HTTP requests answered, without upgrades.", responses)
         exposition.counter("messages_received_total", "WebSocket messages of clients.", messages.count)
         exposition.counter(
-            "events_delivered_total", "Events queued to subscribers as they came, by topic; replays aside.",
+            "events_delivered_total", "Events of users' channels queued to subscribers, by topic, without replays.",
             deliveries.series)
         exposition.counter(
             "channel_events_delivered_total", "Events of ordinary channels queued to subscribers.",
             channelDeliveries.count)
-        exposition.histogram("fanout_size", "Subscribers to whom one loop sent one event.", fanout)
+        exposition.histogram("fanout_size", "Subscribers to which one loop sent one event.", fanout)
         exposition.histogram(
             "event_latency_seconds",
-            "From the beginning of an event's commit, by PostgreSQL's clock, until it has been handed to the loops' queues.",
+            "From the start of an event's commit, by PostgreSQL's clock, until the loops have queued it.",
             latency, label: .init("from", "commit"))
         exposition.histogram(
-            "send_queue_bytes", "What a socket left of what it was offered, each time that it left anything.", queued)
+            "send_queue_bytes", "Bytes left over after a write that the socket took only in part.", queued)
         exposition.gauge(
-            "send_queues_bytes", "Bytes queued to all connections, a frame for many counted for each.",
+            "send_queues_bytes", "Bytes queued to all connections; an event for many counts for each.",
             Double(queuedBytes.level))
         exposition.gauge(
-            "unfinished_bytes", "Bytes held of messages and requests that have not come to their end.",
+            "unfinished_bytes", "Bytes of messages and requests that have not come to their end.",
             Double(unfinishedBytes.level))
         exposition.counter(
             "overload_closings_total",
-            "Connections closed for what the hub held for them, by the limit, of themselves or of all, that was reached.",
+            "Connections closed for what the hub held for them, by the limit that was reached.",
             overloads)
         exposition.counter(
-            "pull_mode_entries_total", "Connections taken off a live stream for being slow, and fed by pages.",
+            "pull_mode_entries_total",
+            "Times that a connection was too slow for a channel, and got it by pages of the log from then on.",
             pullModeEntries.count)
         exposition.gauge(
-            "outbox_lag_events", "Events read that the loops have still to look at.", Double(backlog.count))
+            "outbox_lag_events", "Events read from the log that wait for the loops.", Double(backlog.count))
         exposition.gauge(
             "channel_lag_events",
             "Events of ordinary channels on their way between loops, one for each event and loop.",

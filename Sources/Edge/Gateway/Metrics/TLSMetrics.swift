@@ -23,13 +23,15 @@ package final class TLSMetrics: Sendable {
 
     func append(to exposition: inout Exposition) {
         guard let server = server.withLock({ $0 }) else { return }
-        exposition.counter("tls_handshakes_total", "TLS handshakes complete: full, or resumed by a ticket.", handshakes)
-        exposition.counter("tls_handshakes_failed_total", "TLS handshakes that came to nothing, by reason.", failures)
         exposition.counter(
-            "tls_handshakes_delayed_total", "TLS handshakes that waited for others to go first.", delayed.count)
-        exposition.gauge("tls_handshakes_under_way", "TLS handshakes begun and not complete.", Double(underWay.level))
-        exposition.histogram("tls_handshake_seconds", "From a connection's accept to its TLS handshake's end.", times)
-        exposition.counter("tls_reloads_total", "Times that the certificates were read anew.", reloads)
+            "tls_handshakes_total", "TLS handshakes that succeeded, in full or resumed by a ticket.", handshakes)
+        exposition.counter("tls_handshakes_failed_total", "TLS handshakes that failed, by the reason.", failures)
+        exposition.counter(
+            "tls_handshakes_delayed_total", "TLS handshakes that had to wait for others.", delayed.count)
+        exposition.gauge("tls_handshakes_under_way", "TLS handshakes in progress.", Double(underWay.level))
+        exposition.histogram(
+            "tls_handshake_seconds", "From a connection's accept to the end of its TLS handshake.", times)
+        exposition.counter("tls_reloads_total", "Times that the certificates were read again.", reloads)
         exposition.gauge(
             "tls_certificate_expiry_seconds", "When a certificate ends, in seconds since 1970.",
             server.certificates.map { ([.init("file", $0.path)], Double($0.expiresAt)) })

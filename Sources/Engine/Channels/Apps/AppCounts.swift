@@ -59,11 +59,11 @@ package final class AppCounts: Sendable {
                     table(app.counts).map { ([.init("app", app.id), .init(label, $0)], $1) }
                 })
         }
-        gauge("app_connections", "WebSockets that are open, by app.", \.connections.count)
-        gauge("app_subscriptions", "Channels that connections are in, by app.", \.subscriptions.level)
+        gauge("app_connections", "Open WebSockets, by app.", \.connections.count)
+        gauge("app_subscriptions", "Subscriptions of connections, by app.", \.subscriptions.level)
         gauge("app_channels", "Ordinary channels that the hub holds, by app.", \.channels.count)
         counter("app_messages_received_total", "WebSocket messages of clients, by app.", \.messages.count)
-        counter("app_channel_events_total", "Events to ordinary channels, by app and by who sent them.", by: "from") {
+        counter("app_channel_events_total", "Events sent to ordinary channels, by app and sender.", by: "from") {
             [("backend", $0.published.count), ("client", $0.clientEvents.count)]
         }
         counter(
@@ -73,7 +73,7 @@ package final class AppCounts: Sendable {
             $0.calls.series.map { ($0.value, $0.count) }
         }
         counter(
-            "app_limits_reached_total", "Connections, subscribes, events and calls refused, by app and by its limit.",
+            "app_limits_reached_total", "Connections, subscribes, events and calls refused for a limit of the app.",
             by: "limit"
         ) { $0.limits.series.map { ($0.value, $0.count) } }
     }

@@ -27,11 +27,12 @@ package struct Failpoints: Sendable {
     /// Parses `after-commit:3`: SIGKILL ends the process the third time. Nil if `text` does not have that form.
     package init?(_ text: String) {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 2, let place = Failpoint(rawValue: String(parts[0])), let time = Int(parts[1]), time > 0
+        guard parts.count == 2, let failpoint = Failpoint(rawValue: String(parts[0])), let time = Int(parts[1]),
+            time > 0
         else { return nil }
         let count = Count()
         self.init { reached in
-            if reached == place, count.value.add(1, ordering: .relaxed).newValue == time { kill(getpid(), SIGKILL) }
+            if reached == failpoint, count.value.add(1, ordering: .relaxed).newValue == time { kill(getpid(), SIGKILL) }
             return false
         }
     }

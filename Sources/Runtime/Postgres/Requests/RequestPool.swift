@@ -85,7 +85,7 @@ package final class RequestPool {
     /// Requests in the queues and in flight.
     package var count: Int {
         var count = waiting
-        for place in connections.indices { count += connections[place].load }
+        for index in connections.indices { count += connections[index].load }
         return count
     }
     /// Whether nothing is queued or in flight.
@@ -133,7 +133,7 @@ package final class RequestPool {
     /// Ends the requests in flight too, although they may be carried out.
     package func abandon() {
         for connection in connections {
-            for place in 0..<connection.underWay.count { connection.underWay[place].end(.stopping) }
+            for index in 0..<connection.underWay.count { connection.underWay[index].end(.stopping) }
         }
     }
 
@@ -286,9 +286,9 @@ package final class RequestPool {
     /// A connection was lost, or could not be made.
     func lost(_ requests: Fifo<Request>) {
         if !isUp { outage.begins(at: loop.now) }
-        for place in (0..<requests.count).reversed() {
-            let request = requests[place]
-            if place == 0, request.mayBeDone || requests.count == 1 { request.losses += 1 }
+        for index in (0..<requests.count).reversed() {
+            let request = requests[index]
+            if index == 0, request.mayBeDone || requests.count == 1 { request.losses += 1 }
             request.mayBeDone = true
             if suspectUnderWay === request { suspectUnderWay = nil }
             if request.losses > settings.lossesMax {
@@ -361,9 +361,9 @@ package final class RequestPool {
         }
         if settings.isOfReads { takeBackWhatStands() }
         for connection in connections {
-            for place in 0..<connection.underWay.count where connection.underWay[place].deadline <= now {
-                connection.underWay[place].mayBeDone = true
-                connection.underWay[place].end(.expired)
+            for index in 0..<connection.underWay.count where connection.underWay[index].deadline <= now {
+                connection.underWay[index].mayBeDone = true
+                connection.underWay[index].end(.expired)
             }
         }
         suspects.expire(at: now) { user in !queues.contains { $0.contains(user) } }
