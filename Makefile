@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .PHONY: help build run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-instructions conformance fuzz storm resume churn lint format bench clean
 
 tools := deploy/development
-# The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
+# On a terminal too: SwiftPM takes colour for another build, and would begin anew.
 plain := --no-color-diagnostics
 
 # Pure values and machines, the loops, and what the command and the pages say. Skipped are a suite that needs PostgreSQL, and one that takes minutes.

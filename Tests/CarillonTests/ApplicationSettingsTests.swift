@@ -149,7 +149,7 @@ struct ApplicationSettingsTests {
         (#"{"id":7,"key":"l","secret":"s"}"#, "the id of applications", #"two have "7""#),
         (#"{"id":"8","key":"k","secret":"s"}"#, "the key of applications", #""7" and "8" have "k""#),
     ])
-    func whoHasAnothersNameIsNamed(_ other: String, _ part: String, _ words: String) throws {
+    func aTakenNameIsNamed(_ other: String, _ part: String, _ words: String) throws {
         let error = #expect(throws: BadValue.self) {
             try ApplicationSettings.list(#"[{"id":"7","key":"k","secret":"s"},\#(other)]"#)
         }

@@ -78,7 +78,7 @@ struct MigratorTests {
         #expect(try !migrate(url).contains("password"))
     }
 
-    @Test func saysSoWhereTheRoleWasMadeByOneWhoMayNotLook() throws {
+    @Test func saysSoWhereTheRolesMakerMayNotLook() throws {
         let server = try PrivateCluster()
         try server.start()
         try server.query("create role maker login createrole", in: "postgres")

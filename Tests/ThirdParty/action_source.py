@@ -18,18 +18,18 @@ def now():
 
 
 class Person:
-    """A user: his doses, and what his devices have done so far."""
+    """A user: the doses, and what the devices have done so far."""
 
     def __init__(self, user, zone, canary):
         self.user = user
         self.zone = zone
         #: Pusher's server library signs only such ids.
         self.can_be_signed = re.fullmatch(r"[-\w=@,.;]+", user, re.ASCII) is not None
-        #: A text that is in his product's name, his notes and his reasons, and in nobody else's.
+        #: A text that is in this user's product name, notes and reasons, and in nobody else's.
         self.canary = canary
         #: By id of a dose, its instant and the end of its window.
         self.doses = {}
-        #: By id, the newest revision that any of his devices has heard of.
+        #: By id, the newest revision that any of the devices has heard of.
         self.revisions = {}
         self.keys = []
         self.phones = []
@@ -172,7 +172,7 @@ class ActionSource:
         return action
 
     def forged(self, action):
-        """The same key with something else in it."""
+        """A known key with another payload."""
         fake = Action(action.key, action.type, dict(action.payload), action.base, action.client_time, action.tz)
         fake.n = action.n
         which = self.dice.randrange(4)

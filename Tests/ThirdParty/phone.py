@@ -47,7 +47,7 @@ class Phone:
         #: The last number it gave.
         self.n = 0
         self.window = dice.choice([1, 2, 4])
-        #: Never restored from a backup, and nobody takes its actions for his own: it never has to number anew.
+        #: Never restored from a backup, and no other device takes over its actions: it never has to number anew.
         self.is_steady = dice.random() < 0.5
         #: How it acts: by its socket, or by HTTP in one of three shapes.
         self.shape = dice.choice(["socket"] * 5 + ["envelope", "seeds", "bulk"])

@@ -27,7 +27,7 @@ max_connections = 150
 shared_buffers = 64MB
 timezone = 'UTC'
 jit = off
-# Whoever commits without waiting for the disk shall be found out.
+# A commit that does not wait for the disk shall be found out.
 wal_writer_delay = 10s
 logging_collector = off
 """

@@ -127,7 +127,7 @@ class Storm:
     def overheard(self, person, text):
         """I7: no byte of anybody else's."""
         if text.count("canary-") != text.count(person.canary):
-            self.ledger.fault(f"{person.user} received what is not his: {text}")
+            self.ledger.fault(f"{person.user} received what is another user's: {text}")
 
     def habit(self, phone):
         return phone.dice.choices(list(HABITS), HABITS.values())[0]
@@ -147,7 +147,7 @@ class Storm:
             one.enqueue(one.source.resolution(action.key, conflict, not items, action.round + 1))
 
     def repeat_elsewhere(self, phone, action, is_first):
-        """The same request at the same moment by another way, as far as this action is asked that way."""
+        """Sends the request by another way at that moment, as far as this action is asked that way."""
         sibling = phone.dice.choice(phone.person.phones)
         if action.habit == "http" or action.habit == "twice" and phone.shape != "socket":
             work = phone.http.act(action.envelope(phone.name))

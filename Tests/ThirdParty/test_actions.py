@@ -139,7 +139,7 @@ def test_notes_merge_and_travel_in_no_event(hub, user):
         assert not any(secret in frame.text for frame in one.events(stream(user)))
 
 
-def test_who_has_not_signed_in_is_told_to(hub, user):
+def test_an_action_without_a_sign_in_is_refused(hub, user):
     dose = add_dose(hub, user)
     action = envelope("markTaken", {"occurrenceId": dose})
     with Device(hub) as device:

@@ -53,7 +53,7 @@ def test_a_text_is_passed_as_it_is(plain, text):
 
 
 def test_order_is_one_for_all(plain):
-    """Whoever sends, all receivers hear the others' events in one order."""
+    """All receivers hear the others' events in one order, with any sender."""
     channel = name("presence-")
     app = Application("1", **{**EVERYTHING, "limits": {"clientEventsPerSecond": 10_000}})
     with PlainHub(app) as hub, members(hub, 5) as crowd:

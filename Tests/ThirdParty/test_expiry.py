@@ -76,4 +76,4 @@ def test_a_revoked_user_is_out_in_seconds_and_nobody_else(user):
             # Either the hub has read it by now, or it lets the user in and out again.
             late.authenticate(old)
             eventually(lambda: late.close_code == 4110 or any(
-                frame.event == "pusher:error" for frame in late.frames), "he is out")
+                frame.event == "pusher:error" for frame in late.frames), "the user is out")

@@ -24,7 +24,7 @@ def hub():
 
 
 class Seat:
-    """A device of a user, from one place in his stream on."""
+    """A device of a user, from one position of the stream on."""
 
     def __init__(self, hub, user, name=stream):
         self.hub, self.user, self.channel = hub, user, name(user)

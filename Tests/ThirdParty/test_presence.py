@@ -58,7 +58,7 @@ def test_the_frames(plain, channel):
         assert json.loads(frame.text) == {
             "event": "pusher_internal:member_removed", "channel": channel, "data": '{"user_id":"bob"}'}
         bob.answered()
-        # Nobody is told of himself.
+        # No member is told of its own join.
         assert not added(bob, channel) and not removed(bob, channel) and len(added(ada, channel)) == 1
 
 
@@ -145,7 +145,7 @@ def test_the_grace_of_three_seconds():
 
 
 @pytest.mark.parametrize("code, leaves", [(1000, True), (1001, False), (1011, False), (4000, False)])
-def test_who_closes_cleanly_leaves_at_once(code, leaves):
+def test_a_clean_close_leaves_at_once(code, leaves):
     with PlainHub(presence_leaveGrace="5m") as hub, Member(hub) as watcher:
         watcher.join("presence-room", "watcher")
         with Member(hub) as device:
@@ -179,8 +179,8 @@ def test_no_ghosts_after_all_connections_die_at_once(plain, channel):
             "occupied": True, "user_count": 1, "subscription_count": 1}
 
 
-def test_who_joins_while_others_leave_has_the_right_list(plain, channel):
-    """What a newcomer is told and what he hears afterwards add up to what the API says, whoever else comes and goes."""
+def test_a_join_while_others_leave_gets_the_right_list(plain, channel):
+    """The list that a newcomer gets and the changes that follow add up to what the API says, while others come and go."""
     seed = random.SystemRandom().randrange(1 << 32)
     choices = random.Random(seed)
     with members(plain, 24) as crowd:
@@ -318,9 +318,9 @@ def test_unsubscribe_before_the_answer(plain, channel):
         member.unsubscribe(channel)
         member.ask_for(channel, "ada")
         member.answered()
-        eventually(lambda: ids(plain, channel) == ["ada", "watcher"], "she is in")
+        eventually(lambda: ids(plain, channel) == ["ada", "watcher"], "ada is in")
         member.unsubscribe(channel)
-        eventually(lambda: ids(plain, channel) == ["watcher"], "she is out")
+        eventually(lambda: ids(plain, channel) == ["watcher"], "ada is out")
         eventually(lambda: view(watcher, channel) == ["watcher"], "and the other knows")
 
 

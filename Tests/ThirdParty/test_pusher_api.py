@@ -168,7 +168,7 @@ def test_names_with_odd_letters(plain, backend, odd):
 
 
 def test_a_subscriber_gets_all_that_is_published_after_its_answer(plain, backend):
-    """And one who sees his publish answered finds it handed on: rivals lose the first events."""
+    """An answered publish has been handed on: rivals lose the first events."""
     with Member(plain) as member:
         for _ in range(40):
             channel = name()

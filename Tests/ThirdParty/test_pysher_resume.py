@@ -142,7 +142,7 @@ def test_what_happens_while_the_line_is_down_comes_afterwards(user, name, option
         assert app.snapshots == 2 and app.told[-1] == "stream_reset"
 
 
-def test_who_has_no_right_to_a_channel_stops_asking():
+def test_a_client_without_a_right_to_a_channel_stops_asking():
     sent, fetches = [], []
     shown = []
     follower = Follower("user.a.adherence", lambda *said: sent.append(said) or True, fetches.append, shown.append, None)

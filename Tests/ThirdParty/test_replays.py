@@ -157,7 +157,7 @@ def test_a_month_of_offline_actions(hub, user, record_property):
 
 
 def test_a_locked_user_stalls_nobody(hub, user, record_property):
-    """A dose is locked by a writer who takes his time: whoever wants it is told to come again, and all others go on."""
+    """A slow writer locks a dose: actions on it are told to come again, and all others go on."""
     others = [f"{user}.{number}" for number in range(8)]
     dose, = add_doses(hub, user, 1)
 

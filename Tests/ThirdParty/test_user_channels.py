@@ -91,7 +91,7 @@ def test_other_reserved_names(plain, user, channel):
         assert channel not in occupied(plain)
 
 
-def test_who_is_signed_in_stays_that_user(plain, user):
+def test_a_session_keeps_its_user(plain, user):
     with Member(plain) as member:
         signed_in(member, user)
         seen = member.count()
@@ -160,7 +160,7 @@ def test_terminate_ends_the_membership_too(plain, user):
         assert watcher.wait_for_event("pusher_internal:member_removed", "presence-room").data == {"user_id": user}
 
 
-def test_who_signs_in_again_may(plain, user):
+def test_a_new_sign_in_is_accepted(plain, user):
     """It is an end, and no ban: the backend that wants one refuses to sign."""
     with Member(plain) as member:
         signed_in(member, user)
@@ -173,7 +173,7 @@ def test_who_signs_in_again_may(plain, user):
 
 
 def test_no_signin_slips_through(plain, user):
-    """Whoever is signed in when the call is answered was so after it: each connection ends, or signed in later."""
+    """Each connection of the user ends, unless it signed in after the call."""
     backend = APP.backend(plain)
     for _ in range(15):
         with members(plain, 8) as crowd:

@@ -34,7 +34,7 @@ def states(member):
     return found
 
 
-def test_who_is_there_and_who_comes_and_goes(plain, who):
+def test_the_watchlist_tells_presence_and_changes(plain, who):
     with members(plain, 3) as (watcher, bob, again):
         bob.sign_in_as(who("bob"))
         watcher.sign_in_as(who("ada"), watchlist=[who("bob"), who("eve")])
@@ -43,13 +43,13 @@ def test_who_is_there_and_who_comes_and_goes(plain, who):
         eventually(lambda: states(watcher) == {who("bob"): "online", who("eve"): "offline"}, "both states")
         with Member(plain) as eve:
             eve.sign_in_as(who("eve"))
-            eventually(lambda: states(watcher)[who("eve")] == "online", "she is online")
+            eventually(lambda: states(watcher)[who("eve")] == "online", "eve is online")
             # A second connection of hers is no change, and neither is its end.
             again.sign_in_as(who("eve"))
         count = len(watcher.heard(EVENT))
         again.answered()
         again.close()
-        eventually(lambda: states(watcher)[who("eve")] == "offline", "she is offline")
+        eventually(lambda: states(watcher)[who("eve")] == "offline", "eve is offline")
         assert len(watcher.heard(EVENT)) == count + 1
         assert states(watcher)[who("bob")] == "online"
 

@@ -84,7 +84,7 @@ def test_each_endpoint_gets_its_kinds_alone():
             assert not any("x-team" in hook.fields for hook in presence.hooks)
 
 
-def test_who_comes_back_within_the_grace_was_never_away():
+def test_a_return_within_the_grace_is_no_absence():
     """Of the backend, however they went: for the members who closes cleanly is gone at once."""
     with hooked(["channel_existence", "presence"], presence_leaveGrace="3s") as (hub, receiver):
         for turn in range(6):

@@ -21,7 +21,7 @@ def rows(connection, user):
 
 
 def snapshot(hub, user):
-    """The doses of a user and the position of his stream, of one moment."""
+    """The doses of a user and the stream's position, at one moment."""
     with hub.database(autocommit=False) as connection:
         connection.execute("set transaction isolation level repeatable read read only")
         top = connection.execute(

@@ -8,7 +8,7 @@ struct ConnectCommand: ParsableCommand {
         commandName: "connect", abstract: "Connections per CPU-second: accepted, upgraded, signed in, subscribed.",
         discussion: """
             Each device of a hub is its own user, signs in and subscribes to two channels. A bare sender's is only \
-            upgraded, which says what channel it is on; Nchan's likewise. Closing is not counted.
+            upgraded, which says what channel it is on. So is Nchan's. Closing is not counted.
             """)
 
     @OptionGroup var options: HubOptions

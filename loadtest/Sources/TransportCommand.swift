@@ -97,7 +97,7 @@ struct ServerOptions: ParsableArguments {
             discussion: """
                 NAME=KIND:PORT:PID[:CONTROL], with a kind of hub, tls (a hub, by TLS), resumed (a hub, by TLS with the \
                 first connection's session resumed), tls12 and resumed12 (the same by TLS 1.2), pusher (any server of \
-                Pusher's protocol, on public channels), presence (likewise), bare or nchan.
+                Pusher's protocol, on public channels), presence (Pusher's protocol too), bare or nchan.
                 """))
     var server: [String] = []
 

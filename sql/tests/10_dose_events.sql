@@ -45,7 +45,7 @@ select test.is('rev grows with each change', (test.data('ny', 'adherence', 5) #>
 update care.dose_occurrence set status = 'scheduled' where id = 'n1';
 select test.is('an update that changes nothing tells nothing', test.top('ny'), 6::bigint);
 update care.dose_occurrence set rev = 10, note = 'x' where id = 'n1';
-select test.is('a writer who raises rev himself is left alone', (select rev from care.dose_occurrence where id = 'n1'), 10::bigint);
+select test.is('a writer that raises rev by itself is left alone', (select rev from care.dose_occurrence where id = 'n1'), 10::bigint);
 
 select test.dose('a', 'a1'), test.dose('a', 'a2') \g /dev/null
 select test.is('entities first, summaries last', test.events('a', 'adherence'),

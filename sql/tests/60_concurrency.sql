@@ -80,7 +80,7 @@ select test.is('repeatable read: 40001, to be retried', test.outcome('one'), '40
 select dblink_exec('one', 'begin isolation level repeatable read') || dblink_exec('one', $$update care.dose_occurrence set note = 'mine' where id = 'c3'$$) || dblink_exec('one', 'commit') \g /dev/null
 select test.is('alone it commits', (select note from care.dose_occurrence where id = 'c3'), 'mine');
 
--- A rule that changes owner while an exception is being written: whoever comes second sees the first.
+-- A rule that changes owner while an exception is being written: the second transaction sees the first.
 select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.reminder_rule set user_id = 'cv' where id = 'cr'$$) \g /dev/null
 select dblink_send_query('two', $$insert into care.reminder_occurrence (rule_id, original_local) values ('cr', '2030-01-07 08:00')$$) \g /dev/null
 select test.is('an exception waits for its rule', test.wait_blocked('two'), 'blocked');

@@ -23,7 +23,7 @@ reset role;
 select test.is('another trigger of the name is replaced', (select tgfoid::regprocedure::text from pg_trigger where tgrelid = 'care.reminder_rule'::regclass and tgname = 'complete'), 'care.complete_reminder()');
 select test.is('a disabled one enabled', (select tgenabled from pg_trigger where tgrelid = 'care.product'::regclass and tgname = 'bump_rev'), 'A'::"char");
 
--- The demonstration, at any hour, for whoever asks about today.
+-- The demonstration has doses for today, at any hour.
 set role carillon_owner;
 \ir ../demo.sql
 \ir ../demo.sql

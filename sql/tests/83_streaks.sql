@@ -61,7 +61,7 @@ select test.is('today missed is still open', test.stats('st'), '4 4 93.8 88.9');
 select test.set_clock('2025-11-21 00:30Z') \g /dev/null
 select test.is('and tomorrow it is not', test.stats('st'), '0 4 83.3 80.0');
 insert into care.user_settings (user_id, zone) values ('st', 'America/New_York');
-select test.is('by the day of his zone', test.stats('st'), '4 4 93.8 88.9');
+select test.is('by the day of the user''s zone', test.stats('st'), '4 4 93.8 88.9');
 
 -- Percentages: 30 days before today, pending by the clock, half up, the mean of days beside the pool of doses.
 select test.set_clock('2025-11-20 12:00Z') \g /dev/null

@@ -49,10 +49,10 @@ select test.begun('one', $$update care.dose_occurrence set status = 'skipped' wh
 select dblink_send_query('two', test.call('f', 'markTaken', 'cc5')) \g /dev/null
 select test.is('a foreign writer on the row: the action waits', test.wait_blocked('two'), 'blocked');
 select dblink_exec('one', 'commit') \g /dev/null
-select test.is('and decides by what he left', test.short(test.answer('two')), 'conflict state');
+select test.is('and decides by what that writer left', test.short(test.answer('two')), 'conflict state');
 select test.begun('one', test.call('g', 'addNote', 'cc6')) \g /dev/null
 select dblink_send_query('two', $$update care.dose_occurrence set note = note || '!' where id = 'cc6'$$) \g /dev/null
-select test.is('the other way round: he waits', test.wait_blocked('two'), 'blocked');
+select test.is('the other way round: the writer waits', test.wait_blocked('two'), 'blocked');
 select dblink_exec('one', 'commit') \g /dev/null
 select test.is('and is not lost', test.outcome('two') || ' ' || test.row('cc6'), 'done scheduled n! 3 1 3');
 select test.begun('one', $$update care.dose_occurrence set status = 'taken' where id = 'cc7' returning to_json(id)$$) \g /dev/null
@@ -60,7 +60,7 @@ select dblink_exec('one', 'set constraints all immediate') \g /dev/null
 select dblink_send_query('two', test.call('h', 'markTaken', 'cc8')) \g /dev/null
 select test.is('a foreign writer on the day: the flush waits', test.wait_blocked('two'), 'blocked');
 select dblink_exec('one', 'commit') \g /dev/null
-select test.is('and counts him', test.short(test.answer('two')), 'applied');
+select test.is('and counts it', test.short(test.answer('two')), 'applied');
 select test.is('six of them', (select taken_count from care.day_summary where user_id = 'cc'), 6);
 
 select test.begun('one', $$select to_json(user_id) from sync.account where user_id = 'cc' for update$$) \g /dev/null

@@ -57,7 +57,7 @@ insert into late select * from test.late('two');
 select test.is('they are what was before', (select l.top = b.top and l.body = b.body from late as l, before as b), true);
 select test.is('and then what is now', (select r.top = test.top('sc', 'reminders') and r.body::jsonb #>> '{items,0,label}' = 'after' and jsonb_array_length(r.body::jsonb -> 'occurrences') = 1 from sync.reminders('sc') as r), true);
 
--- A writer who has numbered his events and not committed is waited for by nobody, and not seen.
+-- A writer that has numbered events and not committed: nobody waits for it, and nobody sees them.
 select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set status = 'missed' where id = 'sc2'$$) || dblink_exec('one', 'set constraints all immediate') \g /dev/null
 create temp table open as select test.top('sc') as top, (select d.top from sync.adherence_day('sc', null) as d) as read, (select o.body::jsonb ->> 'status' from sync.adherence_occurrence('sc', 'sc2') as o) as status;
 select dblink_exec('one', 'commit') \g /dev/null

@@ -323,7 +323,7 @@ extension FeedTests {
 
     // MARK: Outages
 
-    @Test func whoIsRevokedIsUnknownWithoutTheDatabase() throws {
+    @Test func revocationsAreUnknownWithoutTheDatabase() throws {
         let recorder = try record()
         try recorder.wait("all is known") { recorder.isUnlockedCurrent }
         try writer.execute("ALTER FUNCTION sync.revocations RENAME TO revocations_later")

@@ -68,7 +68,7 @@ import Testing
     @Test(arguments: [
         "", "\"", "\"yesterday\"", "1.5", "null", "{}", "9223372036854775807", "-1", "\"2025-11-14T08:00:00\"",
     ])
-    func whatIsNoTimeIsNone(_ text: String) {
+    func textsThatAreNoTimeAreIgnored(_ text: String) {
         #expect(StoreMetrics.time(Array(text.utf8)) == nil)
     }
 

@@ -169,7 +169,7 @@ import Testing
         #expect(head.hasPrefix("HTTP/1.1 200 ") && body == "[3, 2]")
     }
 
-    @Test func whoAsksIsTheTokensUser() async throws {
+    @Test func theCallerIsTheTokensUser() async throws {
         try owner.execute("INSERT INTO app.weight (user_id, grams) VALUES ('u1', 5), ('u2', 6)")
         let fixture = try await fixture()
         let client = try TestClient(port: fixture.port)

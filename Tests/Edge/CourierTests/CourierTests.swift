@@ -144,7 +144,7 @@ struct CourierTests {
         try expectFailures(receiver.url(), "broken")
     }
 
-    @Test func whoDoesNotListenIsAFailure() throws {
+    @Test func aClosedPortIsAFailure() throws {
         let url = try Receiver().url()
         try expectFailures(url, "connect")
     }
@@ -214,7 +214,7 @@ struct CourierTests {
     }
 
     /// An address needs no resolution, so nothing lingers.
-    @Test func whoDoesNotAnswerIsNotAName() throws {
+    @Test func aSilentServerIsNotMistakenForANameFailure() throws {
         let silent = try Receiver { _ in .silence }
         let request = try SingleRequest(silent.url()) { $0.limits.requestTimeout = .milliseconds(50) }
         let transfer = try request.transfer()

@@ -46,7 +46,7 @@ struct FairnessTests {
 
     /// Sixteen apps whose endpoints take eight seconds to answer, two whose endpoints never answer, and a quick one, whose
     /// events always leave at once.
-    @Test func whoIsQuickWaitsForNobodyHoweverManyAreSlow() throws {
+    @Test func aQuickAppDoesNotWaitForManySlowOnes() throws {
         let limits = CourierLimits()
         let names = (0..<16).map { "slow\($0)" } + ["dead0", "dead1"]
         let world = PlanWorld(
@@ -93,7 +93,7 @@ struct FairnessTests {
         #expect(post(6) == 0)
     }
 
-    @Test func whoHasNoEndpointsIsLeftNothing() {
+    @Test func anAppWithoutEndpointsHasNoShare() {
         var limits = CourierLimits()
         (limits.requestsMax, limits.requestsPerEndpoint) = (8, 1)
         let world = PlanWorld(limits, metrics, [WebhookApp(urls("a", 20)), WebhookApp([], id: "2")])
@@ -203,7 +203,7 @@ struct FairnessTests {
     }
 
     /// A request in flight holds back its channels' events, even if the next request has another form.
-    @Test func whoTakesBatchesFromNowOnGetsWhatWaitsInOrder() throws {
+    @Test func anEndpointThatTurnsToBatchesGetsWhatWaitsInOrder() throws {
         var limits = CourierLimits()
         limits.batchWindow = .seconds(5)
         let world = PlanWorld(limits, metrics, [WebhookApp(["http://a/"])])

@@ -222,7 +222,7 @@ import WebSocket
         #expect(reached(limit, metrics) == 2)
     }
 
-    @Test func whoIsGoneWithoutAWordIsCounted() async throws {
+    @Test func aLostClientIsCounted() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
             $0.timeouts.activity = .milliseconds(50)
@@ -246,7 +246,7 @@ import WebSocket
         #expect(reached("limits.messageBytes", metrics) == 1)
     }
 
-    @Test func whoComesToAFullHubIsCounted() async throws {
+    @Test func aClientOfAFullHubIsCounted() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
             $0.limits.connectionsMax = 1
@@ -266,7 +266,7 @@ import WebSocket
     }
 
     /// One frame beyond the bound may wait for a client that does not read.
-    @Test func whoDoesNotReadIsCounted() async throws {
+    @Test func aClientThatDoesNotReadIsCounted() async throws {
         let hub = try await DrivenHub { $0.limits.sendQueueBytesMax = 1_000_000 }
         let peer = try hub.open()
         let connection = try #require(try hub.connection(of: peer))
@@ -283,7 +283,7 @@ import WebSocket
         #expect(hub.metrics.overloads["send_queue_full"].count == 1)
     }
 
-    @Test func whoSaysNothingIsCounted() async throws {
+    @Test func aSilentClientIsCounted() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) { $0.timeouts.handshake = .milliseconds(50) }
         let silent = try TestClient(port: fixture.port)

@@ -98,7 +98,7 @@ import Testing
         #expect(admission.arrived(from: try address("10.0.0.2"), at: start) == .refused(loop: 0, .addressFull))
     }
 
-    @Test func whoSpeaksForAnotherCountsAsThatOne() throws {
+    @Test func aProxiedConnectionCountsForItsClient() throws {
         let limits = limits { $0.connectionsPerAddressMax = 1 }
         let proxy = try address("10.0.0.1")
         let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])

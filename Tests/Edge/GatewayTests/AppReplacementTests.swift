@@ -50,7 +50,7 @@ import Testing
     }
 
     /// Its clients know only the key, and would never come back after 4001.
-    @Test func whoseKeyIsAnotherAppsNowComesBack() async throws {
+    @Test func aClientWhoseKeyIsNowAnotherAppsComesBack() async throws {
         let fixture = try await GatewayFixture { $0.apps = [TestApp(0).app, TestApp(1).app] }
         let (moves, _) = try await TestClient.opened(fixture, TestApp(0))
         let (goes, _) = try await TestClient.opened(fixture, TestApp(1))

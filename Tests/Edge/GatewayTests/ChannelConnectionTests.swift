@@ -44,7 +44,7 @@ import Testing
 
     /// The end of a connection is reported after the grace period, to members and to the app's backend, whichever loop it
     /// was on.
-    @Test(arguments: [1, 3]) func whoIsGoneIsGoneAfterTheGrace(_ loops: Int) async throws {
+    @Test(arguments: [1, 3]) func aLostMemberIsGoneAfterTheGrace(_ loops: Int) async throws {
         let app = app { $0.webhooks = [.presence, .channelExistence] }
         let sink = Sink()
         let fixture = try await GatewayFixture(loops: loops, webhooks: sink) {
@@ -165,7 +165,7 @@ import Testing
     }
 
     /// A client that does not read is closed, and delays nobody: an ordinary channel has no log to catch up from.
-    @Test func whoDoesNotReadIsClosed() async throws {
+    @Test func aSubscriberThatDoesNotReadIsClosed() async throws {
         let app = app()
         let fixture = try await GatewayFixture(loops: 1) {
             $0.apps = [app]

@@ -150,7 +150,7 @@ import Testing
     }
 
     /// A client that takes nothing of it cannot keep it for ever.
-    @Test(arguments: [true, false]) func whoTakesNothingOfAnAnswerIsCutOff(_ isLast: Bool) async throws {
+    @Test(arguments: [true, false]) func aClientThatReadsNothingOfAnAnswerIsCutOff(_ isLast: Bool) async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 1, metrics: metrics, routes: LongAnswer()) {
             $0.timeouts.close = .milliseconds(20)

@@ -19,7 +19,7 @@ import Testing
         return queue
     }
 
-    @Test func whoGoesTakesUpNoPlace() {
+    @Test func aHandshakeThatEndsFreesItsSlot() {
         var queue = queue()
         var waiting: Set = [id(1), id(2)]
         queue.leaves { waiting.contains($0) }

@@ -147,7 +147,7 @@ import WebSocket
         await flood.value
     }
 
-    @Test func whoHasOnlyBadTokensIsClosed() async throws {
+    @Test func aClientWithOnlyBadTokensIsClosed() async throws {
         let fixture = try await fixture()
         let (client, _) = try await TestClient.opened(port: fixture.port)
         let good = try await GatewayFixture.token("u1")

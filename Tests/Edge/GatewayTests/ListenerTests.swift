@@ -112,7 +112,7 @@ import WebSocket
     }
 
     /// A proxy sends many clients' requests over one connection.
-    @Test func aKeptConnectionIsWhoeverAsks() async throws {
+    @Test func aKeptConnectionCountsForTheClientOfItsLastRequest() async throws {
         let fixture = try await GatewayFixture {
             $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.1")].compactMap { $0 })
             $0.limits.connectionsPerAddressMax = 1

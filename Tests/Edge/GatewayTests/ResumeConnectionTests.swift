@@ -321,7 +321,7 @@ import Testing
         for client in [healthy, slow] { try await readEvents(client, after: last + 1, upTo: last + 2) }
     }
 
-    @Test func whoTakesNothingAtAllIsClosed() async throws {
+    @Test func aClientThatReadsNothingIsClosed() async throws {
         let fixture = try await fixture {
             $0.limits.pullQueueBytesMax = 64 << 10
             // Long for a healthy reader on a busy machine.

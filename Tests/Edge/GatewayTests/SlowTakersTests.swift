@@ -11,7 +11,7 @@ import Testing
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct SlowTakersTests {
     /// The socket of a client that reads a few bytes a second is not writable for minutes; its acknowledgements show the
     /// progress.
-    @Test func whoTakesLittleIsSeenToTake() async throws {
+    @Test func aSlowReaderIsSeenToRead() async throws {
         let hub = try await DrivenHub()
         let peer = try SecureClient.connect(hub.port, 4_096)
         defer { close(peer) }

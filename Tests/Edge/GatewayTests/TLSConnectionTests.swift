@@ -211,7 +211,7 @@ import WebSocket
         return Array(bytes[..<max(0, count)])
     }
 
-    @Test func whoIsSlowInTheHandshakeIsClosed() async throws {
+    @Test func aSlowHandshakeIsClosed() async throws {
         let hub = try await hub { $0.timeouts.tlsHandshake = .milliseconds(200) }
         let hello = try hello(hub)
         let silent = try TestClient(port: hub.port)
@@ -250,7 +250,7 @@ import WebSocket
     }
 
     /// Clients that begin a handshake and fall silent keep their slots while nobody needs them, and not for long otherwise.
-    @Test func whoHoldsUpOthersLosesItsPlace() async throws {
+    @Test func aHandshakeThatHoldsUpOthersLosesItsSlot() async throws {
         let hub = try await hub(loops: 1) {
             $0.limits.tlsHandshakesMax = 3
             $0.timeouts.tlsTurn = .milliseconds(100)

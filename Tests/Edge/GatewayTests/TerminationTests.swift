@@ -144,7 +144,7 @@ import Testing
 
     // MARK: Authorized in time
 
-    @Test func whoDoesNotShowWhoItIsInTimeIsClosed() async throws {
+    @Test func aSessionWithoutASignInInTimeIsClosed() async throws {
         let strict = TestApp { $0.features.authorizationDeadline = .milliseconds(50) }
         let fixture = try await GatewayFixture(loops: 2) { $0.apps = [strict.app] }
         for _ in 0..<4 {
@@ -170,7 +170,7 @@ import Testing
     }
 
     /// The app requires it from now on: clients that have already authorized stay.
-    @Test func whoHasShownWhoItIsStays() async throws {
+    @Test func aSessionThatSignedInStays() async throws {
         let fixture = try await GatewayFixture(loops: 2) { $0.apps = [app.app] }
         var stay: [TestClient] = []
         var go: [TestClient] = []

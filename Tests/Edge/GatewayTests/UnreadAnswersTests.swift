@@ -75,7 +75,7 @@ import Testing
     }
 
     /// `nc -N`: a client that ends its sending side still reads.
-    @Test(arguments: [false, true]) func whoAsksNoMoreGetsAllAnswers(_ isLater: Bool) async throws {
+    @Test(arguments: [false, true]) func aClientThatAsksNoMoreGetsAllAnswers(_ isLater: Bool) async throws {
         let fixture = try await GatewayFixture(loops: 1, routes: LongAnswers(isLater: isLater)) {
             $0.limits.answerBytesMax = 64 << 20
             $0.limits.requestsPerTurnMax = 1_000

@@ -52,7 +52,7 @@ import Testing
         for watcher in watchers + [late] { #expect(try await watcher.text() == events("offline", "u")) }
     }
 
-    @Test func whoReturnsInTheGraceWasNeverAway() async throws {
+    @Test func aReturnInTheGraceIsNoAbsence() async throws {
         let fixture = try await fixture(loops: 1, grace: .seconds(3600))
         let watcher = try await signedIn(fixture, "w", watching: ["u"])
         #expect(try await watcher.text() == events("offline", "u"))
@@ -66,7 +66,7 @@ import Testing
         #expect(try await watcher.answersPing())
     }
 
-    @Test(arguments: [1, 3]) func whoSaysThatItLeavesIsOfflineAtOnce(_ loops: Int) async throws {
+    @Test(arguments: [1, 3]) func aUserThatLeavesByRequestIsOfflineAtOnce(_ loops: Int) async throws {
         let fixture = try await fixture(loops: loops, grace: .seconds(3600))
         for (user, payload) in [("u", []), ("v", [0x03, 0xE8])] as [(String, [UInt8])] {
             let watcher = try await signedIn(fixture, "w", watching: [user])

@@ -135,7 +135,7 @@ import WebSocket
     }
 
     /// Its signin has failed, and pusher-js retries only on a new connection.
-    @Test func whoseIdentityDoesNotComeIsSentToTryAgain() async throws {
+    @Test func aClientWhoseTokenIsNotVerifiedInTimeIsSentToTryAgain() async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true) { $0.timeouts.activity = .milliseconds(100) }
         let (client, _) = try await TestClient.opened(port: fixture.port)
         try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.adherence"}}"#)

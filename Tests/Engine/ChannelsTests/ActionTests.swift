@@ -33,7 +33,7 @@ import Testing
         #expect(session.actionsInFlight == 1)
     }
 
-    @Test func whoHasNotSignedInIsAskedTo() throws {
+    @Test func anActionWithoutASignInIsRefused() throws {
         let session = engine.session(0)
         let answer = try #require(result(try engine.act("k", from: session)))
         #expect(

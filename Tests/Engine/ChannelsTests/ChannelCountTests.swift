@@ -32,7 +32,7 @@ import Testing
 
     /// Clients may come and go as fast as they can send. The first change is reported at once, then one each 100 ms, and
     /// always the last. A newcomer gets the count at once.
-    @Test func whoComesAndGoesQuicklyIsToldOfNowAndThen() throws {
+    @Test func aQuicklyChangingCountIsToldAtIntervals() throws {
         let world = Self.counting()
         let name = world.name("news", onShard: 0)
         let (watcher, quick) = (world.connect(0), world.connect(1))
@@ -70,7 +70,7 @@ import Testing
     }
 
     /// A channel without other subscribers is not forgotten so soon that its throttling starts again.
-    @Test func whoIsAloneIsToldOfNowAndThen() throws {
+    @Test func theCountOfALoneSubscriberIsToldAtIntervals() throws {
         let world = ChannelWorld(loops: 1) {
             $0.webhooks = [.subscriptionCount, .cacheChannels]
             $0.subscriptionCounts = true

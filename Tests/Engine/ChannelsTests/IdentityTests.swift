@@ -182,7 +182,7 @@ import Testing
         engine.core.identities.revoked([Revocation(userID: user, before: beforeSeconds * 1_000_000)]).map(\.slot)
     }
 
-    @Test func whoWasIssuedBeforeIsClosedAndNobodyElse() throws {
+    @Test func onlySessionsIssuedBeforeAreClosed() throws {
         let sessions = (1...5).map { engine.session($0) }
         let other = engine.session(6, app: engine.otherApp)
         _ = authenticated(Identity(userID: "u1", issuedAt: 500), sessions[0])
@@ -195,7 +195,7 @@ import Testing
     }
 
     /// A channel signature has no time, so its sessions are closed as well.
-    @Test func whoWasAdmittedByASignatureIsClosedToo() throws {
+    @Test func aSessionAdmittedByASignatureIsClosedToo() throws {
         let name = "private-user.u1.adherence"
         let channel = try #require(ChannelName(name))
         let sessions = (1...4).map { engine.session($0) }
@@ -335,7 +335,7 @@ import Testing
         #expect(revoke("u1", beforeSeconds: 701) == [0])
     }
 
-    @Test func whoHasGoneIsNotClosed() {
+    @Test func aSessionThatHasGoneIsNotClosed() {
         _ = authenticated(Identity(userID: "u1", issuedAt: 500))
         _ = engine.close(session)
         #expect(revoke("u1", beforeSeconds: 600) == [])

@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 1]) func whoSaysSoIsGoneAtOnce(_ shard: Int) throws {
+    @Test(arguments: [0, 1]) func aMemberThatUnsubscribesIsGoneAtOnce(_ shard: Int) throws {
         let world = ChannelWorld(loops: 2)
         let room = world.name("presence-", onShard: shard)
         let (watcher, leaver) = (world.connect(0), world.connect(1))
@@ -74,7 +74,7 @@ import Testing
         #expect(changes(watcher) == ["+u", "-u", "+u", "-u"])
     }
 
-    @Test func whoSaysSoInTheGraceOfABrokenConnectionIsGone() throws {
+    @Test func anUnsubscribeInTheGraceOfABrokenConnectionCounts() throws {
         let world = ChannelWorld(loops: 1)
         let watcher = world.connect(0)
         try world.subscribe("presence-x", user: "w", watcher)
@@ -90,7 +90,7 @@ import Testing
     }
 
     /// The client subscribes and says that it leaves before the answer: the shard has admitted it, and removes it at once.
-    @Test func whoSaysSoBeforeTheAnswerIsGoneAtOnce() throws {
+    @Test func anUnsubscribeBeforeTheAnswerCountsAtOnce() throws {
         let world = ChannelWorld(loops: 2)
         let room = world.name("presence-", onShard: 0)
         let watcher = world.connect(0)
@@ -109,7 +109,7 @@ import Testing
     }
 
     /// The client unsubscribes and leaves before the answer: it is removed when the answer comes.
-    @Test func whoTakesItsSubscribeBackAndLeavesIsGoneAtOnce() throws {
+    @Test func aSubscribeThatIsTakenBackLeavesAtOnce() throws {
         let world = ChannelWorld(loops: 2)
         let room = world.name("presence-", onShard: 0)
         let watcher = world.connect(0)
@@ -131,7 +131,7 @@ import Testing
         #expect(changes(watcher).last == "+u2")
     }
 
-    @Test func whoIsBackInTheWebhooksPauseMakesNone() throws {
+    @Test func aReturnInTheWebhooksPauseMakesNone() throws {
         let world = ChannelWorld(loops: 1)
         let watcher = world.connect(0)
         try world.subscribe("presence-x", user: "w", watcher)
@@ -213,7 +213,7 @@ import Testing
     }
 
     /// Without a webhook pause the backend is told every change; members are still throttled.
-    @Test func withoutAPauseWhoComesAndGoesIsToldOfNowAndThen() throws {
+    @Test func withoutAPauseChangesAreToldAtIntervals() throws {
         let world = ChannelWorld(loops: 1, limits: limits(grace: .seconds(3), pause: .zero))
         let watcher = world.connect(0)
         try world.subscribe("presence-x", user: "w", watcher)

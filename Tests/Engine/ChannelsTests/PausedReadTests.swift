@@ -188,7 +188,7 @@ import Testing
         #expect(offsets(world.read(10, wire)) == [8])
     }
 
-    @Test(arguments: [true, false]) func whoLeavesInAPauseIsForgotten(_ byClosing: Bool) throws {
+    @Test(arguments: [true, false]) func aReaderThatLeavesInAPauseIsForgotten(_ byClosing: Bool) throws {
         let wire = try slowDevice()
         fail()
         if byClosing { world.disconnect(wire) } else { try world.unsubscribe(channel, wire) }

@@ -39,7 +39,7 @@ import Testing
     }
 
     /// Only connected users keep their slots. Users who have left lose theirs early to others, the first to leave first.
-    @Test func whoHasLeftGivesWay() throws {
+    @Test func aMemberThatHasLeftGivesWay() throws {
         var limits = AppLimits()
         limits.presenceMembersMax = 3
         let world = ChannelWorld(loops: 1, appLimits: limits)
@@ -152,7 +152,7 @@ import Testing
     }
 
     /// No user is evicted for a newcomer who is refused anyway.
-    @Test func whoHasLeftStaysWhereThatIsNotEnough() throws {
+    @Test func aMemberThatHasLeftStaysWhereThatIsNotEnough() throws {
         let info = #"{"n":"\#(String(repeating: "x", count: 100))"}"#
         var limits = ShardLimits()
         limits.membersBytesMax = 2 * MemberList.size("a", info: Array(info.utf8))

@@ -42,7 +42,7 @@ import Testing
             .memberAdded(try self.name(name), userID: "8"),
         ]
         world.advance(.milliseconds(2_999))
-        #expect(world.webhooks == added, "the backend hears of it when he is not back")
+        #expect(world.webhooks == added, "the backend hears of it when the member is not back")
         world.advance(.milliseconds(1))
         #expect(world.webhooks == added + [.memberRemoved(try self.name(name), userID: "8")])
     }
@@ -294,7 +294,7 @@ import Testing
 
     /// A user who leaves and comes back is reported. One who does so repeatedly is reported twice in three seconds: the
     /// signature stays valid as long as the connection.
-    @Test func whoComesAndGoesIsToldOfNowAndThen() throws {
+    @Test func aMemberThatComesAndGoesIsToldAtIntervals() throws {
         let world = ChannelWorld(loops: 1)
         let (watcher, quick) = (world.connect(0), world.connect(0))
         try world.subscribe("presence-x", user: "w", watcher)

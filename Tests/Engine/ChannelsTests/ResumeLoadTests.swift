@@ -140,7 +140,7 @@ import Testing
     }
 
     /// Sessions that come and go while a position or page is awaited leave nothing at the shard.
-    @Test func whoHasLeftIsForgottenAtShard() throws {
+    @Test func aSessionThatHasLeftIsForgottenAtShard() throws {
         let world = LoopWorld(loops: 2, limits: StreamLimits())
         let stays = world.connect(1, slot: 0)
         try world.signin(stays)

@@ -77,7 +77,7 @@ import Testing
         #expect(run(&shard) { $0.join(join(4), from: 1, &$1) } == ["joined 1 4 at 6"])
     }
 
-    @Test func whoWaitedForOneStreamIsNotToldOfTheNext() {
+    @Test func aSessionThatWaitedForOneStreamIsNotToldOfTheNext() {
         var shard = forgetful()
         for slot in 1...3 as ClosedRange<UInt32> { _ = run(&shard) { $0.join(join(slot), from: 0, &$1) } }
         #expect(run(&shard) { $0.positioned(stream, at: position(5), watch: 1, &$1) }.count == 3)

@@ -121,7 +121,7 @@ import Testing
 
     // MARK: Once it is published
 
-    @Test func whoIsInItAsksForWhatFollows() throws {
+    @Test func aSubscriberAsksForWhatFollows() throws {
         _ = publish("adherence")
         let session = try member(0)
         let idle = try member(1)
@@ -229,13 +229,13 @@ import Testing
     }
 
     /// pusher-js reconnects after 4100 and asks again; after a refusal it never does.
-    @Test func whoFindsTheHubFullComesBack() throws {
+    @Test func aClientThatFindsTheHubFullComesBack() throws {
         let session = try member(0)
         _ = try engine.subscribe(channel, from: session)
         #expect(refused(.hubFull, session, serial: 1) == [.close(4100)])
     }
 
-    @Test func whoHasTooManyStreamsIsRefused() throws {
+    @Test func aUserWithTooManyStreamsIsRefused() throws {
         let session = try member(0)
         _ = try engine.resume([channel: ("e", 3)], from: session)
         _ = try engine.subscribe(channel, from: session)
@@ -260,7 +260,7 @@ import Testing
     }
 
     /// A position that the client sends while the shard is asked is answered, too.
-    @Test func whoNamesAPlaceMeanwhileIsAnswered() throws {
+    @Test func aPositionNamedMeanwhileIsAnswered() throws {
         _ = publish("adherence")
         let session = try member(0)
         _ = try engine.subscribe(channel, from: session)

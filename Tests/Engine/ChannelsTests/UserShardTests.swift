@@ -59,7 +59,7 @@ import Testing
         #expect(world.hear([.arrived(anna)], from: 2) == ["3: +anna"])
     }
 
-    @Test func whoReturnsInTheGraceWasNeverAway() {
+    @Test func aReturnInTheGraceIsNoAbsence() {
         var world = World()
         _ = world.hear([.watch(anna, serial: 1), .arrived(anna)])
         #expect(world.hear([.departed(anna)], at: 0) == [])
@@ -69,7 +69,7 @@ import Testing
         #expect(world.tick(at: 1_000) == [])
     }
 
-    @Test func whoReturnsIsNotTakenOffByTheOldTime() {
+    @Test func aReturnIsNotUndoneByTheOldDeadline() {
         var world = World()
         _ = world.hear([.watch(anna, serial: 1), .arrived(anna), .departed(anna)], at: 0)
         #expect(world.hear([.arrived(anna), .departed(anna)], at: 8) == [])
@@ -79,7 +79,7 @@ import Testing
     }
 
     /// A user who says so goes offline at once; one who does so repeatedly is throttled.
-    @Test func whoSaysSoIsOfflineAtOnce() {
+    @Test func aDepartureByRequestIsOfflineAtOnce() {
         var world = World()
         _ = world.hear([.watch(anna, serial: 1), .arrived(anna)])
         #expect(world.hear([.departed(anna, mayReturn: false)], at: 0) == ["0: -anna"])
@@ -116,7 +116,7 @@ import Testing
         #expect(world.shard.nextDue == nil)
     }
 
-    @Test func whoLeftFirstGoesWhereTooManyAreExpectedBack() {
+    @Test func theFirstToLeaveIsDroppedWhenTooManyAreExpectedBack() {
         var world = World { $0.departuresMax = 2 }
         let users = (0..<4).map { UserKey("u\($0)", of: 0) }
         _ = world.hear(users.enumerated().map { .watch($1, serial: UInt32($0)) } + users.map { .arrived($0) })

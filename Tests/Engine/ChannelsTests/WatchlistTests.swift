@@ -35,7 +35,7 @@ import Testing
             + #""{\"events\":[\#(events.joined(separator: ","))]}"}"#
     }
 
-    @Test func whoSignsInIsToldOfThoseWatched() throws {
+    @Test func aSignInIsToldOfTheUsersWatched() throws {
         let one = engine.session(0, app: engine.watchfulApp)
         let heard = try signin("u", ["a", "b"], one)
         #expect(heard.first.map { "\($0)" }?.hasPrefix(#"{"event":"pusher:signin_success""#) == true)
@@ -97,7 +97,7 @@ import Testing
     }
 
     /// Sessions that watch the same users leave in any order and change their watchlists: the remaining ones are told.
-    @Test(arguments: 0..<20 as Range<UInt64>) func whoeverLeavesTheOthersAreTold(seed: UInt64) throws {
+    @Test(arguments: 0..<20 as Range<UInt64>) func theOthersAreToldOfAnyDeparture(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let users = ["a", "b", "c", "d", "e"]
         var watching: [UInt32: (session: Session, users: [String])] = [:]
@@ -267,7 +267,7 @@ import Testing
         #expect(engine.session(0, app: engine.watchfulApp).authorizationTime == nil)
     }
 
-    @Test func whoDoesNotShowWhoItIsInTimeIsClosed() throws {
+    @Test func aSessionWithoutASignInInTimeIsClosed() throws {
         let app = watchful { $0.authorizationDeadline = .seconds(30) }
         let session = engine.session(0, app: engine.watchfulApp)
         #expect(due(session) == [])

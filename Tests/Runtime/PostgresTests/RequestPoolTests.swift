@@ -120,7 +120,7 @@ import Testing
         #expect(first.ends == 1 && rest.allSatisfy { $0.answers.isEmpty })
         let early = try world.send("ann", Self.echo, "early")
         #expect(early.ends == 1)
-        // One of her requests is decided, and she is no suspect any more.
+        // One of ann's requests is decided, and ann is no suspect any more.
         var later = try world.send("ann", Self.echo, "later") { _ in .decided }
         try world.run {
             if later.ends == 1, let again = try? world.send("ann", Self.echo, "later", follows: { _ in .decided }) {
@@ -263,7 +263,7 @@ import Testing
 
     /// Reads are sent behind a slow one while the other connection is leased. When that is given back, they are answered on
     /// it, once.
-    @Test func whoStandsBehindASlowReadIsTakenBack() throws {
+    @Test func aRequestBehindASlowReadIsTakenBack() throws {
         let world = try World(connections: 2, leasesMax: 1, isOfReads: true)
         let holder = try world.admin.query("SELECT pg_advisory_lock(77)")
         var isGiven = false

@@ -106,7 +106,7 @@ import Testing
     }
 
     /// Two hubs start at once: the later one finds the folder's lock held.
-    @Test func whoeverLooksHoldsTheFolder() throws {
+    @Test func aHeldLockOfTheFolderKeepsOthersOut() throws {
         try withFolder { folder in
             let lock = open(folder, O_RDONLY | O_DIRECTORY)
             #expect(flock(lock, LOCK_EX | LOCK_NB) == 0)

@@ -27,7 +27,7 @@ import Testing
             "unknown",
             "_hidden", "1.2.3.4\0", "::\u{e9}", String(repeating: "1", count: 46), String(repeating: ":", count: 4_000),
         ])
-    func whatIsNoAddressIsNone(_ text: String) {
+    func textsThatAreNoAddressAreRefused(_ text: String) {
         #expect(PeerAddress(text) == nil)
     }
 

@@ -30,7 +30,7 @@ import Testing
     // MARK: The order
 
     /// At the bound all stay; one past it the oldest goes of who has most.
-    @Test func whoHasMostLosesItsOldest() {
+    @Test func theLargestHolderLosesItsOldest() {
         var order = SharedOrder<String, Int>(bound: 4)
         for number in 1...3 { order.append(number, of: "a") }
         order.append(4, of: "b")

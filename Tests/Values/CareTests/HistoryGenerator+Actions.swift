@@ -46,7 +46,7 @@ extension HistoryGenerator {
         envelope.number = chance(swarm.misnumbered) ? max(1, next + (pick([-2, -1, 1, 2]) ?? 1)) : next
     }
 
-    /// The same key again, mostly with everything else unchanged.
+    /// Sends a key again, mostly with everything else unchanged.
     private mutating func repeated(_ envelope: CareEnvelope) -> CareEnvelope {
         var again = envelope
         switch Int.random(in: 0..<8, using: &random) {

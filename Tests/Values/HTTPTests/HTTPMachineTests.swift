@@ -293,7 +293,7 @@ private struct Transcript {
         #expect(peer.heard() == ["look at 5000 ms", end])
     }
 
-    @Test func whoAsksNothingIsIdle() {
+    @Test func aConnectionWithoutARequestIsIdle() {
         var peer = Transcript()
         peer.due()
         peer.hear(Self.get)

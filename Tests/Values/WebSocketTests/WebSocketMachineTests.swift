@@ -257,7 +257,7 @@ private struct Transcript {
         #expect(peer.heard() == ["drop"])
     }
 
-    @Test func whoIsDrainedIsNotRead() {
+    @Test func aDrainedConnectionIsNotRead() {
         var peer = Transcript()
         peer.machine.drain()
         #expect(peer.machine.state == .draining && peer.machine.isEstablished && !peer.machine.reads)
@@ -353,7 +353,7 @@ private struct Transcript {
     }
 
     /// Any received byte is a sign of life, also while a token is verified; bytes that we send are not.
-    @Test func whoIsPausedIsPingedToo() {
+    @Test func aPausedConnectionIsPingedToo() {
         var peer = Transcript()
         peer.machine.pause()
         peer.wait(120_000)

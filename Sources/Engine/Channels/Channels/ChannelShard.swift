@@ -21,7 +21,7 @@ import Pusher
 /// - A grace period ends when the user has come back and left again. Departures are numbered
 ///   (`PresenceTests.anOldDepartureEndsNothing`).
 /// - A session joins and leaves as fast as it can. Counts, cache misses and members are reported with pauses, and the last
-///   state always (`ChannelCountTests.whoComesAndGoesQuicklyIsToldOfNowAndThen` and others).
+///   state always (`ChannelCountTests.aQuicklyChangingCountIsToldAtIntervals` and others).
 package struct ChannelShard {
     /// Effects are appended, and performed by the caller in order.
     package typealias Effects = ContiguousArray<Effect>

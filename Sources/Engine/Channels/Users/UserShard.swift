@@ -53,8 +53,8 @@ package struct UserNews: Sendable {
 ///   that the loop was not told. So watches are numbered (`WatchlistTests.anAnswerToAnEarlierWatchIsIgnored`).
 /// - A user arrives in the watch's own message, after it. The whole message is read first (`theAnswerKnowsAllOfItsMessage`).
 /// - The last connection ends, another comes and ends within the grace. The first end's timer no longer counts
-///   (`whoReturnsIsNotTakenOffByTheOldTime`).
-/// - A user who left by request is back while its timer runs. It no longer counts (`whoSaysSoIsOfflineAtOnce`).
+///   (`aReturnIsNotUndoneByTheOldDeadline`).
+/// - A user who left by request is back while its timer runs. It no longer counts (`aDepartureByRequestIsOfflineAtOnce`).
 package struct UserShard {
     /// What the shard wants done, in order.
     package enum Effect {

@@ -18,7 +18,7 @@ import Reactor
 ///   too (`answersThatAreLostAreHeldAgainstNobody`).
 /// - A read behind a slow statement is taken back and sent on an idle connection. So a read waits for another user's
 ///   statement no longer than for a free connection plus a moment. Worst interleaving: the second connection comes up, or
-///   is given back, just after the read was sent behind the slow one on the first (`whoStandsBehindASlowReadIsTakenBack`).
+///   is given back, just after the read was sent behind the slow one on the first (`aRequestBehindASlowReadIsTakenBack`).
 /// - One request of all suspects is in flight at a time; if there are several connections, it has one to itself.
 package final class RequestPool {
     private static let sweepInterval = Duration.milliseconds(250)
