@@ -1,4 +1,7 @@
-"""A stream followed without a gap, over any number of connections: the lines of Sources/Values/Sync/README.md for pusher-js, in Python."""
+"""A stream followed without a gap, over any number of connections.
+
+The lines of Sources/Values/Sync/README.md for pusher-js, in Python.
+"""
 
 
 class Follower:

@@ -1,4 +1,7 @@
-"""permessage-deflate, judged by Python's zlib and by the `websockets` package: nothing of ours compresses or decompresses here."""
+"""permessage-deflate, judged by Python's zlib and by the `websockets` package.
+
+None of our own code compresses or decompresses here.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""No byte of one user reaches another, whatever their ids hold. Each has a canary: a text that only this user's rows hold."""
+"""No byte of one user reaches another, whatever their ids hold. Each has a canary, which no other user's rows hold."""
 
 import hashlib
 import hmac

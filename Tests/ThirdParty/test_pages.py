@@ -1,7 +1,7 @@
 """The code of the pages for developers, pasted as it stands: in Python, and in JavaScript with pusher-js.
 
-pusher-js is not ours to carry: PUSHER_JS names its file dist/node/pusher.js. Without it, or without node, the tests that need it are
-skipped.
+pusher-js is not ours to carry: PUSHER_JS names its file dist/node/pusher.js. Without it, or without node, the tests that
+need it are skipped.
 """
 
 import json
@@ -14,6 +14,7 @@ import urllib.request
 
 import pytest
 
+from device import Device
 from doses import add_dose
 from hub import Hub, Output, Server
 from waiting import PATIENCE, eventually
@@ -74,6 +75,50 @@ def html_of(shell, folder, token=""):
     return re.search(r"<script>\n(.*)</script>", text, re.S)[1]
 
 
+def first_lines():
+    """The SQL and the JavaScript at the first page's top, and the table that the page publishes later."""
+    text = FIRST.read_text()
+    top, later = text.split("\n## ")[0], text.split("\n## Publish a table of your own\n")[1]
+    statements = re.findall(r"^    (.+)$", top, re.M)
+    script, = re.findall(r"^```js\n(.*?)^```", top, re.S | re.M)
+    table = re.search(r"^    CREATE TABLE app_weight \(\n(?:    .*\n)+?    \);$", later, re.M)[0]
+    assert [line.split()[0] for line in statements] == ["SELECT", "INSERT"]
+    return table, *statements, script
+
+
+def test_the_first_lines_send_an_event():
+    table, publish, insert, script = first_lines()
+    _, event = re.findall(r"'([^']+)'", script)
+    channel = re.search(r"subscribe\('(user\.(\w+)\.\w+)'\)", script)
+    with Hub() as hub:
+        hub.wait_until_listening()
+        for statement in (table, publish):
+            hub.query(statement)
+        with Device(hub) as device:
+            device.sign_in(channel[2])
+            device.subscribe(channel[1])
+            device.subscribed(channel[1])
+            hub.query(insert)
+            frame = device.wait_for_event(event, channel[1])
+            assert frame.data["grams"] == 71500
+
+
+@browser
+def test_the_first_lines_show_an_event(tmp_path):
+    table, publish, insert, script = first_lines()
+    page, = code(FIRST, "## Point pusher-js at it", "sh")
+    with Hub() as hub:
+        hub.wait_until_listening()
+        for statement in (table, publish):
+            hub.query(statement)
+        connect = html_of(at(hub, page), tmp_path, hub.token("42")).split("  pusher.signin();")[0]
+        watch = "pusher.channel('user.42.weight').bind('pusher:subscription_succeeded', () => show('subscribed'));\n"
+        with Page(tmp_path, connect + script.replace("console.log(", "show(") + watch) as shown:
+            shown.shows("subscribed")
+            hub.query(insert)
+            shown.shows("71500")
+
+
 @browser
 def test_the_first_page_shows_a_change(hub, tmp_path):
     block, = code(FIRST, "## Point pusher-js at it", "sh")
@@ -93,8 +138,13 @@ def test_the_sync_page_is_one_program(hub, user, tmp_path):
     script = at(hub, "".join(blocks)).replace("'TOKEN'", json.dumps(hub.token(user)))
     script = script.replace("userId = 'demo'", f"userId = {json.dumps(user)}").replace("console.log(", "show(")
     watch = """
-        setInterval(() => show(JSON.stringify({ position, doses: (today?.occurrences ?? []).map((d) => d.id + ' ' + d.status) })), 50);
-        setInterval(() => { if (globalThis.acted || !today) return; globalThis.acted = true; markTaken(today.occurrences[0]); }, 50);
+        const doses = () => (today?.occurrences ?? []).map((d) => d.id + ' ' + d.status);
+        setInterval(() => show(JSON.stringify({ position, doses: doses() })), 50);
+        setInterval(() => {
+          if (globalThis.acted || !today) return;
+          globalThis.acted = true;
+          markTaken(today.occurrences[0]);
+        }, 50);
     """
     dose = add_dose(hub, user)
     with Page(tmp_path, script.replace("result.key, result.status", "result.key + ' ' + result.status") + watch) as page:

@@ -1,4 +1,7 @@
-"""Stock Pysher with the lines of Sources/Values/Sync/README.md: over cuts, silences, kills, outages and resets it shows what the server has."""
+"""Stock Pysher with the lines of Sources/Values/Sync/README.md.
+
+Over cuts, silences, kills, outages and resets it shows what the server has.
+"""
 
 import collections
 import contextlib

@@ -48,8 +48,8 @@ static inline CURLcode carillon_curl_set(CURL *easy, const struct carillon_curl_
     carillon_set(CURLOPT_SSL_VERIFYPEER, 1L);
     carillon_set(CURLOPT_SSL_VERIFYHOST, 2L);
     carillon_set(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    // libcurl keeps what it has read of a file, and nothing where a folder is set beside it: reading the system's takes 30 to
-    // 60 ms of processor time for each connection, and its folder holds the same.
+    // libcurl keeps what it has read of a file, and nothing where a folder is set beside it: reading the system's takes
+    // 30 to 60 ms of processor time for each connection, and its folder holds the same certificates.
     const char *ca_file = request->ca_file ? request->ca_file : carillon_curl_system_ca_file();
     if (ca_file) {
         carillon_set(CURLOPT_CAINFO, ca_file);

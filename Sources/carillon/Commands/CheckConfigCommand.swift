@@ -58,12 +58,14 @@ struct CheckConfigCommand: SettingsReader {
         let head = """
             # Settings
 
-            For operators: every setting of `carillon serve` and `carillon dev`. The program writes this page (`carillon check-config --markdown`).
+            For operators: every setting of `carillon serve` and `carillon dev`. The program writes this page
+            (`carillon check-config --markdown`).
 
             \(anchors.joined(separator: " ·\n"))
 
-            The command line wins over the environment, and that over the configuration file. On the command line, a key such as `jwt.keysFile` is
-            `--jwt-keys-file`. In the file, it is `{"jwt": {"keysFile": "…"}}`. More is in [where settings come from](README.md#where-settings-come-from).
+            The command line wins over the environment, and that over the configuration file. On the command line, a key such as
+            `jwt.keysFile` is `--jwt-keys-file`. In the file, it is `{"jwt": {"keysFile": "…"}}`. More is in
+            [where settings come from](README.md#where-settings-come-from).
 
             - Times are `500ms`, `30s`, `2m`, `1h`, or seconds. Sizes are bytes, `64KiB` or `1MiB`.
             - A limit is the largest number allowed.

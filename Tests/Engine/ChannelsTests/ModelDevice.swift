@@ -2,8 +2,8 @@ import Channels
 import Sync
 
 /// A client that follows the rules of Sources/Values/Sync/README.md: it keeps a position for each channel, applies only the
-/// next event, asks for missed ones after a reconnect, and takes a snapshot when told to. It complains when the hub breaks its
-/// promises.
+/// next event, asks for missed ones after a reconnect, and takes a snapshot when told to. It complains when the hub breaks
+/// its promises.
 struct ModelDevice {
     struct Feed {
         var epoch: String

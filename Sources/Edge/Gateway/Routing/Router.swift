@@ -143,8 +143,8 @@ final class Router {
 
     /// Has a loop do something quick, in the app's backlog until then: this one at once, another in its turn.
     ///
-    /// Worst interleaving: another loop's publish arrives after this tick took its mail. Its backend is answered, and sends the next
-    /// publish to this loop in the same tick. That one then waits behind the mail.
+    /// Worst interleaving: another loop's publish arrives after this tick took its mail. Its backend is answered, and sends
+    /// the next publish to this loop in the same tick. That one then waits behind the mail.
     func have(
         _ loop: Int, for app: Int, on own: ClientLoop, _ question: @escaping @Sendable (ClientLoop) -> Void
     ) {

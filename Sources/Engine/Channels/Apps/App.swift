@@ -34,8 +34,8 @@ package final class App: Sendable {
         self.counts = counts
     }
 
-    /// Takes that many publishes from the app's rate, or returns how long until there are as many. A batch above the burst is
-    /// let through when the whole burst is there. Any thread.
+    /// Takes that many publishes from the app's rate, or returns how long until there are as many. A batch above the burst
+    /// is let through when the whole burst is there. Any thread.
     package func takePublishes(_ count: Int, at now: Instant) -> Duration? {
         guard limits.publishesPerSecond > 0 else { return nil }
         let burst = limits.publishesBurst > 0 ? limits.publishesBurst : limits.publishesPerSecond

@@ -33,8 +33,8 @@ public final class EventLoop {
     @usableFromInline var dirty: ContiguousArray<Unmanaged<EventSource>> = []
     private var removed: ContiguousArray<EventSource> = []
     private var isTicking = false
-    /// Each hands out its mailbox's messages. A thread that only borrows the loop passes true, and gets false where messages stay
-    /// for the loop's own thread; else false says that there were such messages.
+    /// Each hands out its mailbox's messages. A thread that only borrows the loop passes true, and gets false where messages
+    /// stay for the loop's own thread; else false says that there were such messages.
     @usableFromInline var mailboxes: ContiguousArray<(Bool) -> Bool> = []
     private let events: UnsafeMutableBufferPointer<epoll_event>
     @usableFromInline var untold: ContiguousArray<LoopHandle> = []
@@ -141,8 +141,8 @@ public final class EventLoop {
         }
         // Others write their share meanwhile.
         if dirty.count > Self.dirtyFew { tellAll() }
-        // Before anything is written: a client that is answered now may speak to another loop next, which has to take its mail
-        // before it listens.
+        // Before anything is written: a client that is answered now may speak to another loop next, which has to take its
+        // mail before it listens.
         for handle in untold { handle.waker.mark() }
         endTick()
         isTicking = false
@@ -282,8 +282,9 @@ public final class EventLoop {
     private static let postsFew = 16
     private static let dirtyFew = 16
 
-    /// Posts a message that is handled quickly to another loop. If this tick has little to do and that loop waits, its mail is
-    /// handled here when the tick ends (`LoopLease`); otherwise the loop is woken. Use `Mailbox.post` for what may take long.
+    /// Posts a message that is handled quickly to another loop. If this tick has little to do and that loop waits, its mail
+    /// is handled here when the tick ends (`LoopLease`); otherwise the loop is woken. Use `Mailbox.post` for what may take
+    /// long.
     @inlinable
     public func post<Message>(_ message: Message, to mailbox: Mailbox<Message>) {
         guard postsLeft > 0 else { return mailbox.post(message) }

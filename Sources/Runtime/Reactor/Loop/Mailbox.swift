@@ -43,8 +43,8 @@ public final class Mailbox<Message: Sendable>: Sendable {
         contents.withLock { $0.messages.append(message) }
     }
 
-    /// Takes all messages out. False where some are for the loop's own thread: then nothing is taken out by a thread that borrows
-    /// the loop.
+    /// Takes all messages out. False where some are for the loop's own thread: then nothing is taken out by a thread that
+    /// borrows the loop.
     @inlinable
     func takeAll(into batch: inout ContiguousArray<Message>, borrowed isBorrowed: Bool) -> Bool {
         contents.withLock { contents in

@@ -8,15 +8,15 @@ import Synchronization
 /// It is watched edge-triggered and never read. Linux reports each write to an eventfd, whether or not earlier ones were
 /// read (`eventfd_write` wakes pollers; tested), and the counter has room for 2^64 - 2 of them.
 ///
-/// Worst interleavings, each met by `everyMessageWakesALoopThatWaits` and `manySendersWakeALoopForEveryMessage`, the last one
-/// by `aThirdSenderWakesALoopThatIsMarked`:
+/// Worst interleavings, each met by `everyMessageWakesALoopThatWaits` and `manySendersWakeALoopForEveryMessage`, the last
+/// one by `aThirdSenderWakesALoopThatIsMarked`:
 /// - A sender finds the loop running, and does not write, while the loop is about to wait. Each first writes its flag, then
 ///   reads the other's: the sender sets `pending` before it reads `isWaiting`, the loop sets `isWaiting` before it reads
 ///   `pending`, all sequentially consistent. So at least one sees the other.
 /// - A message is stored while the loop takes its mail. `acknowledge` clears `pending` before the loop reads. So either the
 ///   sender sets it anew, or its message is read.
-/// - A loop marks the waiting one, to handle its mail when its own tick ends, and another sender posts before that. A mark is
-///   no wake-up, so that sender wakes the loop.
+/// - A loop marks the waiting one, to handle its mail when its own tick ends, and another sender posts before that. A mark
+///   is no wake-up, so that sender wakes the loop.
 @usableFromInline
 package final class Waker: Sendable {
     /// An eventfd (eventfd(2)), for the loop's epoll.
