@@ -25,7 +25,7 @@ struct ApplicationSettingsTests {
         }
     }
 
-    @Test func whatIsNotSaidIsAsPusherHasIt() throws {
+    @Test func defaultsArePushers() throws {
         let app = try app("")
         #expect(app.features == AppFeatures())
         #expect(app.limits == AppLimits())
@@ -304,7 +304,7 @@ struct ApplicationSettingsTests {
         #expect(try other(["--apps", apps], ["CARILLON_APPS": apps]) == "--apps")
     }
 
-    @Test func whatTakesARestartIsNamed() throws {
+    @Test func settingsThatNeedARestartAreNamed() throws {
         func effective(_ arguments: [String]) throws -> EffectiveSettings {
             try EffectiveSettings(SettingsSources(arguments: arguments), profile: .serve)
         }

@@ -44,7 +44,7 @@ struct LimitLogTests {
     }
 
     /// Phones lose their network all the time.
-    @Test func whatIsRoutineIsForWhoAsks() throws {
+    @Test func routineNotesAreForDebug() throws {
         let metrics = GatewayMetrics()
         let now = Instant(nanoseconds: 1 << 40)
         for level in [Logger.Level.info, .debug] {

@@ -92,7 +92,7 @@ struct SettingsProblemTests {
         ("{\"loops\": 2,\n \"loops\": 3}", "not JSON: line 2, column 2: a member for the second time"),
         ("{\"apps\": [{\"id\": 1,\n  \"id\": 2}]}", "not JSON: line 2, column 3: a member for the second time"),
     ])
-    func whatIsNoJSONIsToldWithItsPlace(_ text: String, _ words: String) throws {
+    func invalidJSONIsToldWithLineAndColumn(_ text: String, _ words: String) throws {
         try withSettingsFile(text) { path in
             let failure = try #require(refusedSettings(["--config", path]))
             #expect(failure.description.contains(words), "\(failure)")

@@ -35,7 +35,7 @@ import Testing
         #expect(book.received(by: 0)?.sentAt == 4)
     }
 
-    @Test func whatNobodyAskedForIsNoReceipt() {
+    @Test func anUnexpectedMessageIsNoReceipt() {
         var book = MessageBook(channels: 2, perChannel: 1, depth: 2)
         #expect(book.received(by: 0) == nil)
         #expect(book.send(on: 1, at: 1) == true)

@@ -43,7 +43,7 @@ extension FeedTests {
         #expect(heavy.count < FeedLimits.readRows)
     }
 
-    @Test func whatTheLogHasNotIsExpired() throws {
+    @Test func eventsThatTheLogHasLostAreExpired() throws {
         let recorder = try record()
         try insert(10, "ann")
         let ann = recorder.watch("ann")

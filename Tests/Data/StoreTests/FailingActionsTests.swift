@@ -58,7 +58,7 @@ struct FailingActionsTests {
     }
 
     /// An error that blames the server is no action's own, however often it comes, unless others are applied meanwhile.
-    @Test func whatSpeaksOfTheServerIsTheActionsOwnOnlyBesideOthers() {
+    @Test func aServersErrorIsBlamedOnAnActionOnlyBesideSuccesses() {
         var failing = FailingActions()
         func isBlamed(at moment: Instant, _ failing: inout FailingActions) -> Bool {
             failing.failed(TextKey("ann", "k"), mayBeServer: true, now: moment)

@@ -72,7 +72,7 @@ import Testing
         #expect(StoreMetrics.time(Array(text.utf8)) == nil)
     }
 
-    @Test func whatWaitsIsKnown() {
+    @Test func waitingActionsAreCounted() {
         let metrics = StoreMetrics()
         let request = metrics.counted(
             ActionRequest(user: "u", envelope: ActionEnvelope(key: "k", type: "undo", payload: [])) { _ in })

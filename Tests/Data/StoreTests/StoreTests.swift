@@ -132,7 +132,7 @@ import Testing
 
     /// A broken trigger or function of the application, or a value out of range: it may be repaired at any time.
     @Test(arguments: ["42703", "42P01", "22012", "22P02", "54001", "55000", "57014", "P0002", "XX000", "ZZ999"])
-    func whatIsBrokenAMomentDecidesNothing(code: String) throws {
+    func aPassingFailureDecidesNothing(code: String) throws {
         let desk = try open()
         let payload = "{\"code\":\"\(code)\",\"times\":1}"
         desk.submit("ann", "k1", n: 1, "raise", payload)
@@ -363,7 +363,7 @@ import Testing
     }
 
     /// An action before its turn costs no tokens, since the device sends it again.
-    @Test func whatIsOutOfOrderIsFree() throws {
+    @Test func anActionBeforeItsTurnCostsNoTokens() throws {
         let desk = try open {
             $0.userRate = Rate(nanoseconds: 1_000_000_000_000, burst: 3)
             $0.deviceRate = Rate(nanoseconds: 1_000_000_000_000, burst: 2)

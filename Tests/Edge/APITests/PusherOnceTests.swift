@@ -351,7 +351,7 @@ import Testing
     }
 
     /// An app full of calls in progress evicts nothing of another app within its share.
-    @Test func whatIsUnderWayPushesOutNoOthersShare() {
+    @Test func callsInProgressEvictNoOtherAppsShare() {
         let answers = IdempotencyCache(keysMax: 10, time: .seconds(60))
         for number in 0..<8 { #expect(Self.keep(answers, "\(number)", of: 1)) }
         for number in 0..<5 { #expect(Self.isNew(Self.kept(answers, "\(number)", of: 0, at: 1))) }

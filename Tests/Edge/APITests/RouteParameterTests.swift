@@ -37,7 +37,7 @@ import Testing
         #expect(got == value ?? "! f must be one of csv, json.")
     }
 
-    @Test func whatIsMissing() {
+    @Test func missingParametersHaveTheirDefault() {
         #expect(read(RouteParameter("n", .integer(1...9), absence: .value("5")), "") == "5")
         #expect(read(RouteParameter("n", .integer(1...9), absence: .value("5")), "n=6") == "6")
         #expect(read(RouteParameter("d", .day, absence: .refused), "")?.hasPrefix("! d must be a day") == true)

@@ -312,7 +312,7 @@ struct BacklogTests {
     }
 
     /// A client event or a cache miss makes sense only after the events before it.
-    @Test func whatAnotherEventStandsOnIsTold() throws {
+    @Test func eventsThatOthersDependOnAreNotCancelled() throws {
         let world = world()
         let said = WebhookEvent.clientEvent(
             channel("presence-x"), name: "client-e", data: [], socketID: SocketID(random: 1), userID: "a")

@@ -127,7 +127,7 @@ struct FairnessTests {
     }
 
     @Test(arguments: [(309.9, 1, 0), (310, 0, 1)])
-    func whatHasWaitedForAPlaceForTooLongIsDropped(_ second: Double, _ requests: Int, _ dropped: Int) throws {
+    func aRequestThatWaitedTooLongForASlotIsDropped(_ second: Double, _ requests: Int, _ dropped: Int) throws {
         var limits = CourierLimits()
         (limits.requestsMax, limits.requestsPerEndpoint) = (1, 1)
         let world = PlanWorld(limits, metrics, [WebhookApp(urls("a", 2))])

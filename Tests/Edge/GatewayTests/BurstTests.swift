@@ -194,7 +194,7 @@ import WebSocket
     }
 
     /// The pong may be in the waiting input, here or in the kernel.
-    @Test func whatWaitsIsNoSilence() async throws {
+    @Test func waitingInputIsNoSilence() async throws {
         let hub = try await DrivenHub()
         let peer = try hub.open()
         let connection = try #require(try hub.connection(of: peer))
@@ -255,7 +255,7 @@ import WebSocket
     // MARK: After a stall
 
     /// Input that arrived in time is handled before its sender is judged, even if the loop handles few events per turn.
-    @Test func nobodyIsJudgedUnheard() async throws {
+    @Test func inputIsReadBeforeADeadlineIsJudged() async throws {
         let hub = try await DrivenHub(eventsPerWait: 2)
         let peers = try (0..<9).map { _ in try hub.open() }
         try hub.turn { !hub.loops[0].isCrowded }

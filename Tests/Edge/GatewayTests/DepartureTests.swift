@@ -151,7 +151,7 @@ import WebSocket
         #expect(peers.allSatisfy { $0.closeCode == nil })
     }
 
-    @Test func whatComesForAMarkedOneIsForgotten() async throws {
+    @Test func messagesForAMarkedConnectionAreDropped() async throws {
         let hub = try await hub()
         let (dead, alive) = (try hub.subscribed(to: "news"), try hub.subscribed(to: "news"))
         let marked = try #require(hub.connections.first { $0.session?.socketID == (try? dead.socketID()) })

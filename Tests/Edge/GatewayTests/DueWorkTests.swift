@@ -84,7 +84,7 @@ struct DueWorkTests {
         #expect(world.done == [.channels, .users] && !world.work.isSet(.users))
     }
 
-    @Test func whatBecomesDueWhileTheMessageIsUnderWayIsDoneWithIt() throws {
+    @Test func workThatBecomesDueInFlightIsDoneByTheSameMessage() throws {
         let world = try World()
         world.work.setNow(.apps)
         world.work.setNow(.channels)

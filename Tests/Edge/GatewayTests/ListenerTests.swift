@@ -100,7 +100,7 @@ import WebSocket
         withExtendedLifetime((first, clients)) {}
     }
 
-    @Test func whatAnybodySaysIsNot() async throws {
+    @Test func anUntrustedPeersForwardingIsIgnored() async throws {
         let fixture = try await GatewayFixture { $0.limits.connectionsPerAddressMax = 1 }
         let first = try TestClient(port: fixture.port)
         try await first.upgrade(fields: forwarded("192.0.2.1"))

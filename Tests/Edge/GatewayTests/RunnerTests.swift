@@ -31,7 +31,7 @@ struct RunnerTests {
 
     /// Worst interleaving: two inputs follow from the first, and one more from each of these. They run breadth first, none
     /// nested.
-    @Test func whatFollowsStandsBehindWhatWaits() throws {
+    @Test func inputsThatFollowRunBreadthFirst() throws {
         let router = try router(here: 0, loops: 1)
         let runner = Runner(router)
         var done: [String] = []

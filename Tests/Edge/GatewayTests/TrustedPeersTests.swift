@@ -46,7 +46,7 @@ import Testing
             ["for=203.0.113.7"], ["203.0.113.7 10.0.0.2"], ["203.0.113.7, x, 10.0.0.2"], ["203.0.113.7, unix"],
             [String(repeating: ":", count: 5_000)], [String(repeating: ",", count: 5_000)],
         ])
-    func whatIsMalformedIsThePeers(_ values: [String]) throws {
+    func malformedForwardingCountsForThePeer(_ values: [String]) throws {
         #expect(try client(values) == PeerAddress("10.0.0.1"))
     }
 

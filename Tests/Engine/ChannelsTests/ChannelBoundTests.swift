@@ -66,7 +66,7 @@ import Testing
     }
 
     /// A presence channel that refuses its first member takes no slot.
-    @Test func whatIsRefusedTakesNoPlace() throws {
+    @Test func aRefusedChannelTakesNoSlot() throws {
         var limits = ShardLimits()
         limits.channelsMax = 1
         limits.membersBytesMax = 1

@@ -293,7 +293,7 @@ import Testing
     }
 
     /// The feed repeats all revocations on every connect; meanwhile a backend may have let the user back in.
-    @Test func whatIsKnownClosesNobodyAgain() throws {
+    @Test func aKnownRevocationClosesNobodyAgain() throws {
         #expect(revoke("u1", beforeSeconds: 600) == [])
         _ = try engine.signin("u1", from: session)
         #expect(session.identity != nil)

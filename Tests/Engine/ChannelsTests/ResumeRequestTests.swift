@@ -48,7 +48,7 @@ import Testing
         #"{"more":[{}],"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":9007199254740992,"more":null}}}"#,
         #"{"v":1,"channels":{"user.u1.x":{"epoch":"\#(String(repeating: "e", count: 128))","offset":1}}}"#,
     ])
-    func whatIsRightIsKept(_ data: String) throws {
+    func validPositionsAreKept(_ data: String) throws {
         for text in [data, "\"" + data.replacing("\"", with: "\\\"") + "\""] {
             let session = engine.session(0)
             _ = try engine.signin("u1", from: session)

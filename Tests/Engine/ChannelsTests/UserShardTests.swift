@@ -170,7 +170,7 @@ import Testing
         #expect(world.hear([.arrived(UserKey("caf\u{E9}", of: 0))]).count == 1)
     }
 
-    @Test func nothingIsLeftOfWhoHasGone() {
+    @Test func aUserThatHasGoneLeavesNothing() {
         var world = World()
         for number in 0..<5_000 as Range<UInt64> {
             let user = UserKey("u\(number % 7)", of: 0)

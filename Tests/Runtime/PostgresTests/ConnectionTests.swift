@@ -156,7 +156,7 @@ import Testing
         try client.run { answers == 100 }
     }
 
-    @Test func nobodyThereIsALoss() throws {
+    @Test func aServerThatIsNotThereIsALoss() throws {
         let client = try Client(string: "host=/nonexistent dbname=x user=y password=secret")
         #expect(client.lost?.kind == .connecting)
         #expect(client.lost?.description.contains("/nonexistent") == true)

@@ -161,7 +161,7 @@ import Testing
         "host=",
         "hostaddr=10.0.0.1", "service=far", "host=a,b hostaddr=10.0.0.1", "host=a,b,c port=1,2",
     ])
-    func whatNeedsNoNameIsLeftToLibpq(_ string: String) throws {
+    func addressesAreLeftToLibpq(_ string: String) throws {
         #expect(try ConnectionParameters(string).unresolvedNames.isEmpty)
     }
 

@@ -29,7 +29,7 @@ import Testing
         ("28P01", false), ("3D000", false), ("42883", false), ("42501", false), ("22P02", false), ("23505", false),
         ("42601", false), ("ZZ000", false),
     ])
-    func whatPassesByItself(_ code: String, _ isPassing: Bool) throws {
+    func errorsThatPassAreKnown(_ code: String, _ isPassing: Bool) throws {
         #expect(PostgresError(.statement, "", sqlstate: try #require(SQLState(code))).isPassing == isPassing)
         #expect(PostgresError(.lost, "").isPassing && !PostgresError(.connectionString, "").isPassing)
     }

@@ -115,7 +115,7 @@ import Testing
         (.tls12, .tls12, "DHE-RSA-AES128-GCM-SHA256:@SECLEVEL=0"),
         (.tls12, .tls12, "AECDH-AES128-SHA:@SECLEVEL=0"),
     ])
-    func whatIsWeakIsRefused(_ oldest: TLSVersion, _ newest: TLSVersion, _ suites: String) throws {
+    func weakProtocolsAreRefused(_ oldest: TLSVersion, _ newest: TLSVersion, _ suites: String) throws {
         let world = try world {
             ($0.oldest, $0.newest) = (oldest, newest)
             $0.suites = suites

@@ -96,7 +96,7 @@ import Testing
         #expect(queue.underWay == 7)
     }
 
-    @Test func whatComesBackIsNext() {
+    @Test func aRequestThatComesBackIsNext() {
         for key in ["a", "a", "b", "c", "d"] { #expect(add(key, cost: 1)) }
         let (first, second) = (next(), next())
         again(second)
@@ -188,7 +188,7 @@ import Testing
 
     // MARK: Removal
 
-    @Test func whatIsOverIsTakenOut() {
+    @Test func entriesThatAreOverAreTakenOut() {
         for number in 1...3 { #expect(add("a", number)) }
         for number in 4...5 { #expect(add("b", number)) }
         #expect(add("c", 6))
@@ -203,7 +203,7 @@ import Testing
         #expect(queue.keyCount == 0)
     }
 
-    @Test func whatIsUnderWayStays() {
+    @Test func entriesInFlightStay() {
         for key in ["a", "a", "b"] { #expect(add(key)) }
         let first = next()
         #expect(remove().count == 2)

@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNegativeIsNothingAndWhatIsTooLongIsClamped() {
+    @Test func negativeTimesAreZeroAndLongOnesAreClamped() {
         for negative in [Duration.nanoseconds(-1), .seconds(-1), .seconds(Int64.min)] {
             #expect(negative.wholeNanoseconds == 0 && negative.secondsRoundedUp == 0)
         }

@@ -84,7 +84,7 @@ import Testing
     }
 
     /// And so is one unused until the ticks come round.
-    @Test func whatWasMadeUpForIsSettled() {
+    @Test func anUnusedAllowanceSurvivesTheTicksWrap() {
         let rate = SmallAllowance.rate(perSecond: 10, burst: 100)
         var allowance = SmallAllowance()
         let start = Instant(nanoseconds: 1 << 50)

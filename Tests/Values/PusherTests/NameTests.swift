@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func whatKindsAllow() {
+    @Test func kindsOfChannelsAreKnown() {
         let guarded = ChannelName.Kind.allCases.filter(\.needsAuthentication)
         #expect(guarded.count == 7)
         #expect(ChannelName.Kind.allCases.filter(\.isPresence) == [.presence, .presenceCache])

@@ -156,7 +156,7 @@ import Testing
         #expect(!error.message.isEmpty)
     }
 
-    @Test func whatIsNoEventIsNamedByItsPlace() {
+    @Test func anInvalidEventIsNamedByItsIndex() {
         guard case .failure(let error) = batch(#"{"batch":[7]}"#) else {
             Issue.record("a number was read as an event")
             return

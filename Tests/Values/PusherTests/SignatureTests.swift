@@ -52,7 +52,7 @@ import Testing
 
     // MARK: Replaced secrets
 
-    @Test func whatEitherSecretHasSignedIsGoodAndTheNewOneSigns() throws {
+    @Test func bothSecretsVerifyAndTheNewOneSigns() throws {
         let socket = try socket()
         let channel = try #require(ChannelName("private-user.u1.a"))
         let old = AppCredentials(key: "k", secret: "old")

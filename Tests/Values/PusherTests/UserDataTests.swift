@@ -39,7 +39,7 @@ import Testing
             (#","issuedAt":5,"expiresAt":9.5"#, nil, nil), (#","issuedAt":5,"expiresAt":1e300"#, nil, nil),
             (#","issuedAt":"5","expiresAt":9"#, nil, nil), (#","issuedAt":null,"expiresAt":9"#, nil, nil),
         ] as [(String, Int64?, Int64?)])
-    func whereNothingIsSaidOfThemTimesCountInPairs(more: String, issuedAt: Int64?, expiresAt: Int64?) throws {
+    func timesCountInPairsByDefault(more: String, issuedAt: Int64?, expiresAt: Int64?) throws {
         let user = try read(more)
         #expect(user.issuedAt == issuedAt && user.expiresAt == expiresAt)
     }
@@ -72,7 +72,7 @@ import Testing
     @Test(arguments: [
         ("7", []), ("{}", []), (#""a""#, []), (#"[7,"a",null,["b"],{},""]"#, ["a"]),
         (#"["\#(String(repeating: "a", count: 129))","b"]"#, ["b"]),
-    ]) func whatNoUserCanBeCalledIsLeftOut(text: String, ids: [String]) throws {
+    ]) func idsThatNoUserCanHaveAreLeftOut(text: String, ids: [String]) throws {
         let list = try #require(try read(#","watchlist":\#(text)"#).watchlist)
         #expect(list.ids == ids)
         #expect(list.hasOthers)

@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func whatHasNoName() {
+    @Test func streamsWithoutANameHaveNone() {
         #expect(StreamName(form: .user, stream: StreamID(user: "", topic: "a")).format() == nil)
         for topic in ["", "A", "a.b", "a1", "é"] {
             #expect(StreamName(form: .user, stream: StreamID(user: "1", topic: topic)).format() == nil)
