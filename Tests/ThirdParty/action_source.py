@@ -124,7 +124,7 @@ class ActionSource:
         return self._made("bulkMarkAll", {"criteria": criteria})
 
     def invalid(self):
-        """One that has to be refused, and stays refused."""
+        """An action that has to be refused each time."""
         identity = self._dose()
         type, payload = self.dice.choice([
             ("markTaken", {"occurrenceId": identity, "takenAt": self._written(now() + 600 * MINUTE)}),
@@ -142,7 +142,7 @@ class ActionSource:
         return self._made(type, payload)
 
     def trespass(self):
-        """At another user's doses and actions: as if they were not there."""
+        """An action on another user's doses or actions: the answer is as if they did not exist."""
         stranger = self.person.stranger
         identity = self.dice.choice(list(stranger.doses))
         type, payload = self.dice.choice([
@@ -204,7 +204,7 @@ class ActionSource:
         return self.dice.choice(list(self.person.doses))
 
     def _revision(self, identity):
-        """What this phone takes for the newest one; sometimes it is old."""
+        """The revision that this phone takes for the newest; sometimes it is old."""
         return max(0, self.person.revisions.get(identity, 1) - self.dice.choice([0, 0, 0, 1, 3]))
 
     def _maybe_note(self, share):

@@ -17,17 +17,17 @@ def envelope(kind, payload, key=None, **more):
 
 
 def plain(kind, payload, key=None, **more):
-    """As the seeds' `useAdherenceAction` builds it."""
+    """An action as the seeds' `useAdherenceAction` builds it."""
     return {"idempotencyKey": key or str(uuid.uuid4()), "actionType": kind, "payload": payload, **more}
 
 
 def add_dose(hub, user, hours=0, **columns):
     """A dose scheduled that many hours from now, its window an hour long; its id."""
     names = "".join(f", {name}" for name in columns)
-    places = ", %s" * len(columns)
+    markers = ", %s" * len(columns)
     (identity,), = hub.query(
         "insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end" + names + ")"
-        " select %s, 'zinc', t, t + interval '1 hour'" + places +
+        " select %s, 'zinc', t, t + interval '1 hour'" + markers +
         " from (select now() + make_interval(hours => %s) as t) as its returning id",
         [user, *columns.values(), hours])
     return identity
@@ -83,7 +83,7 @@ class Caller:
                 return Answer(error.code, error.headers, error.read())
 
     def settle(self, body, route="actions", **headers):
-        """As clients do: asks again while the answer is a `retry` of a hub that is only just there."""
+        """Asks again while the answer is a `retry` of a hub that has just started, as clients do."""
         answer = None
 
         def is_settled():

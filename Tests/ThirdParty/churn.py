@@ -1,5 +1,5 @@
-"""Churn: thousands of clients come to presence and public channels and go, every way there is; counts are exact at
-every quiet point, and the hub's memory is as large at the end as it was at the beginning."""
+"""Churn: thousands of clients join presence and public channels and leave, in every way. Counts are exact at every
+quiet point, and the hub's memory is as large at the end as at the beginning."""
 
 import argparse
 import collections
@@ -154,7 +154,7 @@ class Churn:
         self.counts["quiet points"] += 1
 
     def _strangers(self, subscriptions, users):
-        """Clients that were told another thing than is true."""
+        """Clients that were told something that is not true."""
         wrong = []
         for person in self.crowd.people:
             for channel in person.inside:

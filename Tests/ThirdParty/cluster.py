@@ -53,12 +53,12 @@ def start(folder):
 
 
 def kill(folder):
-    """SIGKILL to the postmaster, as the kernel does when memory is short."""
+    """Sends SIGKILL to the postmaster, as the kernel does when memory is short."""
     os.kill(process_id(folder), signal.SIGKILL)
 
 
 def stop_if_running(folder):
-    """For the end of a test: nothing of it lives on."""
+    """Stops the server at the end of a test."""
     pid = process_id(folder)
     if pid is not None:
         os.kill(pid, signal.SIGQUIT)

@@ -119,9 +119,9 @@ class Person:
         self._frames()
 
     def _frames(self):
-        held, place, end = self.held, 0, len(self.held)
-        while end - place >= 2:
-            length, start = held[place + 1], place + 2
+        held, offset, end = self.held, 0, len(self.held)
+        while end - offset >= 2:
+            length, start = held[offset + 1], offset + 2
             if length == 126:
                 start += 2
                 if end < start:
@@ -134,9 +134,9 @@ class Person:
                 length, = struct.unpack_from(">Q", held, start - 8)
             if end < start + length:
                 break
-            self._frame(held[place] & 15, held[start:start + length])
-            place = start + length
-        self.held = held[place:]
+            self._frame(held[offset] & 15, held[start:start + length])
+            offset = start + length
+        self.held = held[offset:]
 
     def _frame(self, opcode, payload):
         if opcode == 1:
@@ -245,7 +245,8 @@ class Crowd:
             assert len(under_way) < before, self.faults[:5]
 
     def answered(self, people):
-        """A round trip of each: what it said before has been dealt with, and its channels' homes have let it in."""
+        """A round trip of each client: the hub has handled what it said before, and its channels' shards have
+        let it in."""
         people = [person for person in people if person.is_open]
         for person in people:
             person.ping()

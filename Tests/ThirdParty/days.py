@@ -15,7 +15,7 @@ COLUMNS = {
 
 
 def stored(connection, user):
-    """By date, what the flush has written."""
+    """What the flush has written, by date."""
     found = connection.execute(
         f"select date::text, {', '.join(COLUMNS.values())} from care.day_summary where user_id = %s", [user])
     return {date: dict(zip(COLUMNS, values)) for date, *values in found}
@@ -30,7 +30,7 @@ def is_neutral(day):
 
 
 def recomputed(doses):
-    """By date, what should be there."""
+    """What should have been written, by date."""
     wanted, run, best = {}, 0, 0
     for date in sorted({dose["localDate"] for dose in doses.values()}):
         day = view.summary(doses, date)

@@ -27,7 +27,7 @@ class Frame:
         self.data = self._meaning()
 
     def _meaning(self):
-        """Of a text that is JSON its value, as pusher-js does it."""
+        """The value of a text that is JSON, as pusher-js reads it."""
         if not isinstance(self.raw_data, str):
             return self.raw_data
         try:
@@ -99,12 +99,12 @@ class Device:
         self.send("pusher:unsubscribe", {"channel": channel})
 
     def subscribe_signed(self, channel):
-        """With a signature by the app's backend."""
+        """Subscribes with a signature by the app's backend."""
         self.subscribe(channel, **BACKEND.authenticate(channel, self.socket_id))
 
     @property
     def extensions(self):
-        """What was agreed with the hub, by `websockets`."""
+        """The extensions agreed with the hub, as `websockets` tells them."""
         return self._socket.protocol.extensions
 
     def sign_in(self, user):
@@ -167,8 +167,9 @@ class Device:
         return self.close_code
 
     def answered(self):
-        """A round trip: whatever was sent before has been dealt with by the connection's loop, as messages of one connection
-        are in order. What goes by a channel's home may still be under way: `Member.caught_up`."""
+        """A round trip: the connection's loop has handled whatever was sent before, because messages of one
+        connection are in order. A message by a channel's shard may still be on its way: see
+        `Member.caught_up`."""
         start = self.count()
         self.send("pusher:ping")
         return self.wait_for_event("pusher:pong", start=start)

@@ -9,7 +9,7 @@ from waiting import PATIENCE
 
 
 def psql(hub, statement):
-    """As the demonstration tells people to."""
+    """Runs a statement as the demonstration tells people to."""
     file = shlex.quote(str(hub.folder / "database-url"))
     return subprocess.run(
         f'psql "$(cat {file})" -XqAt -v ON_ERROR_STOP=1 -c {shlex.quote(statement)}',

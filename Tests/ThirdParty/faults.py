@@ -1,4 +1,4 @@
-"""What befalls the servers in a storm: kills at any moment and at named places, and stops without a checkpoint."""
+"""What happens to the servers in a storm: kills at any moment and at failpoints, and stops without a checkpoint."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ class ServerFaults:
             reached.cancel()
 
     def _kills_left(self):
-        return [place for place, (_, kind) in enumerate(self.plan) if kind == "kill"]
+        return [index for index, (_, kind) in enumerate(self.plan) if kind == "kill"]
 
     async def _kill_early(self, grace=GRACE):
         """One of the kills to come is had now."""
@@ -133,6 +133,6 @@ class ServerFaults:
 
     @staticmethod
     def _signal(pid, number):
-        """It may have ended by itself meanwhile."""
+        """Sends a signal to a process, which may have ended meanwhile."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -30,7 +30,7 @@ class Follower:
         return self.position is not None and not self.is_resuming
 
     def resume(self):
-        """On each `connected`, after a gap, and after a pause where the hub could not."""
+        """Call it on each `connected`, after a gap, and after a pause when the hub could not resume."""
         if self.position:
             self.is_resuming = self._send("sync:resume", {"v": 1, "channels": {self.channel: self.position}})
 
@@ -78,7 +78,7 @@ class Follower:
             self.resume()
 
     def resumed(self, told, later):
-        """What `sync:resumed` says of the channel. `later(work)` calls after a pause."""
+        """Takes what `sync:resumed` says of the channel. `later(work)` calls `work` after a pause."""
         if told["recovered"]:
             self.is_resuming = False
         elif told["reason"] == "store_unavailable":

@@ -91,7 +91,7 @@ class Foreigner(threading.Thread):
         self.status(person, second)
 
     def two_users(self, person):
-        """One statement over doses of two users."""
+        """Writes doses of two users in one statement."""
         other = self.dice.choice(self.people)
         ids = sorted({self._dose(person), self._dose(person), self._dose(other), self._dose(other)})
         self._run("update care.dose_occurrence set status = 'scheduled', taken_at = null, reason = null"

@@ -153,7 +153,7 @@ class Hub:
 
     @property
     def secure_port(self):
-        """Of the listener with TLS."""
+        """The port of the listener with TLS."""
         return urlsplit(self.record()["secureURL"]).port
 
     @property
@@ -241,12 +241,12 @@ class Server:
 
     @property
     def address(self):
-        """Where it says that clients connect: the listeners, separated by commas."""
+        """The addresses of all listeners, separated by commas, as the hub prints them."""
         return self._listening()["address"]
 
     @property
     def port(self):
-        """Of the only listener."""
+        """The port of the only listener."""
         return int(self.address.rpartition(":")[2])
 
     @property

@@ -55,7 +55,7 @@ class Judgement:
             self.fault(f"keys with several rows: {stray}")
 
     def _check(self, check, *subjects):
-        """Where the hub is wrong, there may be nothing to look at."""
+        """Runs a check. If the hub is wrong, there may be nothing to look at."""
         try:
             check(*subjects)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -236,9 +236,9 @@ class Judgement:
         told = {offset: (name, data) for offset, name, data in history.events}
         for number, sitting in enumerate(phone.sittings):
             is_last = number == len(phone.sittings) - 1
-            for place, frame in enumerate(sitting.frames, sitting.start + 1):
-                if told.get(place) != (frame.event, frame.data):
-                    self.fault(f"{phone.name}: heard {frame} where the log has {told.get(place)}")
+            for offset, frame in enumerate(sitting.frames, sitting.start + 1):
+                if told.get(offset) != (frame.event, frame.data):
+                    self.fault(f"{phone.name}: heard {frame} where the log has {told.get(offset)}")
                     return
             if sitting.snapshot is None:
                 if is_last:
@@ -276,7 +276,7 @@ class Judgement:
 
 
 def _doses_told(answer, status):
-    """By id, the doses that an answer shows as changed."""
+    """The doses that an answer shows as changed, by id."""
     result = answer.get("result") or {}
     if "items" in result:
         return {item["occurrenceId"]: item["occurrence"] for item in result["items"]

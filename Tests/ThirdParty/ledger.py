@@ -133,7 +133,7 @@ def alike(one, other):
     """Whether two answers say the same, as far as both say it: a repeat differs in `replayed` only, and in positions
     where the epochs have been made anew meanwhile. A repeat after that tells where the stream stands when it comes: so two
     repeats of one epoch, of which the first answer was lost, may differ in how far that is."""
-    epochs = [[place["epoch"] for place in answer.get("positions", {}).values()] for answer in (one, other)]
+    epochs = [[position["epoch"] for position in answer.get("positions", {}).values()] for answer in (one, other)]
     are_repeats = bool(one.get("replayed")) and bool(other.get("replayed"))
     apart = {"replayed", "message"} | ({"positions"} if epochs[0] != epochs[1] or are_repeats else set())
     return all(one[name] == other[name] for name in one.keys() & other.keys() - apart)

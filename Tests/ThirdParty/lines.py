@@ -121,7 +121,7 @@ class Socket:
         return future
 
     def cut(self):
-        """As in a tunnel: no goodbye."""
+        """Closes the socket without a goodbye, as in a tunnel."""
         self._socket.transport.abort()
 
     async def close(self):
@@ -193,7 +193,7 @@ class Http:
 
 
 def _field(path, envelope, shape):
-    """What an envelope calls the field at fault, which the answer calls as the request did."""
+    """The name of the field at fault in the format of the request."""
     if shape == "seeds":
         return "type" if path == "actionType" else path
     member = path.replace("[", ".").split(".")[0]
@@ -201,7 +201,7 @@ def _field(path, envelope, shape):
 
 
 def _result(envelope, body, shape):
-    """What an answer in the seeds' shape says, as an envelope's answer says it."""
+    """An answer in the seeds' format, written as an envelope's answer."""
     told = dict(body.get("_sync", {}))
     answer = {"key": envelope["key"], **told}
     if not answer.get("replayed", True):

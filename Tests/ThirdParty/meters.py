@@ -18,11 +18,11 @@ class Meters:
         self._present = {}
 
     def look(self):
-        """Where there is no hub, nothing."""
+        """Reads the counters, unless the hub is down."""
         program = self._hub.program
         try:
-            place = next(json.loads(line) for line in program.err.text().splitlines() if '"listening"' in line)
-            with urllib.request.urlopen(f"http://{place['operations']}/metrics", timeout=2) as answer:
+            listening = next(json.loads(line) for line in program.err.text().splitlines() if '"listening"' in line)
+            with urllib.request.urlopen(f"http://{listening['operations']}/metrics", timeout=2) as answer:
                 found = {name: int(value) for name, value in LINE.findall(answer.read().decode())}
         except (OSError, StopIteration):
             return
@@ -32,6 +32,6 @@ class Meters:
         self._present = found
 
     def sum(self, name):
-        """Of a counter, over its labels that match: a regular expression from its start."""
+        """The sum of a counter over the labels that match a regular expression from its start."""
         return sum(value for counts in (self._past, self._present) for key, value in counts.items()
                    if re.match("carillon_" + name, key))

@@ -105,7 +105,7 @@ class Phone:
 
     @property
     def offset(self):
-        """Where it stands in its stream, or nowhere."""
+        """The offset of its position in its stream; -1 for none."""
         is_there = self.socket and self.sittings and self.sittings[-1].snapshot
         return self.sittings[-1].offset if is_there else -1
 
@@ -120,8 +120,8 @@ class Phone:
             self.sittings.append(sitting)
             self._joined.set_result(sitting)
         elif frame.channel:
-            place = frame.data["_sync"]["o"]
-            if not self.sittings or place != self.sittings[-1].offset + 1:
+            offset = frame.data["_sync"]["o"]
+            if not self.sittings or offset != self.sittings[-1].offset + 1:
                 self.ledger.fault(f"{self.name}: not the next event: {frame}")
                 return
             self.sittings[-1].frames.append(frame)
@@ -172,7 +172,7 @@ class Phone:
             self.queue[-1].habit = self.storm.habit(self)
 
     def _restore(self):
-        """From a backup of a while ago: its number, and what was in its queue then."""
+        """Restores a backup: an old number, and the queue of that time."""
         count = min(len(self.done), self.dice.randrange(1, 6))
         if count:
             again = list(self.done)[-count:]

@@ -145,13 +145,12 @@ class Member(Device):
         self._socket.socket.shutdown(socket.SHUT_RDWR)
 
     def heard(self, event, channel=None):
-        """What came so far."""
+        """The messages so far."""
         return [frame for frame in list(self.frames)
                 if frame.event == event and (channel is None or frame.channel == channel)]
 
     def caught_up(self, channel):
-        """Whatever went into the channel before has come: it goes by the channel's home, and so does what is published
-        there now, behind it."""
+        """Waits for a message published now: it comes behind all earlier ones of the channel."""
         marker, backend = f"marker-{random.SystemRandom().randrange(1 << 40):x}", self.app.backend(self._hub)
         if channel.startswith(SERVER_TO_USER):
             backend.send_to_user(channel.removeprefix(SERVER_TO_USER), marker, {})
@@ -224,7 +223,7 @@ class Answer:
         return f"{self.status} {self.body}"
 
     def refuses(self, status, *words):
-        """It is an error of that status that a program and a person understand."""
+        """Expects an error of that status that a program and a person understand."""
         assert self.status == status, self
         assert set(self.body) == {"error", "code"}, self
         assert isinstance(self.body["error"], str) and self.body["error"], self
@@ -236,7 +235,7 @@ class Answer:
 
 @contextlib.contextmanager
 def members(hub, count, **options):
-    """That many of them, connected."""
+    """That many members, connected."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(Member(hub, **options)) for _ in range(count)]
 

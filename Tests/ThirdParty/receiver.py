@@ -72,7 +72,7 @@ class Receiver:
         return f"{self.scheme}://{host}:{self.port}{path}"
 
     def events(self, *names):
-        """What was told and answered with 200, in order; each request's signature is verified."""
+        """The events answered with 200, in order; each request's signature is verified."""
         found = []
         for hook in list(self.hooks):
             told = hook.validated(self.app)

@@ -52,7 +52,7 @@ class Route(Plan):
 
     @classmethod
     def of(cls, seconds, devices):
-        """As much of everything as fits."""
+        """A plan with as much of everything as fits."""
         part = seconds / 300
         return cls(
             users=max(2, devices // 5), phones=5, kills=max(2, round(8 * part)), stops=max(1, round(4 * part)),
@@ -114,7 +114,7 @@ class JourneyFaults(ServerFaults):
 
 
 class Arrival(Judgement):
-    """What a storm's judgement asks, and of each device that it shows what the server has, having missed nothing."""
+    """A storm's judgement, and more: each device shows what the server has, and missed nothing."""
 
     def judge(self):
         self.storm.stage.query("insert into sync.event select * from judge.gone")
@@ -197,12 +197,12 @@ class Journey(Storm):
         await self.proxy.calm()
 
     def _is_calm(self):
-        """Of the epoch too, which may be made anew with nothing else to tell of it."""
+        """Whether each phone is at its stream's position too: the epoch may change without another sign."""
         users = [person.user for person in self.people]
-        places = {user: {"epoch": epoch, "offset": top} for user, epoch, top in self.stage.query(
+        positions = {user: {"epoch": epoch, "offset": top} for user, epoch, top in self.stage.query(
             "select user_id, epoch, top from sync.positions(%s, %s)", [users, ["adherence"] * len(users)])}
         return super()._is_calm() and all(
-            phone.follower.position == places[phone.person.user] for phone in self.phones)
+            phone.follower.position == positions[phone.person.user] for phone in self.phones)
 
     def report(self):
         memory = max(resident(hub.program.pid) >> 10 for hub in self.stage.hubs)

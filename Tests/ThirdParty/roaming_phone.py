@@ -94,25 +94,25 @@ class RoamingPhone(Phone):
 
     def _prepare(self):
         """Between two connections: backups are made and restored, and some come with a position that cannot be."""
-        place = self.follower.position
-        if place is None:
+        position = self.follower.position
+        if position is None:
             return
         what = self.dice.random()
         if what < 0.15:
-            self._backup = self._backup or (place, copy.deepcopy(self.pages))
+            self._backup = self._backup or (position, copy.deepcopy(self.pages))
         elif what < 0.25 and self._backup:
             self.follower.position, self.pages = self._backup
             self._backup = None
             self.ledger.counts["restored views"] += 1
         elif what < 0.26:
-            self.follower.position = {**place, "offset": place["offset"] + 100_000}
+            self.follower.position = {**position, "offset": position["offset"] + 100_000}
             self.ledger.counts["impossible positions"] += 1
         elif what < 0.27:
-            self.follower.position = {**place, "epoch": "elsewhere.0"}
+            self.follower.position = {**position, "epoch": "elsewhere.0"}
             self.ledger.counts["impossible positions"] += 1
         elif what < 0.31:
             # From a drawer. What it shows is newer, and takes nothing twice.
-            self.follower.position = {**place, "offset": 0}
+            self.follower.position = {**position, "offset": 0}
             self.ledger.counts["ancient positions"] += 1
 
     @property
@@ -135,9 +135,9 @@ class RoamingPhone(Phone):
     def _ask(self, event, data):
         if self.socket is None or self.socket.lost.done():
             return False
-        place = data["channels"][self.channel]["offset"]
+        offset = data["channels"][self.channel]["offset"]
         for _ in range(2 if self.dice.random() < 0.1 else 1):
-            self._asked.append(place)
+            self._asked.append(offset)
             self.ledger.counts["resumes"] += 1
             self._errand(self.socket.say(event, data if self.dice.random() < 0.5 else json.dumps(data)))
         return True

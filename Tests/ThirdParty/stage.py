@@ -124,19 +124,19 @@ class Stage:
     def _make_cluster(self):
         # PostgreSQL's user passes through the folder where we are root.
         self.folder.chmod(0o711)
-        place = cluster.base(self.folder)
-        place.mkdir()
+        folder = cluster.base(self.folder)
+        folder.mkdir()
         programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
         command = [programs / "initdb", "-D", cluster.data(self.folder), "-U", "postgres", "-A", "trust", "-E", "UTF8",
                    "--locale=C.UTF-8", "--no-sync"]
         if os.geteuid() == 0:
             owner = pwd.getpwnam("postgres")
-            os.chown(place, owner.pw_uid, owner.pw_gid)
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
             command = ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups", "--",
                        *command]
         subprocess.run(command, check=True, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         with open(cluster.data(self.folder) / "postgresql.conf", "a") as configuration:
-            configuration.write(SETTINGS.format(folder=place))
+            configuration.write(SETTINGS.format(folder=folder))
 
     def url(self, role, database="carillon"):
         return f"postgresql://{role}@/{database}?host={quote(str(cluster.base(self.folder)), safe='')}"

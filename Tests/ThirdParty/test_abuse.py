@@ -181,7 +181,7 @@ def test_a_device_hears_of_its_doses_meanwhile(victim, user, attack, record_prop
 
 
 def test_a_window_that_stays_shut(victim, user):
-    """They ask, and take no answer; their machine answers for them."""
+    """Clients ask, and read no answer: their receive window stays shut."""
     with joined(victim, user) as device, contextlib.ExitStack() as stack:
         before = limit(victim, "unackedTimeout")
         for _ in range(5):
@@ -259,9 +259,9 @@ def test_made_up_channels():
         with Member(hub) as honest:
             honest.join("news")
             with members(hub, 10) as crowd:
-                for place, member in enumerate(crowd):
+                for index, member in enumerate(crowd):
                     for number in range(1_000):
-                        member.subscribe(f"made-up-{place}-{number}")
+                        member.subscribe(f"made-up-{index}-{number}")
                 answers = 0
                 for member in crowd:
                     eventually(lambda: len(member.frames) == 1_001, "an answer to each subscribe")
@@ -281,7 +281,7 @@ def test_made_up_channels():
 
 
 def test_made_up_channels_take_no_streams(hub, user):
-    """One user with a thousand channels on each of many connections: none of them is the database's matter."""
+    """One user asks for a thousand channels on each of many connections. None of them reaches the database."""
     names = [f"user.{user}.{''.join(chr(97 + int(digit)) for digit in str(number))}" for number in range(1_000)]
     with contextlib.ExitStack() as open_ones, joined(hub, user) as device:
         device.subscribed(stream(user))

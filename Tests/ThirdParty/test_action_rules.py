@@ -1,4 +1,4 @@
-"""What is taken from a device, and what is not; and a fault in the application's own trigger."""
+"""Which actions are accepted from a device, and which are not; and a fault in the application's own trigger."""
 
 import json
 import pathlib

@@ -38,8 +38,8 @@ def test_the_last_event_comes_right_after_the_answer(plain, kind):
         joined(member, channel)
         frame = member.wait_for_event("state", channel)
         member.answered()
-        places = [frame.event for frame in member.frames if frame.channel == channel]
-        assert places == ["pusher_internal:subscription_succeeded", "state"]
+        events = [frame.event for frame in member.frames if frame.channel == channel]
+        assert events == ["pusher_internal:subscription_succeeded", "state"]
         assert set(json.loads(frame.text)) == {"event", "channel", "data"}
         if "encrypted" in kind:
             assert set(frame.data) == {"nonce", "ciphertext"}

@@ -68,10 +68,10 @@ def test_order_is_one_for_all(plain):
             orders.append([(frame.data["by"], frame.data["n"]) for frame in frames])
             assert len(frames) == 600
         assert orders[0] == orders[1]
-        for place, member in enumerate(crowd[:3]):
+        for index, member in enumerate(crowd[:3]):
             frames = member.eventually_heard("client-n", channel, 400)
             own = [(frame.data["by"], frame.data["n"]) for frame in frames]
-            assert own == [each for each in orders[0] if each[0] != place]
+            assert own == [each for each in orders[0] if each[0] != index]
 
 
 @pytest.mark.parametrize("kind", ["", "cache-", "private-encrypted-", "private-encrypted-cache-"])

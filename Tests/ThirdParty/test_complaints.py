@@ -115,7 +115,8 @@ def test_payloads_that_are_too_large_are_told_so(plain):
 
 
 def test_a_slow_member_of_a_busy_channel_costs_the_others_nothing(plain):
-    """One that does not read is closed, with a code on which it comes back; the others get everything, in order."""
+    """A member that does not read is closed, with a code on which it comes back. The others get everything, in
+    order."""
     with PlainHub(limits_sendQueueBytes="256KiB") as hub, Member(hub) as member, Caller(hub) as caller:
         member.join("news")
         with Crowd(hub.port, APP, 1, 1) as crowd:

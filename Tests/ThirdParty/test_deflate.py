@@ -66,10 +66,10 @@ class Squeezed(Wire):
 
     def say(self, payload, cuts=()):
         """A compressed message, in frames cut at those places."""
-        places = [0, *sorted(cuts), len(payload)]
-        for number, (start, end) in enumerate(zip(places, places[1:])):
+        offsets = [0, *sorted(cuts), len(payload)]
+        for number, (start, end) in enumerate(zip(offsets, offsets[1:])):
             self.send(wire.frame(
-                TEXT if number == 0 else 0, payload[start:end], final=number == len(places) - 2,
+                TEXT if number == 0 else 0, payload[start:end], final=number == len(offsets) - 2,
                 reserved=COMPRESSED if number == 0 else 0))
 
 
@@ -285,7 +285,8 @@ def test_a_bomb_costs_the_limit(hub):
 
 
 def test_a_thousand_connections_cost_no_more_for_it(record_property):
-    """What compresses is the loops', not the connections': those that compress fit where those that do not have been."""
+    """Compressors belong to loops, not to connections: connections with compression need no more memory than
+    those without."""
     with Hub() as hub:
         hub.wait_until_listening()
 

@@ -64,10 +64,10 @@ def test_ends_within_seconds_and_starts_in_seconds(number):
 
 @pytest.mark.parametrize("moment", ["carillon dev in", "  PostgreSQL", "  migration 2", "  demonstration"])
 def test_ends_while_it_starts(moment):
-    with tempfile.TemporaryDirectory(prefix="judge-") as place:
+    with tempfile.TemporaryDirectory(prefix="judge-") as parent:
         # PostgreSQL's user passes through where we are root.
-        os.chmod(place, 0o711)
-        folder = os.path.join(place, "hub")
+        os.chmod(parent, 0o711)
+        folder = os.path.join(parent, "hub")
         program = Program("dev", "--dir", folder, "--listen", "127.0.0.1:0")
         program.out.wait_for(lambda line: line.startswith(moment), moment)
         assert program.interrupt() == 0

@@ -27,19 +27,19 @@ class Standby:
 
     def make(self):
         self.folder.chmod(0o711)
-        place = cluster.base(self.folder)
-        place.mkdir()
+        folder = cluster.base(self.folder)
+        folder.mkdir()
         source = cluster.base(self.stage.folder)
         programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-        command = [programs / "pg_basebackup", "-h", source, "-U", "postgres", "-D", place / "data", "-R", "-c", "fast"]
+        command = [programs / "pg_basebackup", "-h", source, "-U", "postgres", "-D", folder / "data", "-R", "-c", "fast"]
         if os.geteuid() == 0:
             owner = pwd.getpwnam("postgres")
-            os.chown(place, owner.pw_uid, owner.pw_gid)
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
             command = ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups", "--",
                        *command]
         subprocess.run(command, check=True, cwd="/", stdin=subprocess.DEVNULL)
         with open(cluster.data(self.folder) / "postgresql.conf", "a") as configuration:
-            configuration.write(f"\nunix_socket_directories = '{place}'\n")
+            configuration.write(f"\nunix_socket_directories = '{folder}'\n")
 
     def connect(self):
         return psycopg.connect(f"postgresql://postgres@/carillon?host={quote(str(cluster.base(self.folder)), safe='')}",
@@ -73,8 +73,8 @@ def hears(device, user, product):
 
 
 def test_offsets_of_another_timeline_are_another_epoch():
-    with tempfile.TemporaryDirectory(prefix="judge-") as place, Stage() as stage:
-        standby = Standby(stage, pathlib.Path(place))
+    with tempfile.TemporaryDirectory(prefix="judge-") as folder, Stage() as stage:
+        standby = Standby(stage, pathlib.Path(folder))
         try:
             hosts = quote(f"{cluster.base(stage.folder)},{cluster.base(standby.folder)}", safe="")
             hub = stage.hubs[0]

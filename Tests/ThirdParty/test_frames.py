@@ -27,7 +27,7 @@ def plain():
 
 
 def filled(text, member):
-    """With the client's own socket id and signatures."""
+    """The frame with the client's own socket id and signatures."""
     def signed(found):
         said = f"{member.socket_id}:" + found[1].replace('\\"', '"')
         return f"{member.app.key}:" + hmac.new(member.app.secret.encode(), said.encode(), hashlib.sha256).hexdigest()
@@ -59,8 +59,8 @@ def test_dialogue(plain, lines):
             if line["mark"] == ">":
                 client.send_text(filled(line["text"], client))
                 continue
-            place = read[client]
-            frame = client.wait_for(lambda frame: True, line["text"], start=place)
+            index = read[client]
+            frame = client.wait_for(lambda frame: True, line["text"], start=index)
             read[client] += 1
             found, expected = json.loads(frame.text), json.loads(filled(line["text"], client))
             if line["mark"] == "<" and expected["event"] != "pusher:pong":

@@ -1,4 +1,4 @@
-"""What no client should say: it gets a clear answer or close code, and the hub goes on as it was."""
+"""Messages that no client should send: each gets a clear answer or close code, and the hub goes on as before."""
 
 import contextlib
 import hmac
@@ -212,12 +212,12 @@ def test_fragments_with_pings_between(hub):
     with Wire(hub) as peer:
         peer.opened()
         # One byte a fragment, so that characters are torn apart; a ping in each gap; all of it byte by byte.
-        parts = [message[place:place + 1] for place in range(len(message))]
+        parts = [message[offset:offset + 1] for offset in range(len(message))]
         data = frame(TEXT, b"", final=False)
         for number, part in enumerate(parts):
             data += frame(PING, b"%d" % number) + frame(0, part, final=number == len(parts) - 1)
-        for place in range(0, len(data), 3):
-            peer.send(data[place:place + 3])
+        for offset in range(0, len(data), 3):
+            peer.send(data[offset:offset + 3])
         for number in range(len(parts)):
             assert peer.frame() == (PONG, b"%d" % number)
         assert peer.event()["event"] == "pusher:pong"

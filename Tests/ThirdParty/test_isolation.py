@@ -222,7 +222,7 @@ def test_names_that_are_none(hub, name):
 
 @pytest.mark.parametrize("name", ["USER.demo.adherence", "user-demo.adherence", "private-userdemo.adherence"])
 def test_names_like_a_users_are_ordinary(hub, name):
-    """And nothing of the user's comes there."""
+    """Nothing of the user comes to a channel whose name only resembles the user's."""
     with Device(hub) as device, Device(hub, token=hub.token("demo")) as owner:
         device.subscribe_signed(name) if name.startswith("private-") else device.subscribe(name)
         assert device.subscribed(name).data == {}

@@ -38,10 +38,10 @@ def test_every_listener_serves(tmp_path):
     path = tmp_path / "hub.sock"
     listen = f"127.0.0.1:0,[::1]:0,unix:{path}"
     with Server(CARILLON_APPS=APPS, CARILLON_LISTEN=listen, CARILLON_UNIX_SOCKET_MODE="0600") as server:
-        places = server.address.split(",")
-        for place in places[:2]:
-            assert greeted(connect(f"ws://{place}/app/key-of-7?protocol=7", open_timeout=PATIENCE, proxy=None)), place
-        assert places[2] == f"unix:{path}"
+        addresses = server.address.split(",")
+        for address in addresses[:2]:
+            assert greeted(connect(f"ws://{address}/app/key-of-7?protocol=7", open_timeout=PATIENCE, proxy=None)), address
+        assert addresses[2] == f"unix:{path}"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert greeted(unix_connect(str(path), uri="ws://hub/app/key-of-7?protocol=7", open_timeout=PATIENCE))
     assert not path.exists()

@@ -69,7 +69,7 @@ def test_alerts_say_what_is_the_matter(tmp_path):
 
 
 def test_release_builds_are_made_in_one_place():
-    """What is shipped, judged and measured is the same program: by one script, with the flag that makes it run elsewhere."""
+    """One script builds the program that is shipped, judged and measured, with the flag that makes it run elsewhere."""
     files = [ROOT / "Makefile", ROOT / "deploy/Containerfile"]
     for folder in ["deploy/development", "loadtest", "Tests/ThirdParty", ".ci"]:
         files += [path for path in (ROOT / folder).iterdir() if path.is_file() and path != pathlib.Path(__file__)]
@@ -115,7 +115,7 @@ def test_the_unit_starts_a_crashed_hub_within_its_clients_second():
 
 
 def test_the_example_leaves_the_container_as_it_is():
-    """What the image sets for its own network is not undone by the environment that it is run with."""
+    """The environment's example does not undo what the image sets for its own network."""
     def given(path, prefix):
         lines = (ROOT / path).read_text().splitlines()
         return dict(line.removeprefix(prefix).split("=", 1) for line in lines if line.startswith(prefix + "CARILLON_"))
@@ -182,7 +182,7 @@ def test_what_happens_is_counted(hub, user):
 
 
 def test_apps_are_told_apart():
-    """What an operator of several apps asks: whose connections, channels, events and calls these are."""
+    """An operator of several apps sees whose connections, channels, events and calls these are."""
     one, two = Application("1", "key-1", "secret-1", limits={"batchEvents": 1}), Application("22", "key-2", "secret-2")
     with PlainHub(one, two, environment={"CARILLON_OPERATIONS_LISTEN": "127.0.0.1:0"}) as hub:
         with Member(hub, one) as ada, Member(hub, one) as bob, Member(hub, two) as eve:
@@ -296,7 +296,7 @@ def test_packages_are_installed_and_start_nothing(tmp_path, has_policy):
     calls = tmp_path / "calls"
     mounts = [("sbin", "/usr/sbin"), ("conf", "/etc/postgresql-common"), ("none", "/usr/lib/postgresql")]
     script = "set -e; mount --make-rprivate /; " + "".join(
-        f"mkdir -p {place}; mount --bind {tmp_path}/{name} {place}; " for name, place in mounts
+        f"mkdir -p {target}; mount --bind {tmp_path}/{name} {target}; " for name, target in mounts
     ) + f"exec {ROOT}/deploy/development/packages run"
     done = subprocess.run(
         ["unshare", "--mount", "bash", "-c", script], capture_output=True, text=True, timeout=60,

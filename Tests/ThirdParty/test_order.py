@@ -33,8 +33,8 @@ def test_nothing_overtakes_tokens_on_the_way(hub, user):
         wire.opened()
         said = b"".join(asks("sync:auth", token=token) for token in [bad, good] * 100)
         said += asks("pusher:subscribe", channel=stream(user + "x")) + asks("pusher:ping")
-        for place in range(0, len(said), 997):
-            wire.send(said[place:place + 997])
+        for offset in range(0, len(said), 997):
+            wire.send(said[offset:offset + 997])
         told = [wire.event()["event"] for _ in range(202)]
         assert told == ["pusher:error", "sync:auth_ok"] * 100 + ["pusher:subscription_error", "pusher:pong"]
 

@@ -25,7 +25,7 @@ def test_channels_beyond_the_limit(hub):
 
 
 def test_parked_subscribes(hub, user):
-    """They wait for the identity, as many as may, and are answered in the order in which they came."""
+    """Subscribes wait for the identity, up to their bound, and are answered in their order."""
     others = [f"{user}{number}" for number in range(9)]
     names = [form(other) for other in others + [user] for form in (stream, private_stream)]
     assert len(names) == 20
@@ -47,7 +47,7 @@ def test_parked_subscribes(hub, user):
 
 
 def test_a_half_open_peer(strict):
-    """It says nothing and answers nothing: it is found out, though it is sent one event after the other."""
+    """A peer says nothing and answers nothing: the hub finds out, though it goes on sending events."""
     statement = "update care.dose_occurrence set note = %s where id = 'half-open'"
     strict.query("insert into care.dose_occurrence (id, user_id, product_id, scheduled_at) values"
                  " ('half-open', 'half-open', 'x', now())")
@@ -71,7 +71,7 @@ def test_a_half_open_peer(strict):
 
 
 def test_a_quiet_peer(strict):
-    """Who answers pings stays, in either way of answering them."""
+    """A peer that answers pings stays, with either way of answering."""
     with Wire(strict) as peer:
         peer.opened()
         for answer in (frame(PONG, b""), text({"event": "pusher:pong", "data": {}}), b""):
@@ -96,7 +96,7 @@ def test_a_peer_that_does_not_read(strict):
 
 
 def test_a_bulk_commit_is_no_slow_client(hub, user):
-    """One transaction brings more than the queue of a client that does not read may hold; this one reads."""
+    """One transaction brings more than the queue of a slow client may hold. This client reads, and stays."""
     rows = 3_000
     with Device(hub, token=hub.token(user)) as device:
         names = (stream(user), private_stream(user))

@@ -107,8 +107,8 @@ def test_what_was_missed_comes_in_order_and_then_what_is_new(hub, user, name, mo
 def test_nothing_missed(hub, user):
     change(hub, user)
     with Seat(hub, user).subscribe() as seat:
-        place = seat.position()
-        assert seat.resume(place, as_text=True) == {**place, "recovered": True, "replayed": 0}
+        position = seat.position()
+        assert seat.resume(position, as_text=True) == {**position, "recovered": True, "replayed": 0}
         change(hub, user)
         assert seat.hears_up_to(4) == [3, 4]
 
@@ -143,9 +143,9 @@ def test_a_gap_is_repaired_on_the_same_connection(hub, user):
 def test_another_epoch(hub, user):
     change(hub, user)
     with Seat(hub, user).subscribe() as seat:
-        place = seat.position()
+        position = seat.position()
         assert seat.resume({"epoch": "another.1", "offset": 1}) == {
-            **place, "recovered": False, "reason": "stream_reset"}
+            **position, "recovered": False, "reason": "stream_reset"}
         change(hub, user)
         assert seat.hears_up_to(4) == [3, 4]
 
@@ -153,8 +153,8 @@ def test_another_epoch(hub, user):
 def test_ahead(hub, user):
     change(hub, user)
     with Seat(hub, user).subscribe() as seat:
-        place = seat.position()
-        assert seat.resume({**place, "offset": 3}) == {**place, "recovered": False, "reason": "ahead"}
+        position = seat.position()
+        assert seat.resume({**position, "offset": 3}) == {**position, "recovered": False, "reason": "ahead"}
         change(hub, user)
         assert seat.hears_up_to(4) == [3, 4]
 
@@ -162,22 +162,22 @@ def test_ahead(hub, user):
 def test_too_many(hub, user):
     change(hub, user, REPLAYED_MOST // 2 + 1)
     with Seat(hub, user).subscribe() as seat:
-        place = seat.position()
-        assert seat.resume({**place, "offset": 1}) == {**place, "recovered": False, "reason": "too_many"}
+        position = seat.position()
+        assert seat.resume({**position, "offset": 1}) == {**position, "recovered": False, "reason": "too_many"}
         mark = seat.device.count()
-        assert seat.resume({**place, "offset": 2}, start=mark) == {
-            **place, "recovered": True, "replayed": REPLAYED_MOST}
-        assert seat.hears_up_to(place["offset"]) == list(range(3, place["offset"] + 1))
+        assert seat.resume({**position, "offset": 2}, start=mark) == {
+            **position, "recovered": True, "replayed": REPLAYED_MOST}
+        assert seat.hears_up_to(position["offset"]) == list(range(3, position["offset"] + 1))
 
 
 def test_a_log_that_no_longer_reaches_back(hub, user):
     change(hub, user, 3)
     hub.query("delete from sync.event where user_id = %s and o <= 3", [user])
     with Seat(hub, user).subscribe() as seat:
-        place = seat.position()
-        assert seat.resume({**place, "offset": 2}) == {**place, "recovered": False, "reason": "position_expired"}
+        position = seat.position()
+        assert seat.resume({**position, "offset": 2}) == {**position, "recovered": False, "reason": "position_expired"}
         mark = seat.device.count()
-        assert seat.resume({**place, "offset": 3}, start=mark) == {**place, "recovered": True, "replayed": 3}
+        assert seat.resume({**position, "offset": 3}, start=mark) == {**position, "recovered": True, "replayed": 3}
         assert seat.hears_up_to(6) == [4, 5, 6]
 
 
@@ -210,16 +210,16 @@ def test_channels_that_are_not_ones_own(hub, user):
 ], ids=lambda data: json.dumps(data)[:40])
 def test_what_cannot_be_understood_is_said_and_changes_nothing(hub, user, data):
     with Seat(hub, user).subscribe() as seat:
-        place = seat.position()
+        position = seat.position()
         seat.device.send_text(json.dumps({"event": "sync:resume", "data": data}).replace("%", seat.channel))
         assert seat.device.complaint().data["code"] is None
         assert not any(frame.event == "sync:resumed" for frame in seat.device.frames)
         change(hub, user)
-        assert seat.hears_up_to(place["offset"] + 2) == [1, 2]
+        assert seat.hears_up_to(position["offset"] + 2) == [1, 2]
 
 
 def test_the_epochs_rotate_under_open_connections():
-    """`carillon migrate --new-epoch`: all are told without asking, at once where the feed comes back."""
+    """After `carillon migrate --new-epoch`, all are told without asking, as soon as the feed is back."""
     with Hub("--feed-position-check-interval", "1s") as hub:
         change(hub, "demo3")
         with Seat(hub, "demo3").subscribe() as seat:

@@ -39,7 +39,7 @@ def ids(hub, channel):
 
 
 def test_the_frames(plain, channel):
-    """As protocol 7 has them: `data` is a text, ids are texts, the hash is an object."""
+    """Frames of protocol 7: `data` is a text, ids are texts, the hash is an object."""
     with members(plain, 2) as (ada, bob):
         ack = ada.join(channel, "ada", {"name": "Ada", "n": 1.50})
         assert json.loads(ack.text) == {
@@ -63,7 +63,7 @@ def test_the_frames(plain, channel):
 
 
 def test_the_signature_covers_the_raw_text(plain):
-    """Of `channel_data`, spaces and all."""
+    """The signature covers `channel_data` as sent, with its spaces."""
     with Member(plain) as member:
         text = '{  "user_id" : 10,\t"user_info":{"name":"Mr. Channels"} }'
         auth = APP.backend().authenticate("presence-vector", member.socket_id)["auth"]
@@ -158,7 +158,7 @@ def test_a_clean_close_leaves_at_once(code, leaves):
 
 
 def test_no_ghosts_after_all_connections_die_at_once(plain, channel):
-    """Complaints 8: members that stay for ever after a crash of their phones (no close frame, no FIN of their own)."""
+    """Complaint 8: members stay for ever after their phones crash (no close frame, no FIN)."""
     count = 90
     with Member(plain) as watcher:
         watcher.join(channel, "watcher")
@@ -205,7 +205,7 @@ def test_a_join_while_others_leave_gets_the_right_list(plain, channel):
 
 
 def view(member, channel):
-    """Who is there as pusher-js would have it, from what the member heard."""
+    """The members as pusher-js would have them, from what this member heard."""
     there = set()
     for frame in list(member.frames):
         if frame.channel != channel:
@@ -308,7 +308,7 @@ def test_a_signature_of_another_connection_or_another_user(plain, channel):
 
 
 def test_unsubscribe_before_the_answer(plain, channel):
-    """pusher-js makes these races; whatever comes between, the last word counts."""
+    """pusher-js makes these races. Whatever comes between, the last word counts."""
     with members(plain, 2) as (watcher, member):
         watcher.join(channel, "watcher")
         for _ in range(30):
@@ -349,7 +349,7 @@ def test_apps_do_not_see_each_others_members():
 
 @pytest.mark.parametrize("leaves", ["unsubscribes", "drops", "stays"])
 def test_the_newest_user_info_stands(channel, leaves):
-    """A member comes back under another name: itself and all who join later are told that one, once and for ever."""
+    """A member comes back under another name. It and all who join later are told the new name, once."""
     with PlainHub(presence_leaveGrace="60s") as plain, contextlib.ExitStack() as stack:
         watcher, old, new, late = (stack.enter_context(Member(plain)) for _ in range(4))
         watcher.join(channel, "w", {})

@@ -75,7 +75,7 @@ def test_trigger_to_a_hundred(plain, backend):
 
 
 def test_trigger_to_all_but_one(plain, backend):
-    """Complaints 14, reverb #246: toOthers."""
+    """Complaint 14, reverb #246: toOthers."""
     channels = [name(), name("private-"), name("presence-")]
     with members(plain, 6) as crowd:
         for number, member in enumerate(crowd):

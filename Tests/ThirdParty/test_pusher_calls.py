@@ -100,7 +100,7 @@ def test_a_call_seen_before_may_be_refused():
         member.join("news")
 
         def taken():
-            """What is signed in the second in which the hub was started is refused: it may have come before."""
+            """A call signed in the second in which the hub started is refused: it may have come before."""
             target = caller.signed("POST", "/apps/1/events", body=body)
             return target if caller.send("POST", target, body).status == 200 else None
 
@@ -171,7 +171,7 @@ def test_batches_that_are_none(caller, batch):
 
 @pytest.mark.parametrize("event", ["pusher:subscription_succeeded", "pusher_internal:member_added"])
 def test_the_hubs_own_events_are_not_published(plain, caller, event):
-    """By no way to publish: a client would take it for the hub's word."""
+    """No way to publish takes them: a client would take such an event for the hub's own."""
     channel, user = name(), f"u{random.SystemRandom().randrange(1 << 40):x}"
     with Member(plain) as member:
         member.join(channel)

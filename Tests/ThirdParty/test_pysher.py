@@ -207,7 +207,8 @@ def test_reconnects_when_the_hub_restarts(user):
 
 
 def test_a_topic_that_is_published_later(hub, user):
-    """A name that was made up costs the hub nothing, and is told; once its topic is published, nothing is missing."""
+    """A made-up topic costs the hub nothing, and the client is told. Once the topic is published, nothing is
+    missing."""
     topic = "later_" + "".join(character for character in user if character.isalpha()).lower()[-20:]
     name = f"user.{user}.{topic}"
     with Client(hub) as client:
@@ -233,7 +234,7 @@ def test_a_topic_that_is_published_later(hub, user):
 
 
 def test_one_user_leaves_streams_to_the_others(user):
-    """Channels of made-up topics are the user's own matter; of published ones it has no more than its bound."""
+    """A user may name any number of made-up topics, and has no more streams of published ones than its bound."""
     with Hub("--limits-streams-per-user", "1") as small, Client(small) as client:
         small.wait_until_listening()
         client.sign_in(user)

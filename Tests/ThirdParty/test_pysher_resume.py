@@ -36,8 +36,8 @@ class App:
         self.told = []
         self.follower = Follower(channel, self._send, self._fetch, self._show, self._apply)
         self.date = str(hub.query("select min(local_date) from care.dose_occurrence where user_id = %s", [user])[0][0])
-        place = collections.namedtuple("Place", "port")(port)
-        self.client = Client(place, auto_sub=True, **options)
+        address = collections.namedtuple("Address", "port")(port)
+        self.client = Client(address, auto_sub=True, **options)
         self.client.on_event = self._hear
 
     def _send(self, event, data):
@@ -58,7 +58,7 @@ class App:
             self.follower.take(Heard(event, json.loads(data)))
 
     def _fetch(self, done):
-        """On Pysher's own thread: nothing is heard meanwhile."""
+        """Fetches on Pysher's own thread, which hears nothing meanwhile."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.hub.port}/users/{quote(self.user, safe='')}/adherence/today?date={self.date}",
             headers={"Authorization": f"Bearer {self.hub.token(self.user)}"})
@@ -91,7 +91,7 @@ class App:
 
 
 def write(hub, user, number):
-    """One dose changes, one is new, and one is cancelled."""
+    """Changes a dose, adds one, and cancels one."""
     hub.query("update care.dose_occurrence set note = %s, status = 'missed' where id ="
               " (select min(id) from care.dose_occurrence where user_id = %s and status <> 'cancelled')",
               [str(number), user])
@@ -131,7 +131,7 @@ def on_screen(user, name, **options):
 
 @pytest.mark.parametrize("name, options", [(stream, {}), (private_stream, {"secret": APP_SECRET})])
 def test_what_happens_while_the_line_is_down_comes_afterwards(user, name, options):
-    """By the user's channel, and by the private one."""
+    """It comes by the user's channel, and by the private one."""
     with on_screen(user, name, **options) as (hub, proxy, app):
         for number in range(3):
             with no_network(proxy):
@@ -204,7 +204,7 @@ def test_a_snapshot_that_came_between_connected_and_subscribed_is_followed_up():
 
 
 def test_a_snapshot_that_a_later_one_has_overtaken_is_not_shown():
-    """What came since the later one would be missing in it, and its offset would not tell."""
+    """Events between the two would be missing in it, and its offset would not show that."""
     fetches, happened = [], []
     follower = Follower("user.a.adherence", lambda *said: True, fetches.append, happened.append,
                         lambda frame: happened.append(frame.data["_sync"]["o"]))

@@ -95,7 +95,7 @@ def percentiles(seconds):
 
 
 def test_a_month_of_offline_actions(hub, user, record_property):
-    """It drains in seconds; what it does to others is reported."""
+    """It drains in seconds. The report says how long others waited."""
     others = [f"{user}.{number}" for number in range(9)]
     dose, = add_doses(hub, user, 1)
 

@@ -30,7 +30,7 @@ def test_every_device_arrives(record_property):
 
 
 def renewed(stage, mutant):
-    """The hub in another life, as prepared statements would go on with the truth."""
+    """Restarts the hub with a mutant: prepared statements would go on with the right functions."""
     stage.hubs[0].kill()
     stage.query(mutant)
     stage.hubs[0].start()
@@ -57,7 +57,8 @@ def joined(hub, stage, user):
 
 
 def late_commit_is_heard(stage, hub, name, timeout=PATIENCE):
-    """A transaction begins first and commits last; between, the tail goes past it. Whether its event comes in time."""
+    """Whether the event of a transaction comes in time that began first and committed last; between, the tail
+    went past it."""
     early, late = f"{name}.early", f"{name}.late"
     insert = "insert into care.dose_occurrence (user_id, product_id, scheduled_at) values (%s, 'zinc', now())"
     with joined(hub, stage, early) as first, joined(hub, stage, late) as last:
@@ -76,7 +77,7 @@ def late_commit_is_heard(stage, hub, name, timeout=PATIENCE):
 
 @pytest.mark.parametrize("interval", ["1h", "1s"])
 def test_what_commits_late_comes_or_is_found(interval):
-    """`id > cursor` loses it; the check of positions, where it is not an hour away, finds it all the same."""
+    """`id > cursor` loses such an event. The check of positions finds it, unless it runs an hour later."""
     with Stage(settings={"CARILLON_FEED_POSITION_CHECK_INTERVAL": interval}) as stage:
         hub, = stage.hubs
         assert late_commit_is_heard(stage, hub, "truth")

@@ -56,8 +56,8 @@ def context(*roots, **changes):
     return made
 
 
-def connected(place, made, name="localhost", session=None):
-    raw = socket.create_connection(("127.0.0.1", place), timeout=PATIENCE)
+def connected(port, made, name="localhost", session=None):
+    raw = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
     try:
         return made.wrap_socket(raw, server_hostname=name, session=session)
     except BaseException:
@@ -166,7 +166,7 @@ def test_plain_http_is_told(secured):
 
 
 def test_slow_handshakes_hold_up_nobody(pair):
-    """Who says nothing, or not enough, is closed in time; who is there is served meanwhile."""
+    """A client that sends nothing, or too little, is closed in time. Others are served meanwhile."""
     with Hub(*certificates.settings(pair), "--handshake-timeout", "2s", listen=LISTEN) as hub:
         with connected(hub.secure_port, context(pair)) as healthy:
             upgraded(healthy)

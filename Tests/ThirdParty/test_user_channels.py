@@ -1,4 +1,4 @@
-"""What reaches users wherever they are signed in: `#server-to-user-…`, and the end of their connections."""
+"""Messages that reach users wherever they are signed in: `#server-to-user-…`, and the end of their connections."""
 
 import hashlib
 import hmac
@@ -28,7 +28,7 @@ def own(user):
 
 
 def signed_in(member, user):
-    """As pusher-js does it: the channel is asked for straight after the answer."""
+    """Signs in as pusher-js does: it asks for the channel right after the answer."""
     member.sign_in_as(user)
     member.join(own(user))
     return member
@@ -113,7 +113,7 @@ def test_users_without_an_id(plain, data):
 
 
 def test_terminate_ends_all_connections_of_the_user_and_no_other(plain, user):
-    """Complaints 14: reverb's PR 399, where the answer is 200 and the socket stays."""
+    """Complaint 14: reverb's PR 399, where the answer is 200 and the socket stays."""
     with members(plain, 5) as crowd, members(plain, 2) as (other, guest), Member(plain, plain.apps[1]) as elsewhere:
         for member in crowd:
             signed_in(member, user)
@@ -161,7 +161,7 @@ def test_terminate_ends_the_membership_too(plain, user):
 
 
 def test_a_new_sign_in_is_accepted(plain, user):
-    """It is an end, and no ban: the backend that wants one refuses to sign."""
+    """Termination is no ban: a backend that wants one refuses to sign."""
     with Member(plain) as member:
         signed_in(member, user)
         APP.backend(plain).terminate_user_connections(user)
@@ -198,7 +198,7 @@ def test_no_signin_slips_through(plain, user):
 
 
 def test_connections_must_be_authorized_where_the_app_says_so():
-    """Complaints 3: 4009 there means that pusher-js never comes back; so another code that lets it try again."""
+    """Complaint 3: after 4009, pusher-js never comes back. So the hub closes with a code that lets it try again."""
     app = Application(authorizationTimeout="1s")
     with PlainHub(app) as hub, members(hub, 4) as (idle, public, user, private):
         public.join("news")

@@ -85,7 +85,7 @@ def test_each_endpoint_gets_its_kinds_alone():
 
 
 def test_a_return_within_the_grace_is_no_absence():
-    """Of the backend, however they went: for the members who closes cleanly is gone at once."""
+    """The backend hears of no absence, however the connections ended. Members hear of a clean close at once."""
     with hooked(["channel_existence", "presence"], presence_leaveGrace="3s") as (hub, receiver):
         for turn in range(6):
             with Member(hub) as member:
@@ -98,7 +98,7 @@ def test_a_return_within_the_grace_is_no_absence():
 
 
 def test_order_and_number_are_right_under_churn():
-    """Of one channel: occupied and vacated take turns, whatever is joined and left how fast."""
+    """For one channel, occupied and vacated alternate, however fast clients join and leave."""
     kinds = ["channel_existence", "presence"]
     with hooked(kinds, presence_leaveGrace="50ms") as (hub, receiver), members(hub, 6) as crowd:
         for turn in range(40):
@@ -229,10 +229,10 @@ def test_what_is_new_is_told_at_once_when_the_receiver_is_back():
         began = time.monotonic()
         member.subscribe("new")
 
-        def place():
-            return next((place for place, hook in enumerate(receiver.hooks[refused:]) if b'"new"' in hook.body), None)
+        def index():
+            return next((index for index, hook in enumerate(receiver.hooks[refused:]) if b'"new"' in hook.body), None)
 
-        assert eventually(lambda: place() is not None and [place()], "the new one")[0] < 60
+        assert eventually(lambda: index() is not None and [index()], "the new one")[0] < 60
 
         def taken():
             bodies = b"".join(hook.body for hook in receiver.hooks[refused:])
@@ -256,7 +256,7 @@ def test_no_private_address_unless_it_is_allowed():
                 return {name: float(value) for name, value in re.findall(r"^carillon_(webhook_\S+) (\S+)$", text, re.M)}
 
             def each_is_refused():
-                """One event for each URL: what is no repeat is a first request."""
+                """The counters, once each URL had its first request. There is one event for each."""
                 found = counted()
                 firsts = found['webhook_requests_total{result="address"}'] - found["webhook_retries_total"]
                 return found if firsts == len(urls) else None

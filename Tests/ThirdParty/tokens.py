@@ -30,7 +30,7 @@ def hs256(secret, payload):
 
 
 def bad_ones(secret, user):
-    """By name, tokens of that user which no hub may accept."""
+    """Tokens of that user that no hub may accept, by name."""
     good = hs256(secret, claims(user))
     head, payload, signature = good.split(".")
     unsigned = _encoded({"alg": "none", "typ": "JWT"})

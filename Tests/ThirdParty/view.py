@@ -112,6 +112,6 @@ class Page(View):
 
 
 def on_page(doses, date):
-    """Of a user's doses those of a day. Cancelled ones are on no page."""
+    """Those of a user's doses that belong to a day. Cancelled ones are on no page."""
     return {identity: one for identity, one in doses.items()
             if one["localDate"] == date and one["status"] != "cancelled"}

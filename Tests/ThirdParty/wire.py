@@ -29,7 +29,7 @@ def frame(opcode, payload=b"", final=True, masked=True, reserved=0, length=None,
     if not masked:
         return head + payload
     mask = os.urandom(4)
-    return head + mask + bytes(byte ^ mask[place % 4] for place, byte in enumerate(payload))
+    return head + mask + bytes(byte ^ mask[index % 4] for index, byte in enumerate(payload))
 
 
 def text(message):
@@ -68,7 +68,7 @@ class Wire:
         self.socket.sendall(data if isinstance(data, bytes) else data.encode())
 
     def send_if_open(self, data):
-        """For garbage: the hub may have closed in the middle of it."""
+        """Sends garbage: the hub may have closed in the middle of it."""
         try:
             self.send(data)
         except (BrokenPipeError, ConnectionResetError):
@@ -76,8 +76,8 @@ class Wire:
 
     def drip(self, data, interval=0.05):
         """A byte at a time, until there is an answer or nothing left to say."""
-        for place in range(len(data)):
-            self.send_if_open(data[place:place + 1])
+        for index in range(len(data)):
+            self.send_if_open(data[index:index + 1])
             if select.select([self.socket], [], [], interval)[0]:
                 return
 

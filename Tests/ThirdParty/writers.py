@@ -227,7 +227,7 @@ class Job:
             raise failures[0]
 
     def there_and_back(self):
-        """To the other user and home again: for the one an update, for the other nothing."""
+        """Moves a dose to the other user and back: an update for the one, nothing for the other."""
         identity, = self.doses(1, self.writers.users[0])
         self.give(identity, self.writers.users[1])
         self.give(identity, self.writers.users[0])
@@ -262,7 +262,7 @@ class Job:
 
 
 def expected_events(hub, users):
-    """By user and dose, the events (name, rev) in order that the committed transactions should have made."""
+    """The events (name, rev) that the committed transactions should have made, in order, by user and dose."""
     transactions = collections.defaultdict(list)
     for xid, identity, *rest in hub.query(
             "select xid, id, old_user, new_user, old_rev, new_rev, new_status, there_after"
