@@ -50,14 +50,14 @@ $$;
 -- locked, in one pass. Then care.day_summary, under those locks. Nothing else is locked here.
 --
 -- Each statement takes a new snapshot in READ COMMITTED, so after the locks the rows are read as they are then:
--- whoever held a stream before us has committed. REPEATABLE READ and SERIALIZABLE get 40001 at the lock and retry.
+-- the transaction that held a stream before us has committed. REPEATABLE READ and SERIALIZABLE get 40001 at the lock and retry.
 -- Fired again after SET CONSTRAINTS IMMEDIATE it begins anew: touched and ticket are taken away by the first statement.
 --
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
 -- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
 -- several times what running them does, and a plan for one change looks cheaper than one for ten; datestyle and those after
--- it so that events do not depend on the writer's session (sync.drafts has what only few types need); row_security off so that a policy that would hide rows fails
--- the commit: a hidden row would be told as deleted. synchronous_commit is raised (sync.raise_commit): an offset once
+-- it so that events do not depend on the writer's session (sync.drafts has what only few types need); row_security off so
+-- that a policy that would hide rows fails the commit: a hidden row would be told as deleted. synchronous_commit is raised (sync.raise_commit): an offset once
 -- shown must not be issued again. Events are dated by the clock and not by now(), the transaction's start: what is
 -- measured from there is how long after its commit began an event arrives. sync.key, which travels in each event, has at
 -- most 200 bytes (22001).

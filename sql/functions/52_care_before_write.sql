@@ -1,7 +1,7 @@
 -- What rows get when they are written; 59_care_triggers.sql says which. SECURITY DEFINER where a writer may lack rights on
 -- the tables read. No locks but those named.
 
--- care.bump_rev: rev + 1 and updated_at, if anything changed. A writer who raises rev himself is left alone.
+-- care.bump_rev: rev + 1 and updated_at, if anything changed. A rev that the writer raised is left alone.
 create or replace function care.bump_rev() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -80,8 +80,8 @@ begin
 end
 $$;
 
--- care.complete_reminder_occurrence: id from the rule, and always its user. KEY SHARE waits for whoever is moving the rule
--- to another user, and makes him wait: he then sees this row. Lock order: care.reminder_rule.
+-- care.complete_reminder_occurrence: id from the rule, and always its user. KEY SHARE waits for a transaction that
+-- moves the rule to another user, and makes a later one wait: that one then sees this row. Lock order: care.reminder_rule.
 create or replace function care.complete_reminder_occurrence() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

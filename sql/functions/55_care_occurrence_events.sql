@@ -59,7 +59,7 @@ begin
 end
 $$;
 
--- care.summary_event: what the summary of a user's day says now, and his statistics. No locks.
+-- care.summary_event: what the summary of a user's day says now, and the user's statistics. No locks.
 create or replace function care.summary_event(who text, summary jsonb, stats jsonb) returns sync.draft
 language plpgsql
 as $$

@@ -1,4 +1,4 @@
--- care.stats_at: a user's streaks and percentages at an instant; today is that of his zone. Called by the builder after
+-- care.stats_at: a user's streaks and percentages at an instant; today is that of the user's zone. Called by the builder after
 -- all days of the flush are written. No locks.
 --
 -- A day that is still open breaks no streak. Percentages are of the 30 days before today: the mean of the days' own (days

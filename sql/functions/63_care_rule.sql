@@ -123,7 +123,7 @@ end
 $$;
 
 -- care.rule_resolve: keep: the intent, whatever the status is; merge: its note alone; edit: the fields the user chose. Only
--- if nobody has changed the status since `rev`, which is what the user saw, and the dose is the one he saw.
+-- if nobody has changed the status since `rev`, and the dose is the one that the user saw.
 create or replace function care.rule_resolve(i care.intent, d care.dose_occurrence, clock timestamptz) returns care.ruling
 language plpgsql
 as $$

@@ -3,7 +3,7 @@
 -- `top` follow it. That holds in READ COMMITTED for everything but `stats`, whose function must see what its caller writes
 -- and so reads anew; hubs ask in REPEATABLE READ.
 
--- sync.adherence_day: a user's day, today in his zone where none is named: {occurrences, summary, stats}. Doses as
+-- sync.adherence_day: a user's day; without a day, today in the user's zone: {occurrences, summary, stats}. Doses as
 -- occurrence.created shows them, the cancelled left out, in the order of their times; summary and statistics are judged by
 -- one clock. No locks.
 create or replace function sync.adherence_day(who text, day date)

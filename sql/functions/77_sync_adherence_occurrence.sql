@@ -1,5 +1,5 @@
 -- sync.adherence_occurrence: one dose of a user's with its texts and all notes that actions added to it, the oldest first;
--- `note` is the latest, whoever wrote it. `body` null: this user has no such dose. No locks.
+-- `note` is the latest, from any writer. `body` null: this user has no such dose. No locks.
 create or replace function sync.adherence_occurrence(who text, id text)
 returns table(epoch text, top bigint, body text)
 language plpgsql stable security definer rows 1

@@ -52,6 +52,7 @@ package struct ProductRoute: Sendable {
         let status: Status
         let message: StaticString
 
+        /// `message` is for the app's developer.
         package init(_ status: Status, _ message: StaticString) {
             (self.status, self.message) = (status, message)
         }

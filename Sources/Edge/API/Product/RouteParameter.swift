@@ -36,6 +36,7 @@ package struct RouteParameter: Sendable {
     let kind: Kind
     let absence: Absence
 
+    /// Without `absence`, a missing parameter is NULL.
     package init(_ name: StaticString, _ kind: Kind, absence: Absence = .null) {
         (self.name, self.kind, self.absence) = (name, kind, absence)
     }

@@ -7,6 +7,7 @@ package struct RouteTable: Sendable {
     /// In table order: if two rows match a request, the first one answers it.
     private let routes: [ProductRoute]
 
+    /// The first route that matches a request answers it.
     package init(_ routes: [ProductRoute]) { self.routes = routes }
 
     /// The routes of this hub.

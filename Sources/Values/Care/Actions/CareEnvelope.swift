@@ -6,6 +6,7 @@ package struct CareEnvelope: Sendable {
     package var key: Identifier
     /// The device and its number for the action. Without a number, the order is not checked.
     package var device: Identifier?
+    /// The device's number of the action.
     package var number: Int64?
     /// One of `DoseAction.types`.
     package var type: String

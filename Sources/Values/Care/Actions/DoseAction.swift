@@ -27,9 +27,13 @@ package enum ConflictChoice: String, CaseIterable, Sendable {
 
 /// The fields that a user chose when merging; nil means not chosen.
 package struct MergedFields: Sendable {
+    /// The status.
     package var status: DoseStatus?
+    /// When the dose was taken.
     package var takenAt: Timestamp?
+    /// Why it was made up or skipped.
     package var reason: String?
+    /// The note.
     package var note: String?
 
     /// Whether any part of the state is named.

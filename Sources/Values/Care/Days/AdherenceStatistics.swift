@@ -22,6 +22,7 @@ package struct AdherenceStatistics: Hashable, Sendable {
 
     /// Perfect days in a row. Today counts once it is perfect, and does not break the streak before it ends.
     package let currentStreakDays: Int
+    /// The most perfect days in a row so far.
     package let bestStreakDays: Int
     /// The mean of the days' percentages.
     package let average30Days: Percentage?

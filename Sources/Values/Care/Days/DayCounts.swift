@@ -5,10 +5,15 @@ package enum DayClass: Sendable {
 
 /// The doses of one day, counted by status; cancelled ones are not counted.
 package struct DayCounts: Hashable, Sendable {
+    /// Taken in time.
     package var taken = 0
+    /// Missed.
     package var missed = 0
+    /// Made up later.
     package var madeUp = 0
+    /// Skipped on purpose.
     package var skipped = 0
+    /// Scheduled, and not decided yet.
     package var pending = 0
     /// Pending doses whose window has ended: they are due.
     package var overdue = 0

@@ -45,6 +45,7 @@ package struct Dose: Sendable {
     package private(set) var user: Identifier
     /// Its schedule and product, if known.
     package let scheduleID: String?
+    /// Its product, if known.
     package let productID: String?
     /// Its status, with time and reason.
     package var state: DoseState
@@ -54,6 +55,7 @@ package struct Dose: Sendable {
     package let scheduledAt: Timestamp
     /// The zone in which it was scheduled, and that zone's offset from UTC then, in seconds.
     package let zone: String
+    /// The zone's offset from UTC then, in seconds.
     package let utcOffset: Int
     /// The day that it counts for.
     package var day: LocalDate
@@ -65,12 +67,15 @@ package struct Dose: Sendable {
     package var rev: Int64 = 1
     /// `rev` of the last change of the state, and of the note.
     package var statusRev: Int64 = 1
+    /// `rev` of the last change of the note.
     package var noteRev: Int64 = 1
     /// Key and device of the last action that changed it; nil after a writer other than the hub.
     package var changedKey: Identifier?
+    /// The device of the last action that changed it.
     package var changedDevice: Identifier?
     /// When its row was created and last changed.
     package let createdAt: Timestamp
+    /// When its row was last changed.
     package var updatedAt: Timestamp
 
     /// A newly inserted dose.

@@ -5,6 +5,7 @@ import Sync
 package struct CareEvent: Sendable {
     /// Its number.
     package let offset: Int64
+    /// The event's name.
     package let name: String
     /// The data, `_sync` included.
     package let data: JSONTree
@@ -12,7 +13,9 @@ package struct CareEvent: Sendable {
 
 /// A day as last counted.
 package struct DayRecord: Sendable {
+    /// The day's doses, by status.
     package let counts: DayCounts
+    /// The streak up to the day.
     package var streak: StreakRun
 }
 
@@ -26,6 +29,7 @@ package struct DeviceRecord: Sendable {
 
 /// A note that an action added to a dose.
 package struct NoteID: Hashable, Sendable {
+    /// The dose.
     package let dose: Identifier
     /// The action's key.
     package let key: Identifier
