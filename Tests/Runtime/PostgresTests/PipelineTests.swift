@@ -170,15 +170,17 @@ import Testing
         #expect(answers == ["a", "0A000", "a"])
     }
 
-    @Test func aPreparationTellsWhatIsWrong() throws {
-        let client = try Client(depth: 4)
+    /// The execution too is answered once. Where it had to wait, it is told what preparing was told.
+    @Test(arguments: [(1, "42883"), (2, "26000"), (4, "26000")])
+    func aPreparationTellsWhatIsWrong(depth: Int, executed: String) throws {
+        let client = try Client(depth: depth)
         let wrong = PreparedStatement("SELECT nowhere($1::int)")
         var answers: [String] = []
         client.connection.prepare(wrong) { answers.append(Self.text($0)) }
         client.connection.execute(wrong, try Self.list("1")) { answers.append(Self.text($0)) }
         client.connection.query("SELECT 1") { answers.append(Self.text($0)) }
         try client.run { answers.count == 3 }
-        #expect(answers == ["42883", "26000", "1"])
+        #expect(answers == ["42883", executed, "1"])
         // A migration adds the function.
         try client.database.admin().execute("CREATE FUNCTION nowhere(int) RETURNS int LANGUAGE sql AS 'SELECT 5'")
         client.connection.execute(wrong, try Self.list("1")) { answers.append(Self.text($0)) }

@@ -296,10 +296,15 @@ package final class Connection: EventSource {
                 next.name = prepared.add(statement)
             case .execute(let statement):
                 guard let name = prepared.name(of: statement) else {
-                    // If preparing fails, the execution fails too.
+                    // If preparing fails, the execution fails too: the server's error answers it if it was sent
+                    // already, and this does otherwise. It would be prepared again and again.
                     let prepare = Statement(
-                        work: .prepare(statement), parameters: CStringList(), timeout: next.timeout,
-                        completion: { _ in })
+                        work: .prepare(statement), parameters: CStringList(), timeout: next.timeout
+                    ) { [weak self] answer in
+                        guard let self, case .failure = answer, self.waiting.first === next else { return }
+                        _ = self.waiting.popFirst()
+                        next.completion(answer)
+                    }
                     waiting.prepend(next)
                     waiting.prepend(prepare)
                     continue
