@@ -18,7 +18,7 @@ enum TextRules {
     }
 
     /// Lines that are too wide. A line with a string literal, or of one, may be wider: a text is not broken.
-    static func wideLines(of text: String, _ columnsMax: Int = Self.columnsMax) -> [Int] {
+    static func wideLines(of text: String) -> [Int] {
         var isLiteral = false
         return lines(of: text).enumerated().compactMap { index, line in
             let wasLiteral = isLiteral

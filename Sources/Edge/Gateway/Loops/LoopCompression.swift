@@ -111,10 +111,11 @@ final class CompressionMetrics: MetricSource {
             sentCompressed.count)
         exposition.counter("decompressions_total", "Messages of clients decompressed.", messages.count)
         exposition.counter(
-            "decompression_compressed_bytes_total", "Bytes of the decompressed messages as they came.",
+            "decompression_compressed_bytes_total", "Bytes of the decompressed messages before decompression.",
             receivedCompressed.count)
         exposition.counter(
-            "decompression_plain_bytes_total", "Bytes of the decompressed messages, decompressed.", receivedPlain.count)
+            "decompression_plain_bytes_total", "Bytes of the decompressed messages after decompression.",
+            receivedPlain.count)
         exposition.counter(
             "decompressions_refused_total",
             "Compressed messages refused: too large once decompressed, malformed, or padded with empty blocks.",

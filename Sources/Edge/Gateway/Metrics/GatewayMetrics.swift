@@ -111,7 +111,7 @@ package final class GatewayMetrics: MetricSource {
             "Clients stopped by a limit, except refused connections.",
             limits.series.map { ([.init("limit", $0.value)], $0.count + engine.stopped(by: $0.value)) })
         exposition.counter(
-            "accept_pauses_total", "Times that accepting paused, without descriptors or memory.", exhaustions.count)
+            "accept_pauses_total", "Times that accepting paused for want of descriptors or memory.", exhaustions.count)
         exposition.counter(
             "disconnects_total", "WebSockets that ended, by close code; 1006 means that there was none.", disconnects)
         exposition.histogram(
