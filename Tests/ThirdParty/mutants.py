@@ -11,7 +11,7 @@ _BEFORE_APPLY = """
         insert into sync.account (user_id) values ($1) on conflict do nothing;
         perform from sync.account as a where a.user_id = $1 for update;
         {mutation}
-        return query select * from truth.apply($1, $2, $3, $4, $5, $6, $7, $8, $9);
+        return query select t.status, t.answer from truth.apply($1, $2, $3, $4, $5, $6, $7, $8, $9) as t;
     end $$;
     grant execute on function sync.apply({signature}) to carillon_hub;
 """

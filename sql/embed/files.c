@@ -31,6 +31,9 @@ static const char migrations_0006_lineage[] = {
 static const char migrations_0007_action_types[] = {
 #embed "../migrations/0007_action_types.sql" suffix(, )
     0};
+static const char migrations_0009_jobs[] = {
+#embed "../migrations/0009_jobs.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -42,6 +45,9 @@ static const char functions_12_sync_change[] = {
     0};
 static const char functions_13_care_intent[] = {
 #embed "../functions/13_care_intent.sql" suffix(, )
+    0};
+static const char functions_14_care_audit[] = {
+#embed "../functions/14_care_audit.sql" suffix(, )
     0};
 static const char functions_19_sync_sealed[] = {
 #embed "../functions/19_sync_sealed.sql" suffix(, )
@@ -211,6 +217,12 @@ static const char functions_79_sync_dispatch[] = {
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
     0};
+static const char functions_83_care_miss_doses[] = {
+#embed "../functions/83_care_miss_doses.sql" suffix(, )
+    0};
+static const char functions_84_sync_job[] = {
+#embed "../functions/84_sync_job.sql" suffix(, )
+    0};
 static const char functions_90_grants[] = {
 #embed "../functions/90_grants.sql" suffix(, )
     0};
@@ -230,10 +242,12 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 5, "0005_publish.sql", migrations_0005_publish, sizeof migrations_0005_publish - 1},
     {carillon_sql_migration, 6, "0006_lineage.sql", migrations_0006_lineage, sizeof migrations_0006_lineage - 1},
     {carillon_sql_migration, 7, "0007_action_types.sql", migrations_0007_action_types, sizeof migrations_0007_action_types - 1},
+    {carillon_sql_migration, 9, "0009_jobs.sql", migrations_0009_jobs, sizeof migrations_0009_jobs - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},
     {carillon_sql_function, 0, "13_care_intent.sql", functions_13_care_intent, sizeof functions_13_care_intent - 1},
+    {carillon_sql_function, 0, "14_care_audit.sql", functions_14_care_audit, sizeof functions_14_care_audit - 1},
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
     {carillon_sql_function, 0, "20_sync_flush.sql", functions_20_sync_flush, sizeof functions_20_sync_flush - 1},
     {carillon_sql_function, 0, "21_sync_refuse_truncate.sql", functions_21_sync_refuse_truncate, sizeof functions_21_sync_refuse_truncate - 1},
@@ -290,6 +304,8 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "78_sync_reminders.sql", functions_78_sync_reminders, sizeof functions_78_sync_reminders - 1},
     {carillon_sql_function, 0, "79_sync_dispatch.sql", functions_79_sync_dispatch, sizeof functions_79_sync_dispatch - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
+    {carillon_sql_function, 0, "83_care_miss_doses.sql", functions_83_care_miss_doses, sizeof functions_83_care_miss_doses - 1},
+    {carillon_sql_function, 0, "84_sync_job.sql", functions_84_sync_job, sizeof functions_84_sync_job - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},
 };

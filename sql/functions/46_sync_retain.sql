@@ -1,41 +1,76 @@
--- sync.retain: deletes at most `batch` events older than `days` days, oldest transactions first (no further index
--- needed), and at most `batch` actions and as many revocations written over 90 days ago; returns the largest number. Call
--- until it returns less than `batch`. Locks: the rows it deletes, those nobody else has.
-create or replace function sync.retain(days int, batch int) returns bigint
-language plpgsql security definer
+-- Retention: what is old goes, in batches. Nobody waits for these locks: the rows are read no more.
+
+-- care.job_retain_events: deletes at most `batch` events that are older than `sync.retain_days` days (7 where the setting is
+-- absent), oldest transactions first, so that no further index is needed. Locks: the rows it deletes.
+create or replace function care.job_retain_events(batch int, clock timestamptz, out done bigint, out more boolean)
+language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
 declare
-    events bigint;
-    actions bigint;
-    revocations bigint;
+    days constant int := coalesce(nullif(current_setting('sync.retain_days', true), ''), '7');
 begin
-    if days < 1 or batch < 1 then
-        raise exception 'days and batch must be positive' using errcode = 'invalid_parameter_value';
+    if days < 1 then
+        raise exception 'sync.retain_days must be positive' using errcode = 'invalid_parameter_value';
     end if;
     delete from sync.event as e
     using (
         select user_id, topic, o, created_at from sync.event order by xid limit batch
     ) as oldest
     where e.user_id = oldest.user_id and e.topic = oldest.topic and e.o = oldest.o
-        and oldest.created_at < now() - make_interval(days => days);
-    get diagnostics events = row_count;
+        and oldest.created_at < clock - make_interval(days => days);
+    get diagnostics done = row_count;
+    more := done >= batch;
+end
+$$;
+
+-- care.job_retain_actions: deletes at most `batch` actions, with their keys, and as many revocations, that were written
+-- over 90 days ago; `done` is the larger number. Locks: the rows it deletes.
+create or replace function care.job_retain_actions(batch int, clock timestamptz, out done bigint, out more boolean)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    revocations bigint;
+begin
     delete from sync.action as a
     using (
-        select user_id, key from sync.action where created_at < (select sync.clock()) - interval '90 days'
+        select user_id, key from sync.action where created_at < clock - interval '90 days'
         order by created_at limit batch
     ) as oldest
     where a.user_id = oldest.user_id and a.key = oldest.key;
-    get diagnostics actions = row_count;
+    get diagnostics done = row_count;
     delete from sync.revocation as r
     using (
-        select user_id from sync.revocation where written_at < (select sync.clock()) - interval '90 days'
+        select user_id from sync.revocation where written_at < clock - interval '90 days'
         order by written_at limit batch
     ) as oldest
-    where r.user_id = oldest.user_id and r.written_at < (select sync.clock()) - interval '90 days';
+    where r.user_id = oldest.user_id and r.written_at < clock - interval '90 days';
     get diagnostics revocations = row_count;
-    return greatest(events, actions, revocations);
+    done := greatest(done, revocations);
+    more := done >= batch;
+end
+$$;
+
+-- sync.retain: both, for hubs of version 0.1, with events older than `days` days. Returns the larger number. Call until it is
+-- less than `batch`. Locks: the rows it deletes.
+create or replace function sync.retain(days int, batch int) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    events bigint;
+    actions bigint;
+begin
+    if days < 1 or batch < 1 then
+        raise exception 'days and batch must be positive' using errcode = 'invalid_parameter_value';
+    end if;
+    perform set_config('sync.retain_days', days::text, true);
+    select e.done into events from care.job_retain_events(batch, clock_timestamp()) as e;
+    select a.done into actions from care.job_retain_actions(batch, sync.clock()) as a;
+    return greatest(events, actions);
 end
 $$;

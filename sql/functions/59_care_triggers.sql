@@ -29,6 +29,14 @@ begin
         union all
         select 'forget_notes', 'AFTER DELETE', 'dose_occurrence', 'forget_notes()', 'A',
                'REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
+        union all
+        select 'audit_' || lower(event), 'AFTER ' || event, 'dose_occurrence', 'audit_doses()', 'A',
+               'REFERENCING ' || seen || ' FOR EACH STATEMENT'
+        from (values
+            ('INSERT', 'NEW TABLE AS new_rows'),
+            ('UPDATE', 'OLD TABLE AS old_rows NEW TABLE AS new_rows'),
+            ('DELETE', 'OLD TABLE AS old_rows')
+        ) as audited(event, seen)
     loop
         -- pg_get_triggerdef writes `care.` or not by the search path.
         if not exists (

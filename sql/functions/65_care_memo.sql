@@ -101,3 +101,19 @@ begin
     return i;
 end
 $$;
+
+-- care.corrections: how many missed doses an action has turned into taken ones: a phone that was offline came late. By what
+-- they were before, which its memo has for its undo.
+create or replace function care.corrections(type text, answer jsonb, memo jsonb) returns int
+language plpgsql
+as $$
+begin
+    if type not in ('markTaken', 'bulkMarkAll', 'resolve')
+        or type = 'resolve' and answer #>> '{result,status}' is distinct from 'taken'
+        or jsonb_typeof(memo -> 'undo') is distinct from 'array'
+    then
+        return 0;
+    end if;
+    return (select count(*) from jsonb_array_elements(memo -> 'undo') as e where e #>> '{set,status}' = 'missed');
+end
+$$;

@@ -10,15 +10,28 @@ exception when data_exception or statement_too_complex or program_limit_exceeded
 end
 $$;
 
+-- What a function returns cannot be replaced: those of version 0.1 go first.
+do $$
+begin
+    if exists (
+        select from pg_catalog.pg_proc
+        where pronamespace = 'sync'::regnamespace and proname = 'settle' and not 'corrections' = any(proargnames)
+    ) then
+        drop function sync.settle(text, text, text, bigint, text, text, text, text, text, boolean);
+        drop function sync.apply(text, text, text, bigint, text, text, text, text, text);
+    end if;
+end
+$$;
+
 -- sync.settle: one action of one user, once: what was decided is stored with it, and a repeat gets that.
 --
 --   who, key, device, n   whose it is; its key (1 to 200 bytes); the device's and its number there (null: no order asked)
 --   type, payload, base, client_time, tz   as the device sent them; payload, base and client_time as JSON texts
 --   refused               whether it is rejected whatever it says
 --
--- One row: the status, and the whole answer as JSON text. Answers that are not stored: `key_reused`, `out_of_order`, an
--- envelope that cannot be kept, and one without a number that names an action which may still come. No text raises an
--- error: what cannot be read is a stored rejection.
+-- One row: the status, the whole answer as JSON text, and how many missed doses were corrected, for a metric. Answers that
+-- are not stored: `key_reused`, `out_of_order`, an envelope that cannot be kept, and one without a number that names an
+-- action which may still come. No text raises an error: what cannot be read is a stored rejection.
 --
 -- Of each user the hundred devices are remembered that have acted last. One that was forgotten counts from 1 again, like a new
 -- one: its next number is `out_of_order` with 1 expected, it renumbers and keeps its keys, and these alone say what has
@@ -28,7 +41,7 @@ $$;
 -- writers of the same rows take no account: they may come between, and never half.
 create or replace function sync.settle(who text, key text, device text, n bigint, type text, payload text, base text,
                                        client_time text, tz text, refused boolean)
-returns table(status text, answer text)
+returns table(status text, answer text, corrections int)
 language plpgsql rows 1
 as $$
 declare
@@ -45,6 +58,7 @@ declare
     outer_key text := coalesce(current_setting('sync.key', true), '');
     outer_device text := coalesce(current_setting('sync.device', true), '');
 begin
+    corrections := 0;
     whole := sync.unusable(key, device, n);
     if whole is null then
         digest := sync.digest(coalesce(type, ''), payload, doc, base, base_doc);
@@ -97,6 +111,7 @@ begin
         end if;
     end if;
     if verdict.status in ('applied', 'partial') then
+        corrections := care.corrections(type, verdict.answer, verdict.memo);
         set constraints sync.flush immediate;
         set constraints sync.flush deferred;
     end if;
@@ -133,7 +148,7 @@ $$;
 -- sync.apply: decides and carries out; what hubs call to write. Locks: sync.settle.
 create or replace function sync.apply(who text, key text, device text, n bigint, type text, payload text, base text,
                                       client_time text, tz text)
-returns table(status text, answer text)
+returns table(status text, answer text, corrections int)
 language plpgsql security definer rows 1
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -142,7 +157,7 @@ set plan_cache_mode = force_generic_plan
 set timezone = 'UTC'
 as $$
 begin
-    return query select s.status, s.answer
+    return query select s.status, s.answer, s.corrections
     from sync.settle(who, key, device, n, type, payload, base, client_time, tz, false) as s;
 end
 $$;

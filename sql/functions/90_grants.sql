@@ -27,6 +27,8 @@ grant execute on function
     sync.revocations(pg_snapshot, text, int),
     sync.repair_after_restore(),
     sync.retain(int, int),
+    sync.job(text, int, timestamptz),
+    sync.job_lag(text, timestamptz),
     sync.apply(text, text, text, bigint, text, text, text, text, text),
     sync.refuse(text, text, text, bigint, text, text, text, text, text),
     sync.announce(),

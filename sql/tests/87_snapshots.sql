@@ -38,7 +38,7 @@ create function test.one(who text, dose text) returns jsonb language sql as $$ s
 select test.act('sn', 'note-b', 'addNote', '{"occurrenceId":"sn-2","text":"second"}') \g /dev/null
 select test.set_clock('2025-11-20 12:01Z') \g /dev/null
 select test.act('sn', 'note-a', 'markTaken', '{"occurrenceId":"sn-2","note":"third"}') \g /dev/null
-select test.is('a dose as answers have it, and its notes', test.one('sn', 'sn-2'), (select answer -> 'result' from sync.action where user_id = 'sn' and key = 'note-a')
+select test.is('a dose as answers have it, and its notes', test.one('sn', 'sn-2') - 'history', (select answer -> 'result' from sync.action where user_id = 'sn' and key = 'note-a')
     || '{"notes": [{"key": "note-b", "text": "second", "createdAt": "2025-11-20T12:00:00+00:00"}, {"key": "note-a", "text": "third", "createdAt": "2025-11-20T12:01:00+00:00"}]}');
 select test.is('no notes: none', test.one('sn', 'sn-1') -> 'notes', '[]'::jsonb);
 select test.is('a cancelled dose is one', test.one('sn', 'sn-9') ->> 'status', 'cancelled');

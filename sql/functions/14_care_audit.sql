@@ -1,0 +1,123 @@
+-- The audit of doses: care.dose_audit. 59_care_triggers.sql has the triggers that write it.
+
+-- care.actor: who changes doses in this transaction: the system (a job), the user (an action), or the backend. No locks.
+create or replace function care.actor() returns text
+language sql stable
+as $$
+    select case when pg_catalog.current_setting('sync.actor', true) = 'system' then 'system'
+                when pg_catalog.current_setting('sync.key', true) <> '' then 'user' else 'backend' end
+$$;
+
+-- care.audit_doses: one row for each dose that a statement changed, by one INSERT. A revision rises with every change, so it
+-- alone tells what changed. A dose that goes to another user ends for the one and begins for the other: neither reads
+-- of the other. FULL JOIN, for a plan made with one row must do for thousands. No locks.
+create or replace function care.audit_doses() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+    actor constant text := care.actor();
+    device constant text := nullif(current_setting('sync.device', true), '');
+    key constant text := nullif(current_setting('sync.key', true), '');
+begin
+    if tg_op = 'UPDATE' then
+        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
+                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
+                                          status, taken_at, scheduled_at, rev, reason, noted)
+        select coalesce(n.id, o.id), coalesce(n.user_id, o.user_id), clock, actor, device, key,
+               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
+               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+        from old_rows as o
+        full join new_rows as n on n.id = o.id and n.user_id = o.user_id
+        where n.rev is distinct from o.rev and coalesce(n.user_id, o.user_id) <> '';
+    elsif tg_op = 'INSERT' then
+        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
+                                          status, taken_at, scheduled_at, rev, reason, noted)
+        select n.id, n.user_id, clock, actor, device, key,
+               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+        from new_rows as n
+        where n.user_id <> '';
+    else
+        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
+                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted)
+        select o.id, o.user_id, clock, actor, device, key,
+               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> ''
+        from old_rows as o
+        where o.user_id <> '';
+    end if;
+    return null;
+end
+$$;
+
+-- care.keep_audit: what has been written stays: UPDATE, DELETE and TRUNCATE are refused. care.erase_audit deletes. No locks.
+create or replace function care.keep_audit() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if tg_op <> 'DELETE' or current_setting('care.erasing', true) is distinct from 'on' then
+        raise exception '% of care.dose_audit is refused: it tells what was, for good', tg_op
+            using errcode = 'insufficient_privilege',
+                hint = 'If a user''s data must go, delete the doses, then SELECT care.erase_audit(user_id).';
+    end if;
+    return null;
+end
+$$;
+
+-- care.erase_audit: deletes what the audit has of a user, of whom no dose is left; returns how many rows. For a person's
+-- right to be forgotten. Refused while the user has doses. Locks: the rows it deletes.
+create or replace function care.erase_audit(who text) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    erased bigint;
+    outer_erasing constant text := coalesce(current_setting('care.erasing', true), '');
+begin
+    if exists (select from care.dose_occurrence as d where d.user_id = who) then
+        raise exception 'this user has doses: delete them first' using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    perform set_config('care.erasing', 'on', true);
+    delete from care.dose_audit as a where a.user_id = who;
+    get diagnostics erased = row_count;
+    perform set_config('care.erasing', outer_erasing, true);
+    return erased;
+end
+$$;
+
+-- care.audit_json: a change as the history of a dose shows it: `before` null for a new dose, `after` for one that was taken
+-- away. No locks.
+create or replace function care.audit_json(a care.dose_audit) returns jsonb
+language plpgsql stable
+as $$
+begin
+    return jsonb_build_object(
+        'at', a.at, 'actor', a.actor, 'deviceId', a.device, 'key', a.key,
+        'before', case when a.was_rev is not null then jsonb_build_object(
+            'status', a.was_status, 'takenAt', a.was_taken_at, 'scheduledAt', a.was_scheduled_at, 'reason', a.was_reason,
+            'hasNote', coalesce(a.was_noted, false), 'rev', a.was_rev) end,
+        'after', case when a.rev is not null then jsonb_build_object(
+            'status', a.status, 'takenAt', a.taken_at, 'scheduledAt', a.scheduled_at, 'reason', a.reason,
+            'hasNote', coalesce(a.noted, false), 'rev', a.rev) end);
+end
+$$;
+
+-- care.history: the last two hundred changes of a dose while it was the user's, the oldest first, as an array. No locks.
+create or replace function care.history(who text, dose text) returns jsonb
+language plpgsql stable
+as $$
+begin
+    return (
+        select coalesce(jsonb_agg(care.audit_json(a) order by a.n), '[]')
+        from (
+            select l.* from care.dose_audit as l
+            where l.occurrence_id = dose and l.user_id = who
+            order by l.n desc limit 200
+        ) as a);
+end
+$$;
+
+create or replace trigger keep before update or delete or truncate on care.dose_audit
+    for each statement execute function care.keep_audit();
+alter table care.dose_audit enable always trigger keep;
