@@ -1,5 +1,5 @@
--- A small demonstration: two users in different zones, a few products, a stack, schedules, today's doses (today in each
--- user's zone; a later run adds that day's) and reminder rules. Run as carillon_owner; safe to run again.
+-- A small demonstration: two users in different zones, a few products, a stack, schedules (which plan their doses, from
+-- today on) and reminder rules. Run as carillon_owner; safe to run again.
 begin;
 
 insert into care.user_settings (user_id, zone) values
@@ -22,8 +22,12 @@ insert into care.stack_item (stack_id, product_id, position, dose) values
     ('demo2-morning', 'iron', 1, '1 tablet'), ('demo2-morning', 'vitamin-d', 2, '2 drops')
 on conflict (stack_id, product_id) do nothing;
 
-insert into care.schedule (id, user_id, product_id, stack_id, time, dose) values
-    ('demo-morning-stack', 'demo', null, 'demo-morning', '08:00', null),
+-- From today on, there and in UTC.
+insert into care.schedule (id, user_id, product_id, stack_id, time, dose, starts_on)
+select id, user_id, product_id, stack_id, time, dose,
+       least(now() at time zone care.zone_of(user_id), now() at time zone 'UTC')::date
+from (values
+    ('demo-morning-stack', 'demo', null, 'demo-morning', '08:00'::time, null),
     ('demo-magnesium-noon', 'demo', 'magnesium', null, '12:00', '1 capsule'),
     ('demo-zinc-noon', 'demo', 'zinc', null, '12:30', '1 tablet'),
     ('demo-omega-evening', 'demo', 'omega-3', null, '19:00', '1 capsule'),
@@ -33,6 +37,7 @@ insert into care.schedule (id, user_id, product_id, stack_id, time, dose) values
     ('demo2-omega-noon', 'demo2', 'omega-3', null, '13:00', '1 capsule'),
     ('demo2-magnesium-evening', 'demo2', 'magnesium', null, '18:30', '1 capsule'),
     ('demo2-magnesium-night', 'demo2', 'magnesium', null, '22:30', '1 capsule')
+) as s(id, user_id, product_id, stack_id, time, dose)
 on conflict (id) do nothing;
 
 insert into care.reminder_rule (id, user_id, product_id, stack_id, applies_to, preset, label, time, repeat, repeat_on,
@@ -46,13 +51,7 @@ insert into care.reminder_rule (id, user_id, product_id, stack_id, applies_to, p
     ('demo2-reminder-night', 'demo2', 'magnesium', null, 'item', 'BEDTIME', 'Before sleep', '22:30', 'daily', null, 10, 'push')
 on conflict (id) do nothing;
 
--- Today there, and today in UTC where that is another day.
-select care.plan_day(user_id, day)
-from care.user_settings
-cross join lateral (
-    select (now() at time zone zone)::date as day union select (now() at time zone 'UTC')::date
-) as days
-where user_id in ('demo', 'demo2')
-order by user_id, day;
+-- Of a later run: the days since.
+select care.job_plan_doses(1000, sync.clock());
 
 commit;

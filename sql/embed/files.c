@@ -31,6 +31,9 @@ static const char migrations_0006_lineage[] = {
 static const char migrations_0007_action_types[] = {
 #embed "../migrations/0007_action_types.sql" suffix(, )
     0};
+static const char migrations_0008_schedules[] = {
+#embed "../migrations/0008_schedules.sql" suffix(, )
+    0};
 static const char migrations_0009_jobs[] = {
 #embed "../migrations/0009_jobs.sql" suffix(, )
     0};
@@ -148,8 +151,11 @@ static const char functions_56_care_reminder_events[] = {
 static const char functions_57_care_reminder_occurrence_events[] = {
 #embed "../functions/57_care_reminder_occurrence_events.sql" suffix(, )
     0};
-static const char functions_58_care_plan_day[] = {
-#embed "../functions/58_care_plan_day.sql" suffix(, )
+static const char functions_58_care_plan[] = {
+#embed "../functions/58_care_plan.sql" suffix(, )
+    0};
+static const char functions_58_care_plan_triggers[] = {
+#embed "../functions/58_care_plan_triggers.sql" suffix(, )
     0};
 static const char functions_59_care_triggers[] = {
 #embed "../functions/59_care_triggers.sql" suffix(, )
@@ -217,6 +223,12 @@ static const char functions_79_sync_dispatch[] = {
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
     0};
+static const char functions_81_care_job_plan_doses[] = {
+#embed "../functions/81_care_job_plan_doses.sql" suffix(, )
+    0};
+static const char functions_82_care_zone_rules[] = {
+#embed "../functions/82_care_zone_rules.sql" suffix(, )
+    0};
 static const char functions_83_care_miss_doses[] = {
 #embed "../functions/83_care_miss_doses.sql" suffix(, )
     0};
@@ -242,6 +254,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 5, "0005_publish.sql", migrations_0005_publish, sizeof migrations_0005_publish - 1},
     {carillon_sql_migration, 6, "0006_lineage.sql", migrations_0006_lineage, sizeof migrations_0006_lineage - 1},
     {carillon_sql_migration, 7, "0007_action_types.sql", migrations_0007_action_types, sizeof migrations_0007_action_types - 1},
+    {carillon_sql_migration, 8, "0008_schedules.sql", migrations_0008_schedules, sizeof migrations_0008_schedules - 1},
     {carillon_sql_migration, 9, "0009_jobs.sql", migrations_0009_jobs, sizeof migrations_0009_jobs - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
@@ -281,7 +294,8 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "55_care_occurrence_events.sql", functions_55_care_occurrence_events, sizeof functions_55_care_occurrence_events - 1},
     {carillon_sql_function, 0, "56_care_reminder_events.sql", functions_56_care_reminder_events, sizeof functions_56_care_reminder_events - 1},
     {carillon_sql_function, 0, "57_care_reminder_occurrence_events.sql", functions_57_care_reminder_occurrence_events, sizeof functions_57_care_reminder_occurrence_events - 1},
-    {carillon_sql_function, 0, "58_care_plan_day.sql", functions_58_care_plan_day, sizeof functions_58_care_plan_day - 1},
+    {carillon_sql_function, 0, "58_care_plan.sql", functions_58_care_plan, sizeof functions_58_care_plan - 1},
+    {carillon_sql_function, 0, "58_care_plan_triggers.sql", functions_58_care_plan_triggers, sizeof functions_58_care_plan_triggers - 1},
     {carillon_sql_function, 0, "59_care_triggers.sql", functions_59_care_triggers, sizeof functions_59_care_triggers - 1},
     {carillon_sql_function, 0, "60_care_stats.sql", functions_60_care_stats, sizeof functions_60_care_stats - 1},
     {carillon_sql_function, 0, "61_care_read.sql", functions_61_care_read, sizeof functions_61_care_read - 1},
@@ -304,6 +318,8 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "78_sync_reminders.sql", functions_78_sync_reminders, sizeof functions_78_sync_reminders - 1},
     {carillon_sql_function, 0, "79_sync_dispatch.sql", functions_79_sync_dispatch, sizeof functions_79_sync_dispatch - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
+    {carillon_sql_function, 0, "81_care_job_plan_doses.sql", functions_81_care_job_plan_doses, sizeof functions_81_care_job_plan_doses - 1},
+    {carillon_sql_function, 0, "82_care_zone_rules.sql", functions_82_care_zone_rules, sizeof functions_82_care_zone_rules - 1},
     {carillon_sql_function, 0, "83_care_miss_doses.sql", functions_83_care_miss_doses, sizeof functions_83_care_miss_doses - 1},
     {carillon_sql_function, 0, "84_sync_job.sql", functions_84_sync_job, sizeof functions_84_sync_job - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},

@@ -40,6 +40,10 @@ begin
         if new.note is distinct from old.note then
             new.note_rev := new.rev;
         end if;
+        if new.status <> old.status and new.cancelled_by_plan = old.cancelled_by_plan then
+            -- The planner says what it does; what a person cancels stays cancelled.
+            new.cancelled_by_plan := false;
+        end if;
         new.changed_key := nullif(current_setting('sync.key', true), '');
         new.changed_device := nullif(current_setting('sync.device', true), '');
     end if;
@@ -144,7 +148,9 @@ begin
 end
 $$;
 
--- care.follow_zone: rules whose tz_mode is follow move with their user. Lock order: care.reminder_rule by id.
+-- care.follow_zone: rules and schedules whose tz_mode is follow move with their user. The doses of those schedules move in
+-- place, where their old and their new time both lie ahead (care.plan_schedules). Lock order: care.reminder_rule by id,
+-- care.schedule by id, then doses.
 create or replace function care.follow_zone() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -152,6 +158,9 @@ as $$
 begin
     perform from care.reminder_rule where user_id = new.user_id and tz_mode = 'follow' order by id for update;
     update care.reminder_rule set timezone = new.zone
+    where user_id = new.user_id and tz_mode = 'follow' and timezone <> new.zone;
+    perform from care.schedule where user_id = new.user_id and tz_mode = 'follow' order by id collate "C" for no key update;
+    update care.schedule set timezone = new.zone
     where user_id = new.user_id and tz_mode = 'follow' and timezone <> new.zone;
     return null;
 end

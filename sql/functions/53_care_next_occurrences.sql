@@ -1,10 +1,12 @@
--- care.repeats_on: whether a rule that repeats so fires on a day. ISO weekdays: 1 = Monday … 7 = Sunday. No locks.
+-- care.repeats_on: whether a rule that repeats so fires on a day; as needed, on none. ISO weekdays: 1 = Monday … 7 = Sunday.
+-- No locks.
 create or replace function care.repeats_on(repeat text, repeat_on smallint[], day date) returns boolean
 language sql immutable parallel safe
 as $$
     select case repeat when 'daily' then true
                        when 'weekdays' then extract(isodow from day) < 6
-                       else coalesce(extract(isodow from day)::smallint = any(repeat_on), false) end
+                       when 'custom' then coalesce(extract(isodow from day)::smallint = any(repeat_on), false)
+                       else false end
 $$;
 
 -- care.next_occurrences: the next `wanted` times (at most 30) a rule fires after `since`, in order: wall time in the

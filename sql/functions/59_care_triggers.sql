@@ -22,8 +22,22 @@ begin
             ('complete', 'BEFORE INSERT', 'reminder_occurrence', 'complete_reminder_occurrence()'),
             ('belong', 'BEFORE UPDATE OF rule_id, user_id', 'reminder_occurrence', 'complete_reminder_occurrence()'),
             ('zone', 'BEFORE INSERT OR UPDATE OF zone', 'user_settings', $$check_zone('zone')$$),
-            ('follow_zone', 'AFTER INSERT OR UPDATE OF zone', 'user_settings', 'follow_zone()')
+            ('follow_zone', 'AFTER INSERT OR UPDATE OF zone', 'user_settings', 'follow_zone()'),
+            ('complete', 'BEFORE INSERT', 'schedule', 'complete_schedule()'),
+            ('belong', 'BEFORE UPDATE OF user_id, timezone, tz_mode', 'schedule', 'complete_schedule()'),
+            ('zone', 'BEFORE INSERT OR UPDATE OF timezone', 'schedule', $$check_zone('timezone')$$)
         ) as own
+        union all
+        select 'plan_' || lower(event), 'AFTER ' || event, place, call, 'O', scope
+        from (values ('schedule', 'plan_schedules()'), ('stack_item', 'plan_stacks()')) as planned(place, call)
+        cross join (values
+            ('INSERT', 'REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT'),
+            ('UPDATE', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT'),
+            ('DELETE', 'REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT')
+        ) as events(event, scope)
+        union all
+        select 'yield_slot', 'AFTER UPDATE OF status', 'dose_occurrence', 'yield_slot()', 'O',
+               $$FOR EACH ROW WHEN (((old.status = 'cancelled'::text) AND (new.status <> 'cancelled'::text)))$$
         union all
         select 'leave_notes', 'AFTER UPDATE OF id, user_id', 'dose_occurrence', 'leave_notes()', 'A', 'FOR EACH ROW'
         union all

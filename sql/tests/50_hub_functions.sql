@@ -120,16 +120,3 @@ select sync.unpublish_changes('public.thing');
 drop table public.thing;
 delete from sync.event where topic = 'things';
 delete from sync.stream where topic = 'things';
-
--- Planning a day.
-insert into care.user_settings (user_id, zone) values ('plan', 'America/New_York');
-insert into care.product (id, name) values ('p1', 'One'), ('p2', 'Two');
-insert into care.stack (id, user_id, name) values ('s', 'plan', 'Morning');
-insert into care.stack_item (stack_id, product_id) values ('s', 'p1'), ('s', 'p2');
-insert into care.schedule (id, user_id, product_id, stack_id, time, repeat, repeat_on, ends_on) values
-    ('daily', 'plan', 'p1', null, '02:30', 'daily', null, null), ('stack', 'plan', null, 's', '08:00', 'daily', null, null),
-    ('sundays', 'plan', 'p2', null, '20:00', 'custom', '{7}', null), ('over', 'plan', 'p2', null, '21:00', 'daily', null, '2025-03-01');
-select test.is('a day planned', care.plan_day('plan', '2025-03-09'), 4::bigint);
-select test.is('twice is once', care.plan_day('plan', '2025-03-09'), 0::bigint);
-select test.is('in the gap: the offset before it', (select care.local_iso(scheduled_at, tz) || ' ' || local_time || ' ' || id from care.dose_occurrence where schedule_id = 'daily'), '2025-03-09T03:30:00-04:00 02:30:00 ' || care.occurrence_id('daily', '2025-03-09 02:30'));
-select test.is('one event each and one summary', test.top('plan'), 5::bigint);

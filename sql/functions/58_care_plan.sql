@@ -1,0 +1,184 @@
+-- The planner: from schedules to doses. Triggers call it where schedules, stacks or zones are written, in that transaction
+-- (58_care_plan_triggers.sql); the job keeps the horizon filled (81_care_job_plan_doses.sql).
+--
+-- A slot is (schedule, product, local date). At most one of its doses is not cancelled:
+--   frozen     the slot has a dose that was acted on, was missed, or whose time has come: nothing in it changes
+--   cancelled  a scheduled dose ahead that its schedule does not give any more
+--   moved      one that it gives at another instant, of another product or with another window: under the same id, if the new
+--              instant lies ahead too; else it stays as it is
+--   revived    one that the planner cancelled and that is given again
+--   made       one that was never there. What a person cancelled stays cancelled, and its id taken
+drop function if exists care.plan_day(text, date);
+
+-- care.horizon: how many days after today are planned. No locks.
+create or replace function care.horizon() returns int
+language sql immutable parallel safe
+begin atomic
+    select 14;
+end;
+
+-- care.slots: what a schedule gives from one local day to another: wall time in its zone, by RFC 5545 (care.resolve_local).
+-- A day that the zone skipped (Apia, 2011-12-30) gives nothing. No locks.
+create or replace function care.slots(s care.schedule, first date, last date, fill date default null)
+returns setof care.slot
+language sql stable rows 20
+begin atomic
+    select (s).id, (s).user_id, care.occurrence_id((s).id, d.day + (s).time, i.product_id),
+           coalesce((s).product_id, i.product_id), d.day, (s).time, t.at, (s).timezone,
+           t.at + make_interval(mins => (s).window_minutes), coalesce(d.day >= fill, false)
+    from (select first + n as day from generate_series(0, last - first) as n) as d
+    cross join lateral (select care.resolve_local(d.day + (s).time, (s).timezone) as at) as t
+    left join care.stack_item as i on i.stack_id = (s).stack_id
+    where (s).enabled and care.repeats_on((s).repeat, (s).repeat_on, d.day)
+        and d.day >= coalesce((s).starts_on, d.day) and d.day <= coalesce((s).ends_on, d.day)
+        and coalesce((s).product_id, i.product_id) is not null
+        and ((t.at at time zone (s).timezone)::date = d.day
+             or (care.resolve_local(d.day::timestamp, (s).timezone) at time zone (s).timezone)::date = d.day);
+end;
+
+-- care.plan_doses: makes the doses of schedules right; the caller holds their rows. Returns how many doses were written.
+-- `fill` says which slots are made although their time has passed, 90 days back at most; all others only ahead of `clock`:
+--   new      those from starts_on on, where the schedule has one
+--   go on    those after planned_until: no job came by
+--   ahead    none
+--   gap      only those after planned_until whose time has passed, and nothing else: what the schedule gave until it was changed
+--
+-- Lock order: the schedules (before), care.dose_occurrence in the order of ids. A first statement finds what is to
+-- change, a second locks it, and each that writes looks again: between the first two a person may have acted.
+-- Settings: as those of sync.flush.
+create or replace function care.plan_doses(schedules care.schedule[], fill text, clock timestamptz) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    wanted care.slot[];
+    changing text[];
+    written bigint := 0;
+    n bigint;
+begin
+    select array_agg(w order by w.id collate "C") into wanted
+    from care.plan_ranges(schedules, fill, clock) as r
+    cross join lateral care.slots(schedules[r.n], least(r.fill_from, r.first), r.last, r.fill_from) as w
+    where fill <> 'gap' or w.late and w.at <= clock;
+
+    if fill <> 'gap' then
+        select array_agg(d.id) into changing
+        from care.plan_ranges(schedules, fill, clock) as r
+        cross join lateral (
+            select * from care.dose_occurrence as d
+            where d.schedule_id = (schedules[r.n]).id and d.local_date >= r.first offset 0
+        ) as d
+        left join unnest(wanted) as w on w.id = d.id
+        where case
+            when d.status = 'cancelled' then d.cancelled_by_plan and w.at > clock
+            when d.status <> 'scheduled' or d.scheduled_at <= clock then false
+            when w.id is null then d.local_date <= r.last or d.local_date > r.ends_on
+            else w.at > clock and (d.user_id, d.product_id, d.scheduled_at, d.tz, d.local_date, d.local_time, d.window_end)
+                is distinct from (w.user_id, w.product_id, w.at, w.zone, w.day, w.wall, w.window_end) end;
+    end if;
+    if changing is not null then
+        perform from care.dose_occurrence as d where d.id = any(changing) order by d.id collate "C" for no key update;
+
+        update care.dose_occurrence as d set status = 'cancelled', cancelled_by_plan = true
+        where d.id = any(changing) and d.status = 'scheduled' and d.scheduled_at > clock
+            and not exists (
+                select from unnest(wanted) as w
+                where w.id = d.id and (w.product_id = d.product_id or not care.slot_taken(w)));
+        get diagnostics written = row_count;
+
+        update care.dose_occurrence as d
+        set user_id = w.user_id, product_id = w.product_id, scheduled_at = w.at, tz = w.zone, local_date = w.day,
+            local_time = w.wall, window_start = null, window_end = w.window_end, status = 'scheduled',
+            cancelled_by_plan = false
+        from unnest(wanted) as w
+        where d.id = any(changing) and d.id = w.id and w.at > clock
+            and (d.status = 'scheduled' and d.scheduled_at > clock
+                 or d.status = 'cancelled' and d.cancelled_by_plan and not care.slot_taken(w));
+        get diagnostics n = row_count;
+        written := written + n;
+    end if;
+
+    insert into care.dose_occurrence (id, user_id, schedule_id, product_id, scheduled_at, tz, local_date, local_time,
+                                      window_end)
+    select w.id, w.user_id, w.schedule_id, w.product_id, w.at, w.zone, w.day, w.wall, w.window_end
+    from unnest(wanted) as w
+    where (w.at > clock or w.late) and not exists (select from care.dose_occurrence as d where d.id = w.id)
+        and not care.slot_taken(w)
+    order by w.id collate "C"
+    on conflict (id) do nothing;
+    get diagnostics n = row_count;
+    if fill <> 'gap' then
+        perform care.note_plan(schedules, fill, clock);
+    end if;
+    return written + n;
+end
+$$;
+
+-- care.plan_ranges: for each schedule: the days that are looked at, and from which on slots are made although their time
+-- has passed. Two days back, for a dose ahead may be of an earlier day: its user was in another zone. `ends_on`: after it
+-- nothing is given; before all days where nothing is given at all. No locks.
+create or replace function care.plan_ranges(schedules care.schedule[], fill text, clock timestamptz)
+returns table(n int, today date, first date, last date, fill_from date, ends_on date)
+language sql stable rows 10
+begin atomic
+    select i.n, t.today, t.today - 2, greatest(t.today + care.horizon(), p.planned_until),
+           case when fill = 'new' and (schedules[i.n]).starts_on is not null
+                    then greatest((schedules[i.n]).starts_on, t.today - 90)
+                when fill in ('go on', 'gap') and p.planned_until is not null
+                    then greatest(p.planned_until + 1, t.today - 90) end,
+           case when (schedules[i.n]).enabled and (schedules[i.n]).repeat <> 'as_needed'
+                then (schedules[i.n]).ends_on else '-infinity' end
+    from generate_subscripts(schedules, 1) as i(n)
+    cross join lateral (select (clock at time zone (schedules[i.n]).timezone)::date as today) as t
+    left join care.schedule_plan as p on p.schedule_id = (schedules[i.n]).id;
+end;
+
+-- care.slot_taken: whether a dose that is not cancelled has the slot. No locks.
+create or replace function care.slot_taken(w care.slot) returns boolean
+language sql stable
+begin atomic
+    select exists (
+        select from care.dose_occurrence as d
+        where d.schedule_id = (w).schedule_id and d.local_date = (w).day and d.product_id = (w).product_id
+            and d.status <> 'cancelled');
+end;
+
+-- care.note_plan: notes how far the schedules are planned, and when there is more to do: with the next local day, unless
+-- nothing more is given. Lock order: care.schedule_plan, under the schedules' locks.
+create or replace function care.note_plan(schedules care.schedule[], fill text, clock timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into care.schedule_plan as p (schedule_id, zone, planned_until, next_at, rules_version)
+    select s.id, s.timezone, r.last,
+           case when r.ends_on <= r.last then 'infinity' else care.resolve_local((r.today + 1)::timestamp, s.timezone) end,
+           coalesce((select z.version from care.zone_rules as z where z.zone = s.timezone), 0)
+    from care.plan_ranges(schedules, fill, clock) as r
+    cross join lateral (select (schedules[r.n]).id, (schedules[r.n]).timezone) as s
+    where exists (select from care.schedule as k where k.id = s.id)
+    on conflict (schedule_id) do update
+        set zone = excluded.zone, planned_until = excluded.planned_until, next_at = excluded.next_at,
+            rules_version = excluded.rules_version
+        where (p.zone, p.planned_until, p.next_at, p.rules_version)
+            is distinct from (excluded.zone, excluded.planned_until, excluded.next_at, excluded.rules_version);
+end
+$$;
+
+-- care.replan: plans schedules again from now on, for who changed what they stand on (a stack's items, say). Lock order:
+-- care.schedule in the order of ids, then as care.plan_doses.
+create or replace function care.replan(ids text[]) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    schedules care.schedule[];
+begin
+    select array_agg(k.s) into schedules
+    from (select s from care.schedule as s where s.id = any(ids) order by s.id collate "C" for no key update) as k;
+    return case when schedules is null then 0 else care.plan_doses(schedules, 'go on', sync.clock()) end;
+end
+$$;

@@ -1,0 +1,122 @@
+-- The planner's triggers: what is written to schedules, stacks and zones is planned in that transaction. SECURITY DEFINER:
+-- writers may lack rights on doses.
+
+-- care.complete_schedule: a schedule that follows is in its user's zone, any other in the one its writer names. A new one waits
+-- for a change of the user's zone, and makes a later one wait: that one then sees it. Where a schedule begins to follow, or the
+-- user had no settings, both may miss each other: the job puts that right. Lock order: care.user_settings.
+create or replace function care.complete_schedule() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if tg_op = 'INSERT' and (new.tz_mode = 'follow' or new.timezone is null) then
+        perform from care.user_settings as u where u.user_id = new.user_id for share;
+    end if;
+    if new.tz_mode = 'follow' or new.timezone is null then
+        new.timezone := care.zone_of(new.user_id);
+    end if;
+    return new;
+end
+$$;
+
+-- care.plan_schedules: plans what a statement did to care.schedule. A change first fills the days that the schedule as it was
+-- should have been planned for until now.
+-- Lock order: the schedules (by the statement), care.stack of new ones (SHARE), then as care.plan_doses.
+--
+-- The worst interleavings: (1) a schedule of a stack is made while an item is added: neither sees the other. So it takes the
+-- stack, which the item's trigger takes too: the later one sees both. (2) A schedule is changed while an item is added: both take
+-- the schedule's row; the later one plans with both. It does not take the stack: who adds an item holds that and wants the
+-- schedule. (3) A dose is acted on while it is cancelled: care.plan_doses takes its row and looks again.
+create or replace function care.plan_schedules() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    clock timestamptz := sync.clock();
+    before care.schedule[];
+    gone care.schedule[];
+    after care.schedule[];
+    stacks text[];
+begin
+    if tg_op = 'INSERT' then
+        select array_agg(n::care.schedule order by n.id collate "C"), array_agg(n.stack_id) into after, stacks
+        from new_rows as n;
+    elsif tg_op = 'DELETE' then
+        select array_agg(o::care.schedule) into gone from old_rows as o;
+    else
+        select array_agg(o::care.schedule) filter (where o.id is not null),
+               array_agg(o::care.schedule) filter (where n.id is null),
+               array_agg(n::care.schedule order by n.id collate "C") filter (where n.id is not null),
+               array_agg(n.stack_id) filter (where o.stack_id is distinct from n.stack_id)
+        into before, gone, after, stacks
+        from old_rows as o full join new_rows as n on n.id = o.id
+        where (o.user_id, o.product_id, o.stack_id, o.time, o.repeat, o.repeat_on, o.window_minutes, o.starts_on, o.ends_on,
+               o.enabled, o.timezone)
+            is distinct from
+              (n.user_id, n.product_id, n.stack_id, n.time, n.repeat, n.repeat_on, n.window_minutes, n.starts_on, n.ends_on,
+               n.enabled, n.timezone);
+    end if;
+    if array_remove(stacks, null) <> '{}' then
+        perform from care.stack as s where s.id = any(stacks) order by s.id collate "C" for share;
+    end if;
+    -- Seldom: the job keeps two weeks ahead. A zone that is gone from the time zone database has no gap to fill.
+    if exists (select from unnest(before) as b join care.schedule_plan as p on p.schedule_id = b.id
+               where p.planned_until <= (clock at time zone 'UTC')::date + 1) then
+        begin
+            perform care.plan_doses(before, 'gap', clock);
+        exception when data_exception then null;
+        end;
+    end if;
+    for n in 1..coalesce(cardinality(gone), 0) loop
+        gone[n].enabled := false;
+        gone[n].timezone := 'UTC';
+    end loop;
+    if gone is not null then
+        perform care.plan_doses(gone, 'ahead', clock);
+    end if;
+    if after is not null then
+        perform care.plan_doses(after, case tg_op when 'INSERT' then 'new' else 'ahead' end, clock);
+    end if;
+    return null;
+end
+$$;
+
+-- care.plan_stacks: plans the schedules of stacks whose products a statement changed. Lock order: care.stack in the order of
+-- ids, then as care.replan.
+create or replace function care.plan_stacks() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    stacks text[];
+begin
+    if tg_op = 'INSERT' then
+        select array_agg(distinct n.stack_id) into stacks from new_rows as n;
+    elsif tg_op = 'DELETE' then
+        select array_agg(distinct o.stack_id) into stacks from old_rows as o;
+    else
+        select array_agg(coalesce(o.stack_id, n.stack_id)) into stacks
+        from old_rows as o full join new_rows as n on n.stack_id = o.stack_id and n.product_id = o.product_id
+        where o.stack_id is null or n.stack_id is null;
+    end if;
+    if stacks is not null then
+        perform from care.stack as s where s.id = any(stacks) order by s.id collate "C" for no key update;
+        perform care.replan(array(select s.id from care.schedule as s where s.stack_id = any(stacks)));
+    end if;
+    return null;
+end
+$$;
+
+-- care.yield_slot: a dose that a person brings back from being cancelled has its slot: one that was planned in its place, and
+-- that nobody has acted on, is cancelled. The planner's own revivals find the slot free. Lock order: care.dose_occurrence.
+create or replace function care.yield_slot() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update care.dose_occurrence as d set status = 'cancelled', cancelled_by_plan = true
+    where d.schedule_id = new.schedule_id and d.local_date = new.local_date
+        and d.product_id is not distinct from new.product_id and d.id <> new.id and d.status = 'scheduled';
+    return null;
+end
+$$;
