@@ -15,6 +15,7 @@ set jit = off
 as $$
 declare
     deadline constant timestamptz := clock_timestamp() + interval '20 milliseconds';
+    outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
     size int := 8;
     written bigint := 0;
     schedules care.schedule[];
@@ -28,11 +29,10 @@ begin
         more := true;
         return;
     end if;
+    perform set_config('sync.actor', 'system', true);
     loop
-        if done >= batch or written >= 200 or clock_timestamp() > deadline then
-            more := true;
-            return;
-        end if;
+        more := done >= batch or written >= 200 or clock_timestamp() > deadline;
+        exit when more;
         schedules := care.due_schedules(least(size, batch - done)::int, clock);
         exit when schedules is null;
         begin
@@ -56,6 +56,21 @@ begin
             size := 1;
         end;
     end loop;
+    perform set_config('sync.actor', outer_actor, true);
+end
+$$;
+
+-- care.plan_lag: for how many seconds the oldest schedule has been due to be planned; 0 where none is. No locks.
+create or replace function care.plan_lag(clock timestamptz) returns double precision
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    next_at timestamptz := (select p.next_at from care.schedule_plan as p order by p.next_at limit 1);
+begin
+    return case when isfinite(next_at) then greatest(0, extract(epoch from clock - next_at)) else 0 end;
 end
 $$;
 

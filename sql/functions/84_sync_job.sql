@@ -17,6 +17,7 @@ begin
         return;
     end if;
     case name
+        when 'plan_doses' then select j.done, j.more into done, more from care.job_plan_doses(batch, at) as j;
         when 'miss_doses' then select j.done, j.more into done, more from care.job_miss_doses(batch, at) as j;
         when 'retain_events' then select j.done, j.more into done, more from care.job_retain_events(batch, at) as j;
         when 'retain_actions' then select j.done, j.more into done, more from care.job_retain_actions(batch, at) as j;
@@ -33,6 +34,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return case name when 'miss_doses' then care.miss_lag(coalesce(clock, sync.clock())) end;
+    return case name when 'miss_doses' then care.miss_lag(coalesce(clock, sync.clock()))
+                     when 'plan_doses' then care.plan_lag(coalesce(clock, sync.clock())) end;
 end
 $$;
