@@ -37,6 +37,9 @@ static const char migrations_0008_schedules[] = {
 static const char migrations_0009_jobs[] = {
 #embed "../migrations/0009_jobs.sql" suffix(, )
     0};
+static const char migrations_0011_medications[] = {
+#embed "../migrations/0011_medications.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -60,6 +63,9 @@ static const char functions_20_sync_flush[] = {
     0};
 static const char functions_21_sync_refuse_truncate[] = {
 #embed "../functions/21_sync_refuse_truncate.sql" suffix(, )
+    0};
+static const char functions_26_sync_touch[] = {
+#embed "../functions/26_sync_touch.sql" suffix(, )
     0};
 static const char functions_28_sync_lookup[] = {
 #embed "../functions/28_sync_lookup.sql" suffix(, )
@@ -135,6 +141,9 @@ static const char functions_51_care_occurrence_id[] = {
     0};
 static const char functions_52_care_before_write[] = {
 #embed "../functions/52_care_before_write.sql" suffix(, )
+    0};
+static const char functions_53_care_medication_writes[] = {
+#embed "../functions/53_care_medication_writes.sql" suffix(, )
     0};
 static const char functions_53_care_next_occurrences[] = {
 #embed "../functions/53_care_next_occurrences.sql" suffix(, )
@@ -235,6 +244,9 @@ static const char functions_83_care_miss_doses[] = {
 static const char functions_84_sync_job[] = {
 #embed "../functions/84_sync_job.sql" suffix(, )
     0};
+static const char functions_87_care_job_spread_products[] = {
+#embed "../functions/87_care_job_spread_products.sql" suffix(, )
+    0};
 static const char functions_90_grants[] = {
 #embed "../functions/90_grants.sql" suffix(, )
     0};
@@ -256,6 +268,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 7, "0007_action_types.sql", migrations_0007_action_types, sizeof migrations_0007_action_types - 1},
     {carillon_sql_migration, 8, "0008_schedules.sql", migrations_0008_schedules, sizeof migrations_0008_schedules - 1},
     {carillon_sql_migration, 9, "0009_jobs.sql", migrations_0009_jobs, sizeof migrations_0009_jobs - 1},
+    {carillon_sql_migration, 11, "0011_medications.sql", migrations_0011_medications, sizeof migrations_0011_medications - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},
@@ -264,6 +277,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
     {carillon_sql_function, 0, "20_sync_flush.sql", functions_20_sync_flush, sizeof functions_20_sync_flush - 1},
     {carillon_sql_function, 0, "21_sync_refuse_truncate.sql", functions_21_sync_refuse_truncate, sizeof functions_21_sync_refuse_truncate - 1},
+    {carillon_sql_function, 0, "26_sync_touch.sql", functions_26_sync_touch, sizeof functions_26_sync_touch - 1},
     {carillon_sql_function, 0, "28_sync_lookup.sql", functions_28_sync_lookup, sizeof functions_28_sync_lookup - 1},
     {carillon_sql_function, 0, "29_sync_probe.sql", functions_29_sync_probe, sizeof functions_29_sync_probe - 1},
     {carillon_sql_function, 0, "30_sync_generate_recorder.sql", functions_30_sync_generate_recorder, sizeof functions_30_sync_generate_recorder - 1},
@@ -289,6 +303,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "50_care_zone.sql", functions_50_care_zone, sizeof functions_50_care_zone - 1},
     {carillon_sql_function, 0, "51_care_occurrence_id.sql", functions_51_care_occurrence_id, sizeof functions_51_care_occurrence_id - 1},
     {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},
+    {carillon_sql_function, 0, "53_care_medication_writes.sql", functions_53_care_medication_writes, sizeof functions_53_care_medication_writes - 1},
     {carillon_sql_function, 0, "53_care_next_occurrences.sql", functions_53_care_next_occurrences, sizeof functions_53_care_next_occurrences - 1},
     {carillon_sql_function, 0, "54_care_count_day.sql", functions_54_care_count_day, sizeof functions_54_care_count_day - 1},
     {carillon_sql_function, 0, "55_care_occurrence_events.sql", functions_55_care_occurrence_events, sizeof functions_55_care_occurrence_events - 1},
@@ -322,6 +337,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "82_care_zone_rules.sql", functions_82_care_zone_rules, sizeof functions_82_care_zone_rules - 1},
     {carillon_sql_function, 0, "83_care_miss_doses.sql", functions_83_care_miss_doses, sizeof functions_83_care_miss_doses - 1},
     {carillon_sql_function, 0, "84_sync_job.sql", functions_84_sync_job, sizeof functions_84_sync_job - 1},
+    {carillon_sql_function, 0, "87_care_job_spread_products.sql", functions_87_care_job_spread_products, sizeof functions_87_care_job_spread_products - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},
 };

@@ -51,8 +51,8 @@ begin
 end
 $$;
 
--- care.complete_dose: day, time and zone of a new dose from its instant in the user's zone; its window: four hours.
--- Never derived again: a moved dose keeps its day unless the writer moves that too.
+-- care.complete_dose: day, time and zone of a new dose from its instant in the user's zone; its window: four hours. Never
+-- derived again: a moved dose keeps its day unless the writer moves that too. What is taken, by care.described. Locks: there.
 create or replace function care.complete_dose() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -65,6 +65,9 @@ begin
     new.local_date := coalesce(new.local_date, wall::date);
     new.local_time := coalesce(new.local_time, wall::time);
     new.window_end := coalesce(new.window_end, new.scheduled_at + interval '4 hours');
+    if new.product_id is not null then
+        new := care.described(new, false);
+    end if;
     new.status_rev := new.rev;
     new.note_rev := new.rev;
     new.changed_key := nullif(current_setting('sync.key', true), '');

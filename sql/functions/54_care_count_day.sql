@@ -118,7 +118,8 @@ $$;
 -- the day is another for the streak than it was, and care.carry_runs is to follow. Called by the builder only, under the
 -- lock of the user's stream. Lock order: the day's summary, after the stream.
 --
--- A day counts all its doses but the cancelled: scheduled = taken + missed + made_up + skipped + pending. Percentages by
+-- A day counts all its doses but the cancelled and the intakes as needed, which no schedule asked for: scheduled = taken +
+-- missed + made_up + skipped + pending. Percentages by
 -- care.judged at `clock`, the time of the flush. Those that are stored are good later only where nothing is pending:
 -- who shows them reads care.day_shown.
 create or replace function care.count_day(who text, day date, clock timestamptz, out summary jsonb, out turned boolean)
@@ -139,7 +140,7 @@ begin
            count(*) filter (where d.status = 'scheduled' and d.window_end <= clock)
     into doses, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count, s.pending_count, ended
     from care.dose_occurrence as d
-    where d.user_id = who and d.local_date = day;
+    where d.user_id = who and d.local_date = day and not d.as_needed;
     s := care.judged(s, ended);
     -- Nobody else writes this row meanwhile. The usual change leaves the day as good or bad for the streak as it was.
     s.user_id := who;

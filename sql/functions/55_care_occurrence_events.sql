@@ -1,16 +1,16 @@
--- care.dose_state: a dose as events show it. The text of its note is not in it: hasNote is. No locks.
+-- care.dose_state: a dose as events show it. The text of its note is not in it: hasNote is. Rows from before migration 0011
+-- have no name of their own: they are shown with the product's. No locks.
 create or replace function care.dose_state(o care.dose_occurrence) returns jsonb
 language plpgsql stable
 as $$
-declare
-    product_name text;
 begin
-    if o.product_id is not null then
-        select p.name into product_name from care.product as p
+    if o.product_name is null and o.product_id is not null then
+        select p.name into o.product_name from care.product as p
         where p.id = o.product_id and (p.user_id is null or p.user_id = o.user_id);
     end if;
     return jsonb_build_object(
-        'scheduleId', o.schedule_id, 'productId', o.product_id, 'productName', product_name, 'status', o.status,
+        'scheduleId', o.schedule_id, 'productId', o.product_id, 'productName', o.product_name, 'strength', o.strength,
+        'form', o.form, 'dose', o.dose, 'asNeeded', o.as_needed, 'status', o.status,
         'takenAt', o.taken_at, 'hasNote', coalesce(o.note, '') <> '', 'rev', o.rev, 'scheduledAt', o.scheduled_at,
         'timeLocal', care.local_iso(o.scheduled_at, o.tz), 'timezone', o.tz,
         'localDate', to_char(o.local_date, 'YYYY-MM-DD'), 'windowStart', o.window_start, 'windowEnd', o.window_end,

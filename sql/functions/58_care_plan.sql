@@ -17,7 +17,8 @@ begin atomic
     select 14;
 end;
 
--- care.slots: what a schedule gives from one local day to another: wall time in its zone, by RFC 5545 (care.resolve_local).
+-- care.slots: what a schedule gives from one local day to another: wall time in its zone, by RFC 5545 (care.resolve_local). An
+-- archived product gives nothing.
 -- A day that the zone skipped (Apia, 2011-12-30) gives nothing. No locks.
 create or replace function care.slots(s care.schedule, first date, last date, fill date default null)
 returns setof care.slot
@@ -32,6 +33,8 @@ begin atomic
     where (s).enabled and care.repeats_on((s).repeat, (s).repeat_on, d.day)
         and d.day >= coalesce((s).starts_on, d.day) and d.day <= coalesce((s).ends_on, d.day)
         and coalesce((s).product_id, i.product_id) is not null
+        and not exists (select from care.product as p
+                        where p.id = coalesce((s).product_id, i.product_id) and p.archived_at is not null)
         and ((t.at at time zone (s).timezone)::date = d.day
              or (care.resolve_local(d.day::timestamp, (s).timezone) at time zone (s).timezone)::date = d.day);
 end;
@@ -59,6 +62,8 @@ declare
     written bigint := 0;
     n bigint;
 begin
+    -- Who renames a product waits for these schedules: care.described.
+    perform set_config('care.planning', 'on', true);
     select array_agg(w order by w.id collate "C") into wanted
     from care.plan_ranges(schedules, fill, clock) as r
     cross join lateral care.slots(schedules[r.n], least(r.fill_from, r.first), r.last, r.fill_from) as w
@@ -113,6 +118,7 @@ begin
     if fill <> 'gap' then
         perform care.note_plan(schedules, fill, clock);
     end if;
+    perform set_config('care.planning', '', true);
     return written + n;
 end
 $$;

@@ -25,7 +25,10 @@ begin
             ('follow_zone', 'AFTER INSERT OR UPDATE OF zone', 'user_settings', 'follow_zone()'),
             ('complete', 'BEFORE INSERT', 'schedule', 'complete_schedule()'),
             ('belong', 'BEFORE UPDATE OF user_id, timezone, tz_mode', 'schedule', 'complete_schedule()'),
-            ('zone', 'BEFORE INSERT OR UPDATE OF timezone', 'schedule', $$check_zone('timezone')$$)
+            ('zone', 'BEFORE INSERT OR UPDATE OF timezone', 'schedule', $$check_zone('timezone')$$),
+            ('follow_product', 'AFTER UPDATE', 'product', 'follow_product()'),
+            ('follow_dose', 'AFTER UPDATE OF dose', 'schedule', 'follow_dose()'),
+            ('follow_dose', 'AFTER UPDATE OF dose', 'stack_item', 'follow_dose()')
         ) as own
         union all
         select 'plan_' || lower(event), 'AFTER ' || event, place, call, 'O', scope
@@ -38,6 +41,13 @@ begin
         union all
         select 'yield_slot', 'AFTER UPDATE OF status', 'dose_occurrence', 'yield_slot()', 'O',
                $$FOR EACH ROW WHEN (((old.status = 'cancelled'::text) AND (new.status <> 'cancelled'::text)))$$
+        union all
+        select 'describe', 'BEFORE UPDATE OF status', 'dose_occurrence', 'describe_again()', 'O',
+               $$FOR EACH ROW WHEN (((new.status = 'scheduled'::text) AND (old.status <> 'scheduled'::text)))$$
+        union all
+        select 'tell_medications', event, place, 'tell_medications()', 'A', 'FOR EACH ROW'
+        from (values ('schedule', 'AFTER INSERT OR DELETE OR UPDATE'), ('stack_item', 'AFTER INSERT OR DELETE OR UPDATE'),
+                     ('stack', 'BEFORE DELETE OR UPDATE OF user_id')) as inside(place, event)
         union all
         select 'leave_notes', 'AFTER UPDATE OF id, user_id', 'dose_occurrence', 'leave_notes()', 'A', 'FOR EACH ROW'
         union all

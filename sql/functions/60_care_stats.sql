@@ -50,6 +50,7 @@ begin
             cross join lateral (
                 select count(*) as ended from care.dose_occurrence as o
                 where o.user_id = d.user_id and o.local_date = d.date and o.status = 'scheduled' and o.window_end <= clock
+                    and not o.as_needed
             ) as n
             where d.user_id = who and d.date between today - 30 and today - 1 and d.pending_count > 0
         ) as d;

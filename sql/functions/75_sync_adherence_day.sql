@@ -48,7 +48,8 @@ begin
     elsif s.pending_count > 0 then
         s := care.judged(s, (
             select count(*) from care.dose_occurrence as o
-            where o.user_id = who and o.local_date = day and o.status = 'scheduled' and o.window_end <= clock));
+            where o.user_id = who and o.local_date = day and o.status = 'scheduled' and o.window_end <= clock
+                and not o.as_needed));
     end if;
     return care.summary_json(s);
 end

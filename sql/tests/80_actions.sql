@@ -34,6 +34,7 @@ create function test.send(who text, key text, type text, payload text, base text
     select test.short(answer::jsonb) from sync.apply(who, key, null, null, type, payload, base, client_time, null) $$;
 create temp sequence place;
 create function test.cell(c cell) returns text language plpgsql as $$
+#variable_conflict use_variable
 declare
     dose text := 'cell' || nextval('place');
     a jsonb;
@@ -64,7 +65,7 @@ select test.is('no dose of this id', test.act('early', '5', 'skip', '{"occurrenc
 select test.is('nor of another user', test.short(test.act('early', '6', 'addNote', '{"occurrenceId":"cell1","text":"n"}')), 'conflict gone');
 update care.dose_occurrence set status = 'skipped' where id = 'e3';
 select test.is('a conflict: server, base, local, fields, merged', (select jsonb_build_object('base', c #> '{base,status}', 'brev', c #> '{base,rev}', 'local', c -> 'local', 'fields', c -> 'fields', 'options', c -> 'options', 'by', c #> '{server,changedBy}',
-        'merged', (c -> 'merged') - '{id,userId,scheduleId,productId,productName,timeLocal,timezone,localDate,scheduledAt,windowStart,windowEnd,createdAt,updatedAt,takenAt,reason}'::text[])
+        'merged', (c -> 'merged') - '{id,userId,scheduleId,productId,productName,strength,form,dose,asNeeded,timeLocal,timezone,localDate,scheduledAt,windowStart,windowEnd,createdAt,updatedAt,takenAt,reason}'::text[])
     from test.act('early', '7', 'markTaken', '{"occurrenceId":"e3","note":"n"}', '{"e3":{"rev":1},"x":5}', 'phone') as a cross join lateral (select a -> 'conflict' as c) as conflict),
     '{"base": "scheduled", "brev": 1, "local": {"status": "taken", "takenAt": "2025-11-20T10:59:59+00:00", "note": "n"}, "by": {"at": "2025-11-20T10:59:59+00:00", "key": null, "deviceId": null},
       "fields": [{"name": "status", "base": "scheduled", "server": "skipped", "local": "taken"}, {"name": "takenAt", "base": null, "server": null, "local": "2025-11-20T10:59:59+00:00"}, {"name": "note", "base": null, "server": null, "local": "n"}],

@@ -4,6 +4,7 @@ select test.set_clock('2025-11-20 12:00Z') \g /dev/null
 -- A dose of status `was` at rev 1, and what befalls it until rev 4: its status is changed and comes back; or its note changes;
 -- or where it is due. `to`: the status that it has then.
 create function test.passed(dose text, was text, what text) returns void language plpgsql as $$
+#variable_conflict use_variable
 begin
     perform test.plan('seen', dose, was);
     for n in 1..3 loop
@@ -24,6 +25,7 @@ $$;
 create temp sequence place;
 -- What an action that saw `rev` gets, in short: applied, noop, state.
 create function test.seen(action text, was text, what text, rev bigint, many boolean default false) returns text language plpgsql as $$
+#variable_conflict use_variable
 declare
     dose text := 'seen' || nextval('place');
     a jsonb;

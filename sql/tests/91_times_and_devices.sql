@@ -4,6 +4,7 @@ select test.set_clock('2025-11-20 12:00Z') \g /dev/null
 -- Doses at 08:00, windows until 11:00.
 create temp sequence place;
 create function test.time(was text, action text, payload jsonb, client jsonb default null, day date default '2025-11-20', start timestamptz default null) returns text language plpgsql as $$
+#variable_conflict use_variable
 declare
     dose text := 'time' || nextval('place');
     a jsonb;
@@ -57,12 +58,13 @@ select test.is('no time of another year is anywhere', (select count(*) from care
 
 -- Two equal notes: what was there before them comes back with the last of their undos, in whatever order.
 create function test.notes(dose text) returns text language sql as $$
-    select coalesce(d.note, '-') || ' ' || coalesce((select string_agg(n.key || '=' || n.text, ',' order by n.key) from care.dose_note as n where n.occurrence_id = d.id), '-') from care.dose_occurrence as d where d.id = dose $$;
+    select coalesce(d.note, '-') || ' ' || coalesce((select string_agg(n.key || '=' || n.text, ',' order by n.key) from care.dose_note as n where n.occurrence_id = d.id), '-') from care.dose_occurrence as d where d.id = $1 $$;
 create function test.note(dose text, key text, note text) returns void language sql as $$
     select test.act('note', key, 'addNote', jsonb_build_object('occurrenceId', dose, 'text', note)) $$;
 create function test.take_back(key text) returns text language sql as $$
     select test.short(test.act('note', 'u' || key, 'undo', jsonb_build_object('targetKey', key))) $$;
 create function test.equal(before text, keys text[], undone int[]) returns text language plpgsql as $$
+#variable_conflict use_variable
 declare
     dose text := 'note' || nextval('place');
     k text;

@@ -1,0 +1,180 @@
+-- What follows when products, schedules and stacks are written; 59_care_triggers.sql says which trigger calls what.
+--
+-- Lock order of all that writes medications: products, then stacks, then schedules, then doses, each by id; then streams.
+-- A scheduled dose has its product's name, at whatever moment both are written. Two orders could break that:
+--   1  The planner reads the old name, the product is renamed and renames the doses that it sees, the planner commits.
+--      So who renames a user's product locks its schedules first, as the planner does: one waits for the other, and then sees it.
+--   2  The same by who writes a dose without its schedule, or of the catalogue: such a dose locks its product (FOR SHARE) until
+--      the commit, and a rename waits for it.
+
+-- care.described: a dose with what its product and its schedule say of it: what the writer left out, or, `anew`, all of it. A
+-- product of the catalogue, or of a writer that holds no lock of the schedule (care.planning is not on), is locked: FOR
+-- SHARE. Only what is scheduled follows a product, so no other dose locks one.
+create or replace function care.described(d care.dose_occurrence, anew boolean) returns care.dose_occurrence
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    p care.product;
+    said text;
+begin
+    if d.status <> 'scheduled' then
+        select * into p from care.product as c
+        where c.id = d.product_id and (c.user_id is null or c.user_id = d.user_id);
+    elsif current_setting('care.planning', true) = 'on' then
+        select * into p from care.product as c where c.id = d.product_id and c.user_id = d.user_id;
+        if p.id is null then
+            select * into p from care.product as c where c.id = d.product_id and c.user_id is null for share;
+        end if;
+    else
+        select * into p from care.product as c
+        where c.id = d.product_id and (c.user_id is null or c.user_id = d.user_id) for share;
+    end if;
+    if anew and p.id is not null then
+        d.product_name := p.name;
+        d.strength := p.strength;
+        d.form := p.form;
+    else
+        d.product_name := coalesce(d.product_name, p.name);
+        d.strength := coalesce(d.strength, p.strength);
+        d.form := coalesce(d.form, p.form);
+    end if;
+    if d.schedule_id is not null and (anew or d.dose is null) then
+        select coalesce(i.dose, s.dose) into said
+        from care.schedule as s
+        left join care.stack_item as i on i.stack_id = s.stack_id and i.product_id = d.product_id
+        where s.id = d.schedule_id;
+        d.dose := coalesce(said, d.dose);
+    end if;
+    return d;
+end
+$$;
+
+-- care.describe_again: a dose that becomes scheduled again follows its product again. Locks: care.described.
+create or replace function care.describe_again() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case when new.product_id is null then new else care.described(new, true) end;
+end
+$$;
+
+-- care.follow_product: a user's product tells its scheduled doses in the same transaction, and gives none while it is archived.
+-- One of the catalogue is left to care.job_spread_products. Lock order: the product (held), its schedules, then its scheduled
+-- doses, each by id.
+create or replace function care.follow_product() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    schedules text[];
+begin
+    if (new.name, new.strength, new.form, new.archived_at) is not distinct from
+            (old.name, old.strength, old.form, old.archived_at) then
+        return null;
+    elsif new.user_id is null then
+        insert into care.product_spread as q (product_id, since) values (new.id, sync.clock())
+        on conflict (product_id) do update set since = excluded.since, told = '';
+        return null;
+    end if;
+    schedules := array(
+        select k.id from (
+            select s.id from care.schedule as s
+            where s.user_id = new.user_id and (s.product_id = new.id or s.stack_id in (
+                select i.stack_id from care.stack_item as i where i.product_id = new.id))
+            order by s.id collate "C" for no key update
+        ) as k);
+    perform from care.dose_occurrence as d
+    where d.product_id = new.id and d.user_id = new.user_id and d.status = 'scheduled'
+    order by d.id collate "C" for update;
+    update care.dose_occurrence as d set product_name = new.name, strength = new.strength, form = new.form
+    where d.product_id = new.id and d.user_id = new.user_id and d.status = 'scheduled'
+        and (d.product_name, d.strength, d.form) is distinct from (new.name, new.strength, new.form);
+    if (new.archived_at is null) <> (old.archived_at is null) and schedules <> '{}' then
+        perform care.replan(schedules);
+    end if;
+    return null;
+end
+$$;
+
+-- care.follow_dose: how much is to be taken, as a schedule or a stack's item says it now, is what its scheduled doses say.
+-- Lock order: its schedules, then their scheduled doses, each by id.
+create or replace function care.follow_dose() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    schedules text[];
+    product text;
+begin
+    if new.dose is not distinct from old.dose then
+        return null;
+    elsif tg_table_name = 'schedule' then
+        schedules := array[new.id];
+    else
+        product := new.product_id;
+        perform from care.schedule as s where s.stack_id = new.stack_id order by s.id collate "C" for no key update;
+        schedules := array(select s.id from care.schedule as s where s.stack_id = new.stack_id);
+    end if;
+    perform from care.dose_occurrence as d
+    where d.schedule_id = any(schedules) and d.status = 'scheduled' and d.product_id = coalesce(product, d.product_id)
+    order by d.id collate "C" for update;
+    update care.dose_occurrence as d set dose = coalesce(i.dose, s.dose)
+    from care.schedule as s
+    left join care.stack_item as i on i.stack_id = s.stack_id
+    where s.id = any(schedules) and d.schedule_id = s.id and d.status = 'scheduled'
+        and d.product_id = coalesce(product, d.product_id) and d.product_id = coalesce(i.product_id, d.product_id)
+        and d.dose is distinct from coalesce(i.dose, s.dose);
+    return null;
+end
+$$;
+
+-- care.tell_medications: what shows a schedule or a stack's item inside is told again: the medication, or the stack and its
+-- items' medications, for one of the catalogue is in a user's list while the user has it somewhere. A stack that goes tells its
+-- medications while its items are there still. No locks.
+create or replace function care.tell_medications() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    ids text[];
+begin
+    if tg_table_name = 'stack' then
+        ids := array(select i.product_id from care.stack_item as i where i.stack_id = old.id);
+        perform sync.touch('care.product', array_fill(old.user_id, array[cardinality(ids)]), ids);
+        if tg_op = 'UPDATE' then
+            perform sync.touch('care.product', array_fill(new.user_id, array[cardinality(ids)]), ids);
+            return new;
+        end if;
+        return old;
+    elsif tg_table_name = 'schedule' then
+        if tg_op = 'UPDATE' and new *= old then
+            return null;
+        end if;
+        if tg_op <> 'INSERT' then
+            perform sync.touch('care.product', array[old.user_id], array[old.product_id]),
+                    sync.touch('care.stack', array[old.user_id], array[old.stack_id]);
+        end if;
+        if tg_op <> 'DELETE' then
+            perform sync.touch('care.product', array[new.user_id], array[new.product_id]),
+                    sync.touch('care.stack', array[new.user_id], array[new.stack_id]);
+        end if;
+        return null;
+    end if;
+    if tg_op = 'UPDATE' and new *= old then
+        return null;
+    end if;
+    if tg_op <> 'INSERT' then
+        perform sync.touch('care.stack', array[k.user_id], array[k.id]),
+                sync.touch('care.product', array[k.user_id], array[old.product_id])
+        from care.stack as k where k.id = old.stack_id;
+    end if;
+    if tg_op <> 'DELETE' then
+        perform sync.touch('care.stack', array[k.user_id], array[k.id]),
+                sync.touch('care.product', array[k.user_id], array[new.product_id])
+        from care.stack as k where k.id = new.stack_id;
+    end if;
+    return null;
+end
+$$;
