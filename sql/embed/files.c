@@ -37,6 +37,9 @@ static const char migrations_0008_schedules[] = {
 static const char migrations_0009_jobs[] = {
 #embed "../migrations/0009_jobs.sql" suffix(, )
     0};
+static const char migrations_0010_feedback[] = {
+#embed "../migrations/0010_feedback.sql" suffix(, )
+    0};
 static const char migrations_0011_medications[] = {
 #embed "../migrations/0011_medications.sql" suffix(, )
     0};
@@ -244,8 +247,17 @@ static const char functions_83_care_miss_doses[] = {
 static const char functions_84_sync_job[] = {
 #embed "../functions/84_sync_job.sql" suffix(, )
     0};
+static const char functions_85_sync_adherence_queries[] = {
+#embed "../functions/85_sync_adherence_queries.sql" suffix(, )
+    0};
+static const char functions_86_sync_adherence_export[] = {
+#embed "../functions/86_sync_adherence_export.sql" suffix(, )
+    0};
 static const char functions_87_care_job_spread_products[] = {
 #embed "../functions/87_care_job_spread_products.sql" suffix(, )
+    0};
+static const char functions_89_sync_feedback[] = {
+#embed "../functions/89_sync_feedback.sql" suffix(, )
     0};
 static const char functions_90_grants[] = {
 #embed "../functions/90_grants.sql" suffix(, )
@@ -268,6 +280,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 7, "0007_action_types.sql", migrations_0007_action_types, sizeof migrations_0007_action_types - 1},
     {carillon_sql_migration, 8, "0008_schedules.sql", migrations_0008_schedules, sizeof migrations_0008_schedules - 1},
     {carillon_sql_migration, 9, "0009_jobs.sql", migrations_0009_jobs, sizeof migrations_0009_jobs - 1},
+    {carillon_sql_migration, 10, "0010_feedback.sql", migrations_0010_feedback, sizeof migrations_0010_feedback - 1},
     {carillon_sql_migration, 11, "0011_medications.sql", migrations_0011_medications, sizeof migrations_0011_medications - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
@@ -337,7 +350,10 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "82_care_zone_rules.sql", functions_82_care_zone_rules, sizeof functions_82_care_zone_rules - 1},
     {carillon_sql_function, 0, "83_care_miss_doses.sql", functions_83_care_miss_doses, sizeof functions_83_care_miss_doses - 1},
     {carillon_sql_function, 0, "84_sync_job.sql", functions_84_sync_job, sizeof functions_84_sync_job - 1},
+    {carillon_sql_function, 0, "85_sync_adherence_queries.sql", functions_85_sync_adherence_queries, sizeof functions_85_sync_adherence_queries - 1},
+    {carillon_sql_function, 0, "86_sync_adherence_export.sql", functions_86_sync_adherence_export, sizeof functions_86_sync_adherence_export - 1},
     {carillon_sql_function, 0, "87_care_job_spread_products.sql", functions_87_care_job_spread_products, sizeof functions_87_care_job_spread_products - 1},
+    {carillon_sql_function, 0, "89_sync_feedback.sql", functions_89_sync_feedback, sizeof functions_89_sync_feedback - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},
 };

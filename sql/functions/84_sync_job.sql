@@ -22,6 +22,7 @@ begin
         when 'retain_events' then select j.done, j.more into done, more from care.job_retain_events(batch, at) as j;
         when 'retain_actions' then select j.done, j.more into done, more from care.job_retain_actions(batch, at) as j;
         when 'spread_products' then select j.done, j.more into done, more from care.job_spread_products(batch, at) as j;
+        when 'retain_feedback' then select j.done, j.more into done, more from care.job_retain_feedback(batch, at) as j;
         else
             raise exception 'there is no job of this name' using errcode = 'invalid_parameter_value';
     end case;

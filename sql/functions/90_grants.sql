@@ -37,5 +37,9 @@ grant execute on function
     sync.adherence_day(text, date),
     sync.adherence_month(text, date),
     sync.adherence_occurrence(text, text),
-    sync.reminders(text)
+    sync.reminders(text),
+    sync.adherence_stats(text, date, date),
+    sync.adherence_history(text, date, date, text, text, text, bigint),
+    sync.adherence_export(text, text, date, date),
+    sync.append_feedback(text[], jsonb[])
 to carillon_hub;
