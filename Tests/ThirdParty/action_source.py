@@ -127,7 +127,7 @@ class ActionSource:
         """An action that has to be refused each time."""
         identity = self._dose()
         type, payload = self.dice.choice([
-            ("markTaken", {"occurrenceId": identity, "takenAt": self._written(now() + 600 * MINUTE)}),
+            ("markTaken", {"occurrenceId": identity, "takenAt": self._written(now() + 1600 * MINUTE)}),
             ("markTaken", {"occurrenceId": identity, "takenAt": "yesterday"}),
             ("markTaken", {"note": self.text("note")}),
             ("addNote", {"occurrenceId": identity, "text": " \n"}),

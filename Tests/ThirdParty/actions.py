@@ -70,8 +70,8 @@ class Caller:
 
     def _ask(self, route, user=None, data=None, headers=None):
         name = urllib.parse.quote(user or self.user, safe="")
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.hub.port}/users/{name}/adherence/{route}", data=data, headers=headers or {})
+        path = route if route.startswith("/") else f"/users/{name}/adherence/{route}"
+        request = urllib.request.Request(f"http://127.0.0.1:{self.hub.port}{path}", data=data, headers=headers or {})
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -43,6 +43,9 @@ static const char migrations_0010_feedback[] = {
 static const char migrations_0011_medications[] = {
 #embed "../migrations/0011_medications.sql" suffix(, )
     0};
+static const char migrations_0012_changed_by[] = {
+#embed "../migrations/0012_changed_by.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -282,6 +285,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 9, "0009_jobs.sql", migrations_0009_jobs, sizeof migrations_0009_jobs - 1},
     {carillon_sql_migration, 10, "0010_feedback.sql", migrations_0010_feedback, sizeof migrations_0010_feedback - 1},
     {carillon_sql_migration, 11, "0011_medications.sql", migrations_0011_medications, sizeof migrations_0011_medications - 1},
+    {carillon_sql_migration, 12, "0012_changed_by.sql", migrations_0012_changed_by, sizeof migrations_0012_changed_by - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},

@@ -1,4 +1,6 @@
 -- care.intent.time_path: the member of the payload that `taken_at` was read from, clientTime, or null: it is the server's.
+-- care.intent.taken_offset: seconds east of UTC of what `taken_at` was read from; null where it names no offset.
+-- care.intent.acted_at: when the person acted (care.acted_at).
 -- care.ruling.path: of a ruling that is rejected as invalid, the member that is wrong. Added here and not by a migration:
 -- the types change in one transaction with the functions that make them, so that no action fails between them.
 do $$
@@ -8,6 +10,12 @@ begin
         where attrelid = 'care.intent'::regclass and attname = 'time_path' and not attisdropped
     ) then
         alter type care.intent add attribute time_path text;
+    end if;
+    if not exists (
+        select from pg_catalog.pg_attribute
+        where attrelid = 'care.intent'::regclass and attname = 'acted_at' and not attisdropped
+    ) then
+        alter type care.intent add attribute taken_offset int, add attribute acted_at timestamptz;
     end if;
     if not exists (
         select from pg_catalog.pg_attribute

@@ -1,11 +1,12 @@
 -- The audit of doses: care.dose_audit. 59_care_triggers.sql has the triggers that write it.
 
--- care.actor: who changes doses in this transaction: the system (a job), the user (an action), or the backend. No locks.
+-- care.actor: who changes doses in this transaction: the system (sync.job says so), the user (sync.settle does, while it
+-- carries out an action), or the backend, also where it names a key for its events. No locks.
 create or replace function care.actor() returns text
 language sql stable
 as $$
-    select case when pg_catalog.current_setting('sync.actor', true) = 'system' then 'system'
-                when pg_catalog.current_setting('sync.key', true) <> '' then 'user' else 'backend' end
+    select case pg_catalog.current_setting('sync.actor', true)
+        when 'user' then 'user' when 'system' then 'system' else 'backend' end
 $$;
 
 -- care.audit_doses: one row for each dose that a statement changed, by one INSERT. A revision rises with every change, so it

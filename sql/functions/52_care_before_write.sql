@@ -17,9 +17,10 @@ begin
 end
 $$;
 
--- care.bump_dose: the same for doses, with what actions go by: the rev with which (status, taken_at, reason) came, the
--- one with which the note came, and the key and device of the action that changed the row (null: no action). Nobody
--- else writes these columns.
+-- care.bump_dose: the same for doses, with what actions go by: the rev with which (status, taken_at, taken_offset, reason)
+-- came, the one with which the note came, the key and device of the action that changed the row (null: no action), and who
+-- did. Nobody else writes these columns. Outside of actions, a writer that sets taken_at and leaves taken_offset as it is
+-- tells no offset.
 create or replace function care.bump_dose() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -29,13 +30,22 @@ begin
     new.note_rev := old.note_rev;
     new.changed_key := old.changed_key;
     new.changed_device := old.changed_device;
+    new.changed_by := old.changed_by;
     if new *<> old then
         if new.rev is null or new.rev <= old.rev then
             new.rev := old.rev + 1;
         end if;
         new.updated_at := sync.clock();
-        if (new.status, new.taken_at, new.reason) is distinct from (old.status, old.taken_at, old.reason) then
+        new.changed_by := care.actor();
+        if (new.status, new.taken_at, new.reason, new.taken_offset)
+            is distinct from (old.status, old.taken_at, old.reason, old.taken_offset)
+        then
             new.status_rev := new.rev;
+            if new.changed_by <> 'user' and new.taken_at is distinct from old.taken_at
+                and new.taken_offset = old.taken_offset
+            then
+                new.taken_offset := null;
+            end if;
         end if;
         if new.note is distinct from old.note then
             new.note_rev := new.rev;
@@ -72,6 +82,7 @@ begin
     new.note_rev := new.rev;
     new.changed_key := nullif(current_setting('sync.key', true), '');
     new.changed_device := nullif(current_setting('sync.device', true), '');
+    new.changed_by := care.actor();
     return new;
 end
 $$;

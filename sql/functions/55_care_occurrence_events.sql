@@ -1,3 +1,14 @@
+-- care.taken_local: an instant as wall time with an offset of so many seconds east of UTC, to the microsecond:
+-- 2025-11-14T08:00:00.5-05:00. Null where either is. No locks.
+create or replace function care.taken_local(at timestamptz, utc_offset int) returns text
+language sql stable
+as $$
+    select case when utc_offset is not null then
+        (to_jsonb((at at time zone 'UTC') + make_interval(secs => utc_offset)) #>> '{}')
+            || case when utc_offset < 0 then '-' else '+' end
+            || to_char(make_interval(secs => abs(utc_offset)), 'HH24:MI') end
+$$;
+
 -- care.dose_state: a dose as events show it. The text of its note is not in it: hasNote is. Rows from before migration 0011
 -- have no name of their own: they are shown with the product's. No locks.
 create or replace function care.dose_state(o care.dose_occurrence) returns jsonb
@@ -11,7 +22,9 @@ begin
     return jsonb_build_object(
         'scheduleId', o.schedule_id, 'productId', o.product_id, 'productName', o.product_name, 'strength', o.strength,
         'form', o.form, 'dose', o.dose, 'asNeeded', o.as_needed, 'status', o.status,
-        'takenAt', o.taken_at, 'hasNote', coalesce(o.note, '') <> '', 'rev', o.rev, 'scheduledAt', o.scheduled_at,
+        'takenAt', o.taken_at, 'takenAtLocal', care.taken_local(o.taken_at, o.taken_offset),
+        'changedBy', jsonb_build_object('actor', o.changed_by, 'deviceId', o.changed_device),
+        'hasNote', coalesce(o.note, '') <> '', 'rev', o.rev, 'scheduledAt', o.scheduled_at,
         'timeLocal', care.local_iso(o.scheduled_at, o.tz), 'timezone', o.tz,
         'localDate', to_char(o.local_date, 'YYYY-MM-DD'), 'windowStart', o.window_start, 'windowEnd', o.window_end,
         'createdAt', o.created_at, 'updatedAt', o.updated_at);

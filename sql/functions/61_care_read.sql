@@ -114,12 +114,34 @@ begin
 end
 $$;
 
--- care.past_problem: a time that is not more than five minutes ahead of `clock`.
+-- care.offset_of: the offset that a (good) time names, in seconds east of UTC; null for `Z` and milliseconds, which name an
+-- instant and say nothing of where.
+create or replace function care.offset_of(v jsonb) returns int
+language plpgsql immutable
+as $$
+declare
+    part text[] := regexp_match(case when jsonb_typeof(v) = 'string' then v #>> '{}' end,
+                                'T.*([-+])([0-9]{2}):?([0-9]{2})?$');
+begin
+    return (part[1] || '1')::int * (part[2]::int * 3600 + coalesce(part[3]::int, 0) * 60);
+end
+$$;
+
+-- care.acted_at: when the person acted, by what the device says: not later than now, and now where it says nothing or
+-- names a time that is 90 days old, as clocks do that have lost theirs.
+create or replace function care.acted_at(client_at timestamptz, clock timestamptz) returns timestamptz
+language sql immutable
+as $$
+    select case when client_at > clock - interval '90 days' and client_at < clock then client_at else clock end
+$$;
+
+-- care.past_problem: a time that is not more than a day ahead of `clock`: the clocks of phones may be fast, and what lies
+-- ahead was now.
 create or replace function care.past_problem(v jsonb, clock timestamptz) returns text
 language plpgsql stable
 as $$
 begin
-    return coalesce(care.time_problem(v), case when care.time_of(v) > clock + interval '5 minutes'
+    return coalesce(care.time_problem(v), case when care.time_of(v) > clock + interval '24 hours'
                                                then 'lies in the future' end);
 end
 $$;

@@ -15,22 +15,43 @@ as $$
     select interval '12 hours'
 $$;
 
--- care.untimely: the member `path` that says when a dose was taken, where that is more than a day before its window; else null.
--- What was not said of this dose (the device's clock, an action that a resolve names) may as well be a day before now: a
--- dose far ahead can be marked. `path` null: the server's own time. No locks.
+-- care.day_has_come: whether the day of a dose has come at an instant: in the dose's zone, or in the user's, by which the
+-- user's list of today goes. No locks.
+create or replace function care.day_has_come(d care.dose_occurrence, at timestamptz) returns boolean
+language plpgsql stable
+as $$
+begin
+    return d.local_date <= (at at time zone d.tz)::date
+        or d.local_date <= (at at time zone care.zone_of(d.user_id))::date;
+end
+$$;
+
+-- care.untimely: the member `path` that says when a dose was taken, where that is more than a day before its window and
+-- before its day (which may have 25 hours); else null. What was not said of this dose (the device's clock, an action that
+-- a resolve names) may as well be a day before now: a dose far ahead can be marked. `path` null: the server's own time.
+-- No locks.
 create or replace function care.untimely(taken_at timestamptz, path text, d care.dose_occurrence, clock timestamptz)
 returns text
 language plpgsql stable
 as $$
 begin
-    return case when taken_at < least(d.window_start, d.scheduled_at,
-                                      case when path in ('clientTime', 'payload.of') then clock end) - interval '1 day'
-                then path end;
+    if taken_at < least(d.window_start, d.scheduled_at, case when path in ('clientTime', 'payload.of') then clock end)
+                  - interval '1 day'
+        and not care.day_has_come(d, taken_at)
+    then
+        return path;
+    end if;
+    return null;
 end
 $$;
 
--- care.rule_act: the five actions on a dose, and the items of bulkMarkAll (`due`). A note goes with a status that is
--- applied or already so, and alone it is always added.
+-- care.rule_act: the five actions on a dose, and the items of bulkMarkAll. A note goes with a status that is applied or
+-- already so, and alone it is always added.
+--
+-- The rule of days: nobody takes a dose of a later day than the one on which the person acts (`i.acted_at`), unless told to
+-- include the future (`any`). What criteria mean (`due`) must be due by now. The same holds however late the action comes:
+-- a dose that was marked missed meanwhile is judged as if it were open. Nobody is punished for a late synchronisation: such
+-- a dose becomes taken, if it was taken on its day or at most 12 hours before its window, and not too late after it.
 --
 -- The rule of base.rev (`i.rev`): a status is set only while the dose's is the one that the device saw, whatever else of the
 -- dose has changed. It does not matter where the dose is so already, nor where it is missed: that says that nobody has
@@ -44,6 +65,13 @@ declare
 begin
     r.dose := d;
     if i.status is not null then
+        if i.status = 'taken' and i.kind <> 'any' and d.status in ('scheduled', 'missed')
+            and not care.day_has_come(d, i.acted_at)
+        then
+            r.status := 'rejected';
+            r.code := 'not_due';
+            return r;
+        end if;
         r.path := care.untimely(i.taken_at, i.time_path, d, clock);
         if r.path is not null then
             r.status := 'rejected';
@@ -57,8 +85,9 @@ begin
             when i.status = 'taken' then
                 case d.status when 'scheduled' then 'applied'
                               when 'missed' then
-                                  case when i.taken_at between least(d.window_start, d.scheduled_at) - care.early()
-                                           and d.window_end + care.grace() then 'applied' else 'late' end
+                                  case when i.taken_at <= d.window_end + care.grace()
+                                           and (i.taken_at >= least(d.window_start, d.scheduled_at) - care.early()
+                                                or care.day_has_come(d, i.taken_at)) then 'applied' else 'late' end
                               else 'state' end
             when i.status in ('missed', 'made_up') and d.status = 'scheduled' then
                 case when clock >= d.window_end then 'applied' else 'not_due' end
@@ -73,6 +102,7 @@ begin
         if code = 'applied' then
             r.dose.status := i.status;
             r.dose.taken_at := i.taken_at;
+            r.dose.taken_offset := i.taken_offset;
             r.dose.reason := i.reason;
         elsif code = 'not_due' then
             r.status := 'rejected';
@@ -111,6 +141,7 @@ begin
     if r.code is null and i.status_rev is not null then
         r.dose.status := i.status;
         r.dose.taken_at := i.taken_at;
+        r.dose.taken_offset := i.taken_offset;
         r.dose.reason := i.reason;
     end if;
     if r.code is null and i.note_rev is not null and not exists (
@@ -142,16 +173,24 @@ begin
         r.path := care.untimely(i.taken_at, i.time_path, d, clock);
         r.dose.status := i.status;
         r.dose.taken_at := i.taken_at;
+        r.dose.taken_offset := i.taken_offset;
         r.dose.reason := i.reason;
     elsif i.kind = 'edit' and i.merged ?| array['status', 'takenAt', 'reason'] then
         r.dose.status := coalesce(i.merged ->> 'status', d.status);
         if (r.dose).status in ('taken', 'made_up') then
-            r.dose.taken_at := coalesce(care.time_of(i.merged -> 'takenAt'), d.taken_at, i.taken_at, clock);
+            if i.merged ? 'takenAt' then
+                r.dose.taken_at := least(care.time_of(i.merged -> 'takenAt'), clock);
+                r.dose.taken_offset := care.offset_of(i.merged -> 'takenAt');
+            elsif d.taken_at is null then
+                r.dose.taken_at := coalesce(i.taken_at, clock);
+                r.dose.taken_offset := i.taken_offset;
+            end if;
             r.path := case when i.merged ? 'takenAt'
                                 then care.untimely((r.dose).taken_at, 'payload.merged.takenAt', d, clock)
                            when d.taken_at is null then care.untimely(i.taken_at, i.time_path, d, clock) end;
         else
             r.dose.taken_at := null;
+            r.dose.taken_offset := null;
         end if;
         r.dose.reason := coalesce(i.merged ->> 'reason',
                                   case when (r.dose).status in ('made_up', 'skipped') then d.reason end);
@@ -165,8 +204,8 @@ begin
         r.dose.note := r.note;
     end if;
     r.status := case when r.note is not null
-                         or ((r.dose).status, (r.dose).taken_at, (r.dose).reason)
-                             is distinct from (d.status, d.taken_at, d.reason)
+                         or ((r.dose).status, (r.dose).taken_at, (r.dose).reason, (r.dose).taken_offset)
+                             is distinct from (d.status, d.taken_at, d.reason, d.taken_offset)
                      then 'applied' else 'noop' end;
     return r;
 end
@@ -189,7 +228,7 @@ begin
         return r;
     end if;
     case
-        when i.kind in ('act', 'due') then return care.rule_act(i, d, clock);
+        when i.kind in ('act', 'due', 'any') then return care.rule_act(i, d, clock);
         when i.kind in ('undo', 'late') then return care.rule_undo(i, d);
         else return care.rule_resolve(i, d, clock);
     end case;

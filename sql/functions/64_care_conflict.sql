@@ -54,7 +54,7 @@ begin
     if d.id is not null then
         merged := care.dose_json(d);
         server := merged || jsonb_build_object('changedBy', jsonb_build_object(
-            'deviceId', d.changed_device, 'key', d.changed_key, 'at', d.updated_at));
+            'actor', d.changed_by, 'deviceId', d.changed_device, 'key', d.changed_key, 'at', d.updated_at));
         if i.note is not null then
             merged := merged || jsonb_build_object('note', i.note, 'hasNote', i.note <> '');
         end if;

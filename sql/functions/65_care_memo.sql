@@ -25,10 +25,13 @@ declare
     entry jsonb := '{}';
     before text := was.note;
 begin
-    if (was.status, was.taken_at, was.reason) is distinct from (d.status, d.taken_at, d.reason) then
+    if (was.status, was.taken_at, was.reason, was.taken_offset)
+        is distinct from (d.status, d.taken_at, d.reason, d.taken_offset)
+    then
         entry := jsonb_build_object(
             'statusRev', d.status_rev,
-            'set', jsonb_build_object('status', was.status, 'takenAt', was.taken_at, 'reason', was.reason));
+            'set', jsonb_build_object('status', was.status, 'takenAt', was.taken_at, 'takenOffset', was.taken_offset,
+                                      'reason', was.reason));
     end if;
     if note is not null then
         if note = was.note then
@@ -53,7 +56,8 @@ declare
 begin
     if i.status is not null then
         entry := entry || jsonb_build_object(
-            'set', jsonb_build_object('status', i.status, 'takenAt', i.taken_at, 'reason', i.reason));
+            'set', jsonb_build_object('status', i.status, 'takenAt', i.taken_at, 'takenOffset', i.taken_offset,
+                                      'reason', i.reason));
     end if;
     if i.note is not null then
         entry := entry || jsonb_build_object('note', i.note);
@@ -90,6 +94,7 @@ begin
     i.time_path := 'payload.of';
     i.status := entry #>> '{set,status}';
     i.taken_at := care.time_of(nullif(entry #> '{set,takenAt}', 'null'));
+    i.taken_offset := (entry #>> '{set,takenOffset}')::int;
     i.reason := entry #>> '{set,reason}';
     if kind in ('undo', 'late') then
         i.note := entry #>> '{note,before}';

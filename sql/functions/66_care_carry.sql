@@ -47,7 +47,8 @@ begin
     if r.status = 'applied' then
         if r.dose *<> was then
             update care.dose_occurrence as o
-            set status = (r.dose).status, taken_at = (r.dose).taken_at, reason = (r.dose).reason, note = (r.dose).note
+            set status = (r.dose).status, taken_at = (r.dose).taken_at, taken_offset = (r.dose).taken_offset,
+                reason = (r.dose).reason, note = (r.dose).note
             where o.id = i.id
             returning o.* into d;
         end if;
@@ -140,7 +141,8 @@ begin
         end if;
     end loop;
     update care.dose_occurrence as o
-    set status = (w.dose).status, taken_at = (w.dose).taken_at, reason = (w.dose).reason, note = (w.dose).note
+    set status = (w.dose).status, taken_at = (w.dose).taken_at, taken_offset = (w.dose).taken_offset,
+        reason = (w.dose).reason, note = (w.dose).note
     from (select n.dose from unnest(rulings) as n where n.status = 'applied') as w
     where o.id = (w.dose).id;
 

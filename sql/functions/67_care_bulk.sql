@@ -20,16 +20,20 @@ begin
 end
 $$;
 
--- care.bulk: bulkMarkAll. Lock order: the doses by id.
-create or replace function care.bulk(who text, key text, doc jsonb, base jsonb, client_at timestamptz, tz text,
+-- care.bulk: bulkMarkAll. Named doses are taken ahead of their time too, where their day has come; what criteria mean must
+-- be due. Lock order: the doses by id.
+drop function if exists care.bulk(text, text, jsonb, jsonb, timestamptz, text, timestamptz);
+create or replace function care.bulk(who text, key text, doc jsonb, base jsonb, client_time jsonb, tz text,
                                      clock timestamptz) returns sync.verdict
 language plpgsql
 as $$
 declare
     criteria jsonb := care.given(doc, 'criteria');
     given constant boolean := care.given(doc, 'takenAt') is not null;
-    taken_at timestamptz := case when given then care.time_of(doc -> 'takenAt') else least(client_at, clock) end;
-    time_path constant text := case when given then 'payload.takenAt' when client_at is not null then 'clientTime' end;
+    told constant jsonb := case when given then doc -> 'takenAt' else client_time end;
+    taken_at constant timestamptz := least(care.time_of(told), clock);
+    acted_at constant timestamptz := care.acted_at(care.time_of(client_time), clock);
+    time_path constant text := case when given then 'payload.takenAt' when client_time is not null then 'clientTime' end;
     future boolean := coalesce((coalesce(criteria, doc) ->> 'includeFuture')::boolean, false);
     ids text[];
 begin
@@ -48,8 +52,9 @@ begin
         end if;
     end if;
     return care.carry_many(who, key, array(
-        select row(case when future then 'act' else 'due' end, id, 'taken', taken_at, null, null,
-                   care.base_rev(base, id), null, null, null, null, null, time_path)::care.intent
+        select row(case when future then 'any' when criteria is null then 'act' else 'due' end, id, 'taken', taken_at, null,
+                   null, care.base_rev(base, id), null, null, null, null, null, time_path,
+                   care.offset_of(told), acted_at)::care.intent
         from unnest(ids) with ordinality as asked(id, place) order by place), clock);
 end
 $$;

@@ -7,16 +7,15 @@ as $$
 declare
     clock constant timestamptz := sync.clock();
     verdict sync.verdict := care.request_problem(type, doc, base, client_time, tz, clock);
-    client_at timestamptz;
     time_field text;
+    told jsonb;
     i care.intent;
 begin
     if verdict.status is not null then
         return verdict;
     end if;
-    client_at := care.time_of(client_time);
     case type
-        when 'bulkMarkAll' then return care.bulk(who, key, doc, base, client_at, tz, clock);
+        when 'bulkMarkAll' then return care.bulk(who, key, doc, base, client_time, tz, clock);
         when 'undo' then return care.undo(who, key, doc ->> 'targetKey', base, clock);
         when 'resolve' then return care.resolve(who, key, doc, base, clock);
         else null;
@@ -28,9 +27,12 @@ begin
     if type in ('markTaken', 'makeUp') then
         time_field := case when type = 'makeUp' and care.given(doc, 'at') is not null then 'at'
                            when care.given(doc, 'takenAt') is not null then 'takenAt' end;
-        i.taken_at := case when time_field is null then least(client_at, clock) else care.time_of(doc -> time_field) end;
+        told := case when time_field is null then client_time else doc -> time_field end;
+        i.taken_at := least(care.time_of(told), clock);
+        i.taken_offset := care.offset_of(told);
+        i.acted_at := care.acted_at(care.time_of(client_time), clock);
         i.time_path := case when time_field is not null then 'payload.' || time_field
-                            when client_at is not null then 'clientTime' end;
+                            when client_time is not null then 'clientTime' end;
     end if;
     case type
         when 'markTaken' then

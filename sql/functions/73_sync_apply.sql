@@ -57,6 +57,7 @@ declare
     whole jsonb;
     outer_key text := coalesce(current_setting('sync.key', true), '');
     outer_device text := coalesce(current_setting('sync.device', true), '');
+    outer_actor text := coalesce(current_setting('sync.actor', true), '');
 begin
     corrections := 0;
     whole := sync.unusable(key, device, n);
@@ -95,7 +96,8 @@ begin
     end if;
 
     -- What is written from here to the flush is this action's, and nothing else of the transaction.
-    perform set_config('sync.key', key, true), set_config('sync.device', coalesce(device, ''), true);
+    perform set_config('sync.key', key, true), set_config('sync.device', coalesce(device, ''), true),
+            set_config('sync.actor', 'user', true);
     if refused then
         verdict.status := 'rejected';
         verdict.answer := '{"code": "invalid", "message": "the database refused it"}';
@@ -115,7 +117,8 @@ begin
         set constraints sync.flush immediate;
         set constraints sync.flush deferred;
     end if;
-    perform set_config('sync.key', outer_key, true), set_config('sync.device', outer_device, true);
+    perform set_config('sync.key', outer_key, true), set_config('sync.device', outer_device, true),
+            set_config('sync.actor', outer_actor, true);
     if verdict.status = 'rejected' then
         whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status);
     else

@@ -4,8 +4,8 @@
 -- and so reads anew; hubs ask in REPEATABLE READ.
 
 -- sync.adherence_day: a user's day; without a day, today in the user's zone: {occurrences, summary, stats}. Doses as
--- occurrence.created shows them, the cancelled left out, in the order of their times; summary and statistics are judged by
--- one clock. No locks.
+-- occurrence.created shows them, with their notes, the cancelled left out, in the order of their times; summary and
+-- statistics are judged by one clock. No locks.
 create or replace function sync.adherence_day(who text, day date)
 returns table(epoch text, top bigint, body text)
 language plpgsql stable security definer rows 1
@@ -24,8 +24,9 @@ begin
     return query
     select p.epoch, p.top, jsonb_build_object(
         'occurrences', (
-            select coalesce(jsonb_agg(care.dose_state(d) || jsonb_build_object('id', d.id, 'userId', d.user_id)
-                                      order by d.scheduled_at, d.id collate "C"), '[]')
+            select coalesce(jsonb_agg(
+                care.dose_state(d) || jsonb_build_object('id', d.id, 'userId', d.user_id, 'note', d.note)
+                order by d.scheduled_at, d.id collate "C"), '[]')
             from care.dose_occurrence as d
             where d.user_id = who and d.local_date = day and d.status <> 'cancelled'),
         'summary', care.day_shown(who, day, clock),

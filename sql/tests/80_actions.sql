@@ -14,7 +14,7 @@ insert into cell values
     ('markTaken', 'cancelled', '{}', 'conflict gone cancelled'),
     ('markTaken', 'scheduled', '{"takenAt":"2025-11-20T09:00+01:00"}', 'applied taken 08:00'),
     ('markTaken', 'scheduled', '{"takenAt":1763625600000}', 'applied taken 08:00'),
-    ('markTaken', 'scheduled', '{"takenAt":"2025-11-20T12:05:00Z"}', 'applied taken 12:05'),
+    ('markTaken', 'scheduled', '{"takenAt":"2025-11-20T12:05:00Z"}', 'applied taken 12:00'),
     ('markMissed', 'scheduled', '{}', 'applied missed'), ('markMissed', 'taken', '{}', 'conflict state taken 08:30'),
     ('markMissed', 'missed', '{}', 'noop missed'), ('markMissed', 'made_up', '{}', 'conflict state made_up 08:30 why'),
     ('markMissed', 'skipped', '{}', 'conflict state skipped why'), ('markMissed', 'cancelled', '{}', 'conflict gone cancelled'),
@@ -65,20 +65,20 @@ select test.is('no dose of this id', test.act('early', '5', 'skip', '{"occurrenc
 select test.is('nor of another user', test.short(test.act('early', '6', 'addNote', '{"occurrenceId":"cell1","text":"n"}')), 'conflict gone');
 update care.dose_occurrence set status = 'skipped' where id = 'e3';
 select test.is('a conflict: server, base, local, fields, merged', (select jsonb_build_object('base', c #> '{base,status}', 'brev', c #> '{base,rev}', 'local', c -> 'local', 'fields', c -> 'fields', 'options', c -> 'options', 'by', c #> '{server,changedBy}',
-        'merged', (c -> 'merged') - '{id,userId,scheduleId,productId,productName,strength,form,dose,asNeeded,timeLocal,timezone,localDate,scheduledAt,windowStart,windowEnd,createdAt,updatedAt,takenAt,reason}'::text[])
+        'merged', (c -> 'merged') - '{id,userId,scheduleId,productId,productName,strength,form,dose,asNeeded,timeLocal,timezone,localDate,scheduledAt,windowStart,windowEnd,createdAt,updatedAt,takenAt,takenAtLocal,changedBy,reason}'::text[])
     from test.act('early', '7', 'markTaken', '{"occurrenceId":"e3","note":"n"}', '{"e3":{"rev":1},"x":5}', 'phone') as a cross join lateral (select a -> 'conflict' as c) as conflict),
-    '{"base": "scheduled", "brev": 1, "local": {"status": "taken", "takenAt": "2025-11-20T10:59:59+00:00", "note": "n"}, "by": {"at": "2025-11-20T10:59:59+00:00", "key": null, "deviceId": null},
+    '{"base": "scheduled", "brev": 1, "local": {"status": "taken", "takenAt": "2025-11-20T10:59:59+00:00", "note": "n"}, "by": {"at": "2025-11-20T10:59:59+00:00", "key": null, "actor": "backend", "deviceId": null},
       "fields": [{"name": "status", "base": "scheduled", "server": "skipped", "local": "taken"}, {"name": "takenAt", "base": null, "server": null, "local": "2025-11-20T10:59:59+00:00"}, {"name": "note", "base": null, "server": null, "local": "n"}],
       "options": ["keep_local", "accept_server", "merge"], "merged": {"status": "skipped", "note": "n", "hasNote": true, "rev": 2}}'::jsonb);
 select test.act('early', '8', 'markTaken', '{"occurrenceId":"e4"}', device => 'phone') \g /dev/null
-select test.is('who changed it', test.act('early', '9', 'skip', '{"occurrenceId":"e4"}', device => 'tablet') #> '{conflict,server,changedBy}', '{"at": "2025-11-20T10:59:59+00:00", "key": "8", "deviceId": "phone"}');
+select test.is('who changed it', test.act('early', '9', 'skip', '{"occurrenceId":"e4"}', device => 'tablet') #> '{conflict,server,changedBy}', '{"at": "2025-11-20T10:59:59+00:00", "key": "8", "actor": "user", "deviceId": "phone"}');
 update care.dose_occurrence set note = 'foreign' where id = 'e4';
 select test.is('a foreign writer leaves no key', test.row('e4'), 'taken 10:59 foreign 3 2 3');
 select test.is('notes and status merge: a note on a stale rev', test.short(test.act('early', '10', 'addNote', '{"occurrenceId":"e4","text":"mine"}', '{"rev":1}')) || ' ' || test.row('e4'), 'applied taken 10:59 mine 4 2 4 10');
 select test.is('the same text again: in the set, and no event', test.short(test.act('early', '11', 'addNote', '{"occurrenceId":"e4","text":"mine"}')) || ' ' || test.row('e4'), 'applied taken 10:59 mine 4 2 4 10');
 select test.is('and both are in the set', (select string_agg(key || '=' || text, ',' order by key) from care.dose_note where occurrence_id = 'e4'), '10=mine,11=mine');
 select test.is('its event has the key, and no text', (select (data #>> '{_sync,k}') || ' ' || (data #>> '{updates,hasNote}') || ' ' || (data::text like '%mine%') from sync.event where user_id = 'early' and name = 'occurrence.updated' order by o desc limit 1), '10 true false');
-select test.is('nor any of the columns for actions', (select count(*) from sync.event where data::text ~ 'status_?rev|changed_|statusRev|reason'), 0::bigint);
+select test.is('nor any of the columns for actions', (select count(*) from sync.event where data::text ~ 'status_?rev|changed_|statusRev|taken_|takenOffset|reason'), 0::bigint);
 
 -- What is refused, and by which path.
 create temp table refused (type text, payload jsonb, path text, base jsonb, client jsonb, tz text);
@@ -106,7 +106,7 @@ insert into refused (type, payload, path) values
 insert into refused (type, payload, path)
 select 'markTaken', jsonb_build_object('occurrenceId', 'e1', 'takenAt', t), 'payload.takenAt' from jsonb_array_elements(
     '["2025-11-20", "2025-11-20T08:00", "2025-11-20 08:00Z", "2025-11-20t08:00Z", "2025-11-20T08:00z", "2025-11-20T24:00Z", "2025-11-20T08:60Z", "2025-11-20T08:00:60Z", "2025-02-30T08:00Z", "2025-13-01T08:00Z", "0000-01-01T00:00Z",
-      "2025-11-20T08:00:00.Z", "2025-11-20T08:00:00.1234567891Z", "2025-11-20T08:00+010", "2025-11-20T08:00+16:00", "1999-12-31T23:59:59Z", "2000-01-01T00:00+00:01", "2101-01-01T00:00Z", "2025-11-20T11:05:00Z", 1.5, 946684799999, 4133980800000,
+      "2025-11-20T08:00:00.Z", "2025-11-20T08:00:00.1234567891Z", "2025-11-20T08:00+010", "2025-11-20T08:00+16:00", "1999-12-31T23:59:59Z", "2000-01-01T00:00+00:01", "2101-01-01T00:00Z", "2025-11-21T11:00:00Z", 1.5, 946684799999, 4133980800000,
       1e131000, -1e131000, 1e-16000, "", {}, [], true, "٢٠٢٥-11-20T08:00Z"]') as t;
 insert into refused (type, payload, path, base, client, tz) values
     ('skip', '{"occurrenceId":"e1"}', 'base', '[]', null, null), ('skip', '{"occurrenceId":"e1"}', 'base', '{"rev":-1}', null, null), ('skip', '{"occurrenceId":"e1"}', 'base', '{"rev":"1"}', '7', null),
@@ -117,7 +117,7 @@ select test.is(format('refused: %s %s %s %s %s', type, left(payload::text, 90), 
 select test.is('no reason quotes a value', (select count(*) from sync.action where user_id = 'early' and answer ->> 'message' ~ 'Mars|yesterday|2025-11-20|nowhere'), 0::bigint);
 select test.is('and nothing has changed', test.row('e1'), 'taken 09:10 2 2 1 3');
 select test.is('good edges of times', care.past_problem(t, sync.clock()), null) from jsonb_array_elements(
-    '["2000-01-01T00:00Z", "2024-02-29T08:00:00.123456-05:30", "2025-11-20T11:04:59+00:00", "2025-11-20T18:00+15:59", 946684800000, 1763636000000.0]') as t;
+    '["2000-01-01T00:00Z", "2024-02-29T08:00:00.123456-05:30", "2025-11-21T10:59:59+00:00", "2025-11-22T02:00+15:59", 946684800000, 1763636000000.0]') as t;
 select test.is('other members are ignored, null is absent', test.short(test.act('early', 'ignored', 'markTaken', '{"occurrenceId":"e1","takenAt":null,"note":null,"_sync":{"o":1},"x":[[]]}', '{"rev":null,"y":true}', client_time => 'null')), 'noop');
 select test.is('zones', (select string_agg(z, ' ') from unnest('{UTC,Europe/Berlin,America/Argentina/Buenos_Aires,America/Port-au-Prince,Etc/GMT+12,EST5EDT,GMT0,GMT+3,EST6EDT,Etc/GMT+15,X/Y-3,../UTC,Nowhere,posixrules,localtime}'::text[]) as z where care.known_zone(z)), 'UTC Europe/Berlin America/Argentina/Buenos_Aires America/Port-au-Prince Etc/GMT+12 EST5EDT GMT0');
 

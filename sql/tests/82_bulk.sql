@@ -3,7 +3,7 @@ set timezone = 'UTC';
 select test.set_clock('2025-11-20 12:00Z') \g /dev/null
 insert into care.user_settings (user_id, zone) values ('bu', 'America/New_York') on conflict do nothing;
 select test.plan('bu', 'b' || n, (array['scheduled', 'taken', 'missed', 'skipped', 'scheduled', 'scheduled'])[n]) from generate_series(1, 6) as n \g /dev/null
-update care.dose_occurrence set scheduled_at = '2025-11-20 12:00:01Z', window_end = '2025-11-20 16:00Z' where id = 'b6';
+update care.dose_occurrence set scheduled_at = '2025-11-21 12:00:01Z', window_end = '2025-11-21 16:00Z', local_date = '2025-11-21' where id = 'b6';
 create temp table answer as select test.act('bu', 'bulk', 'bulkMarkAll', '{"occurrenceIds":["b6","b1","b2","b1","nope","b3","b4","b5"],"takenAt":"2025-11-20T11:20:00Z"}', '{"b4":{"rev":1}}', 'phone', 1) as a;
 select test.is('each in the order given, once', (select test.items(a) from answer), 'b6:not_due b1:applied b2:noop nope:gone b3:applied b4:state b5:applied');
 select test.is('partial, counted', (select test.short(a) || ' ' || (a #>> '{result,counts}') || ' ' || (a ? 'conflict') from answer), 'partial {"noop": 1, "applied": 3, "conflict": 2, "rejected": 1} false');

@@ -39,7 +39,8 @@ struct SnapshotView: Equatable {
         switch subject {
         case .day(let day):
             let body = try #require(body as? [String: Any])
-            doses = try Self.index(body["occurrences"], by: "id")
+            // Notes are in no event.
+            doses = try Self.index(body["occurrences"], by: "id").mapValues { Self.without(["note"], $0) }
             days = [try #require(day): try #require(body["summary"] as? NSDictionary)]
             stats = try #require(body["stats"] as? NSDictionary)
         case .month:

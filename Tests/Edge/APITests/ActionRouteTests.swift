@@ -113,6 +113,23 @@ import Testing
         #expect(none.head.hasPrefix("HTTP/1.1 400 "))
     }
 
+    /// An entry of a client's queue, as stored, on the paths that name no user.
+    @Test func queuedActionsOfTheTokensUser() async throws {
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        let token = try await GatewayFixture.token("u1")
+        let queued = #"{"id":"q","type":"conflict","payload":{"a":1},"timestamp":17,"retries":2}"#
+        for path in ["/adherence/actions", "/adherence/bulk", Self.path] {
+            let (head, body) = try await answer(client, post(queued, path: path, token: token))
+            #expect(head.hasPrefix("HTTP/1.1 409 ") && body.contains(#""key":"q""#) && body.contains(#"{"error":"#))
+        }
+        let bulk = #"{"id":"q","type":"bulkMarkAll","payload":{"occurrenceIds":["a"]}}"#
+        let done = try await answer(client, post(bulk, path: "/adherence/bulk", token: token))
+        #expect(done.head.hasPrefix("HTTP/1.1 200 ") && done.body.hasPrefix(#"{"who": "u1", "payload": {"#))
+        let nobody = try await answer(client, post(queued, path: "/adherence/actions", token: nil))
+        #expect(nobody.head.hasPrefix("HTTP/1.1 401 "))
+    }
+
     @Test func theKeyMayStandInTheField() async throws {
         let fixture = try await fixture()
         let client = try TestClient(port: fixture.port)

@@ -22,7 +22,7 @@ struct DoseActionTests {
         ("markTaken", #"{"occurrenceId":7}"#, "payload.occurrenceId"),
         ("markTaken", "{\"occurrenceId\":\"\(text(100))x\"}", "payload.occurrenceId"),
         ("markTaken", #"{"occurrenceId":"d","takenAt":"now","note":7}"#, "payload.takenAt"),
-        ("markTaken", #"{"occurrenceId":"d","takenAt":1763125500001}"#, "payload.takenAt"),
+        ("markTaken", #"{"occurrenceId":"d","takenAt":1763211600001}"#, "payload.takenAt"),
         ("markTaken", #"{"occurrenceId":"d","takenAt":1.5}"#, "payload.takenAt"),
         ("markTaken", #"{"occurrenceId":"d","takenAt":946684799999}"#, "payload.takenAt"),
         ("markTaken", #"{"occurrenceId":"d","takenAt":9e18}"#, "payload.takenAt"),
@@ -71,7 +71,7 @@ struct DoseActionTests {
 
     @Test(arguments: [
         ("markTaken", #"{"occurrenceId":"d"}"#), ("markTaken", "{\"occurrenceId\":\"\(text(100))\"}"),
-        ("markTaken", #"{"occurrenceId":"d","takenAt":1763125500000,"note":null,"other":7}"#),
+        ("markTaken", #"{"occurrenceId":"d","takenAt":1763211600000,"note":null,"other":7}"#),
         ("markTaken", #"{"occurrenceId":"d","takenAt":"2025-11-14T08:00:00-05:00"}"#),
         ("markMissed", "{\"occurrenceId\":\"d\",\"note\":\"\(text(4000))\"}"),
         ("makeUp", "{\"occurrenceId\":\"d\",\"reason\":\"\(text(500))\"}"),

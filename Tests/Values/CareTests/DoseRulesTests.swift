@@ -96,6 +96,13 @@ struct DoseRulesTests {
         }
         #expect(verdict(0) == .applied)
         #expect(verdict(-1) == .conflict(.late))
+        func verdictOnItsDay(_ seconds: Int) -> DoseVerdict {
+            let taken = DoseState(.taken, takenAt: end.adding(seconds: seconds))
+            return DoseRules.decide(taken, on: dose, seenRev: nil, isOfItsDay: true, at: end)
+        }
+        #expect(verdictOnItsDay(-86_000) == .applied)
+        #expect(verdictOnItsDay(DoseRules.graceSeconds) == .applied)
+        #expect(verdictOnItsDay(DoseRules.graceSeconds + 1) == .conflict(.late))
     }
 
     /// A status is set only while the server's is the one seen. Two exceptions: it is already set, or the dose is missed.

@@ -105,7 +105,11 @@ extension CareModel {
         case .update(let ids, let state, let note, let day):
             foreignWrite(ids, user: step.user, at: step.at) { _, old in
                 guard var dose = old else { return nil }
-                dose.state = state ?? dose.state
+                if var state {
+                    // The statement names no offset.
+                    if state.takenAt == dose.state.takenAt { state.takenOffset = dose.state.takenOffset }
+                    dose.state = state
+                }
                 dose.note = note ?? dose.note
                 dose.day = day ?? dose.day
                 return dose

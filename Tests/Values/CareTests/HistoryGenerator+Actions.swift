@@ -13,8 +13,8 @@ extension HistoryGenerator {
         envelope.payload = .object(payload(envelope.type, user: user))
         if chance(0.3) { envelope.base = base(user, envelope.payload) }
         if chance(0.5) {
-            // Also about a day ago, where the time is no longer accepted.
-            let seconds = chance(0.3) ? pick([-86_400, -86_401, -100_000]) ?? 0 : 0
+            // Also about a day ago, where the time is no longer accepted, or so long ago that it says nothing of the day.
+            let seconds = chance(0.4) ? pick([-43_200, -86_400, -86_401, -100_000, -7_776_000, -7_776_001]) ?? 0 : 0
             envelope.clientTime = time(around: now.adding(seconds: seconds))
         }
         if chance(0.15) { envelope.zone = pick(Subject.zones.keys.sorted()) }
@@ -144,7 +144,10 @@ extension HistoryGenerator {
             members.append(.init("date", .string(TimeText.text(day))))
         }
         if chance(0.2) { members.append(.init("productId", .string("p1"))) }
-        if chance(0.2) { members.append(.init("scheduleId", .string("s1"))) }
+        if chance(0.2) {
+            let schedule = "s\(Int.random(in: 1...max(1, made.count), using: &random))"
+            members.append(.init("scheduleId", .string(schedule)))
+        }
         if chance(0.5) { members.append(.init("includeFuture", .bool(chance(0.7)))) }
         return .object(members)
     }
@@ -200,7 +203,7 @@ extension HistoryGenerator {
 
     /// A time near another, in one of the clients' formats; sometimes barely acceptable, sometimes in the future.
     private mutating func time(around time: Timestamp) -> JSONTree {
-        var seconds = chance(0.5) ? 0 : pick([-60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
+        var seconds = chance(0.5) ? 0 : pick([-60, -3600, -20_000, -43_200, 300, 900, 40_000, 86_400, 86_401]) ?? 0
         if chance(0.04) { seconds = pick([-100_000, -31_536_000]) ?? 0 }
         let at = time.adding(seconds: seconds)
         switch Int.random(in: 0..<5, using: &random) {
@@ -283,7 +286,7 @@ extension HistoryGenerator {
             .string("2026-03-09T12:00"), .string("1999-12-31T23:59:59Z"), .string("2000-01-01T00:00:00Z"),
             .string("2101-01-01T00:00:00Z"), .string("2026-03-09T12:00:00.1234567Z"), .string("2026-02-29"),
             .string("2026-03-09"), .integer(946_684_799_999), .integer(946_684_800_000), .integer(4_133_980_800_000),
-            .integer(now.microseconds / 1000 + 300_001), .number("1773100800000.5"), .string("accept_server"),
+            .integer(now.microseconds / 1000 + 86_400_001), .number("1773100800000.5"), .string("accept_server"),
         ]) ?? .null
     }
 }

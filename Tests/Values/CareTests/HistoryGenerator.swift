@@ -42,7 +42,7 @@ struct HistoryGenerator {
     var now: Timestamp
     private(set) var sent: [(user: Identifier, envelope: CareEnvelope)] = []
     private var acted: [Timestamp] = []
-    private var made: [Identifier] = []
+    private(set) var made: [Identifier] = []
     /// The dose of the last action or jump: steps that interact mostly meet there.
     private(set) var focus: (user: Identifier, dose: Identifier)?
 
@@ -122,6 +122,8 @@ struct HistoryGenerator {
         // An id may be reused while its dose exists, or after.
         let id = chance(0.1) ? pick(made) ?? "d0" : Identifier(pick(["d\(made.count)", "é\(made.count)"]) ?? "d")
         made.append(id)
+        // Each has a schedule of its own, or none: of several doses in one slot of a schedule, the planner leaves one.
+        let schedule = "s\(made.count)"
         let zone = pick(Subject.zones.keys.sorted()) ?? "UTC"
         let offset = Subject.zones[zone] ?? 0
         let days = chance(0.25) ? Int.random(in: -33...2, using: &random) : Int.random(in: -3...1, using: &random)
@@ -134,7 +136,7 @@ struct HistoryGenerator {
         let isTaken = status == .taken || status == .madeUp
         let windowSeconds = pick([900, 3600, 14_400]) ?? 900
         return Dose(
-            id: id, user: user, scheduleID: pick([nil, "s1", "s2"]) ?? nil,
+            id: id, user: user, scheduleID: chance(0.6) ? schedule : nil,
             productID: pick([nil, "p1", "p2", "p3"]) ?? nil,
             state: DoseState(
                 status, takenAt: isTaken ? at.adding(seconds: 60) : nil, reason: chance(0.1) ? "imported" : nil),

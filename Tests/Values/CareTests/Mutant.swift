@@ -28,6 +28,16 @@ enum Mutant: CaseIterable, Sendable {
     case resolvesToAnyTime
     case snapshotsShowWhatIsStored
     case equalNotesForgetWhatWas
+    case daysGoByTheServersClock
+    case lostClocksAreBelieved
+    case takesDosesOfLaterDays
+    case namedDosesWaitForTheirTime
+    case knowsOneZone
+    case missedOnItsDayIsLate
+    case fastClocksAreBelieved
+    case offsetsOutliveTheirTimes
+    case undoForgetsOffsets
+    case backendsAreCalledPeople
 
     /// The function, a piece of its text, and its replacement.
     var change: (function: String, from: String, to: String) {
@@ -74,6 +84,17 @@ enum Mutant: CaseIterable, Sendable {
         case .resolvesToAnyTime: ("care.rule_resolve", "'payload.merged.takenAt'", "null")
         case .snapshotsShowWhatIsStored: ("care.day_shown", "s.pending_count > 0", "false")
         case .equalNotesForgetWhatWas: ("care.undo_entry", "if note = was.note", "if false")
+        case .daysGoByTheServersClock: ("care.acted_at", "client_at > clock - interval '90 days'", "false")
+        case .lostClocksAreBelieved: ("care.acted_at", "interval '90 days'", "interval '900 days'")
+        case .takesDosesOfLaterDays: ("care.rule_act", "not care.day_has_come(d, i.acted_at)", "false")
+        case .namedDosesWaitForTheirTime: ("care.bulk", "when criteria is null then 'act'", "when false then 'act'")
+        case .knowsOneZone: ("care.day_has_come", "care.zone_of(d.user_id)", "d.tz")
+        case .missedOnItsDayIsLate: ("care.rule_act", "or care.day_has_come(d, i.taken_at)", "or false")
+        case .fastClocksAreBelieved:
+            ("care.act", "least(care.time_of(told), clock)", "coalesce(care.time_of(told), clock)")
+        case .offsetsOutliveTheirTimes: ("care.bump_dose", "new.taken_offset := null;", "null;")
+        case .undoForgetsOffsets: ("care.intent_of", "(entry #>> '{set,takenOffset}')::int", "null")
+        case .backendsAreCalledPeople: ("care.actor", "else 'backend'", "else 'user'")
         case .statisticsCountToday: ("care.stats_at", "today - 30 and today - 1", "today - 30 and today")
         }
     }

@@ -22,6 +22,20 @@ struct TimeTests {
         #expect(TimeText.instant(text)?.microseconds == microseconds)
     }
 
+    @Test(
+        arguments: [
+            ("2025-11-14T13:00:00.5Z", nil, nil),
+            ("2025-11-14T08:00:00.5-05:00", -18_000, "2025-11-14T08:00:00.5-05:00"),
+            ("2025-11-14T18:45+0545", 20_700, "2025-11-14T18:45:00+05:45"),
+            ("2025-11-14T09:30-03:30", -12_600, "2025-11-14T09:30:00-03:30"),
+            ("2025-11-14T13:00-00", 0, "2025-11-14T13:00:00+00:00"),
+        ] as [(String, Int?, String?)])
+    func keepsOffsets(_ text: String, _ offset: Int?, _ written: String?) throws {
+        let time = try #require(TimeText.time(text))
+        #expect(time.utcOffset == offset)
+        #expect(offset.map { TimeText.text(time.instant, utcOffset: $0) } == written)
+    }
+
     @Test(arguments: [
         "", "2025-11-14", "2025-11-14T08:00", "2025-11-14T08:00:00", "2025-11-14 08:00Z", "2025-11-14t08:00Z",
         "2025-11-14T08:00z", "2025-11-14T24:00Z", "2025-11-14T08:60Z", "2025-11-14T08:00:60Z", "2025-11-14T8:00Z",

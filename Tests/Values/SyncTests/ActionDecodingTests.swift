@@ -183,6 +183,41 @@ import Testing
         #expect(failure(#"{"actionType":"skip","payload":{}}"#, plain: .plain)?.hasPrefix("keyless") == true)
     }
 
+    /// An entry of a client's queue, as stored: `id` is the key, `timestamp` the time.
+    @Test(arguments: ["17", #""2025-11-14T08:00:00-05:00""#])
+    func queuedActions(_ timestamp: String) throws {
+        let queued =
+            #"{"id":"q","type":"makeUp","payload":{"occurrenceId":"o"},"timestamp":\#(timestamp),"retries":3,"key":null}"#
+        let (action, wording) = try read(queued, plain: .plain)
+        #expect(wording.shape == .plain && action.key == "q" && action.type == "makeUp")
+        #expect(text(action.payload) == #"{"occurrenceId":"o"}"# && text(action.clientTime) == timestamp)
+        #expect(wording.path(ofField: "type") == "type" && wording.path(ofField: "clientTime") == "timestamp")
+        #expect(wording.path(ofField: "payload.at") == "payload.at")
+        #expect(try read(queued, plain: .plain, keyField: "f").envelope.key == "f")
+        let own = queued.replacing("{\"id\"", with: "{\"idempotencyKey\":\"own\",\"id\"")
+        #expect(try read(own, plain: .plain, keyField: "f").envelope.key == "own")
+        #expect(try read(own, plain: .plain).envelope.type == "makeUp")
+        // On the bulk's path an entry keeps its type.
+        #expect(try read(queued, plain: .plainBulk).envelope.type == "makeUp")
+        let (bulk, words) = try read(
+            #"{"id":"q","type":"bulkMarkAll","payload":{"occurrenceIds":["a"]},"timestamp":1}"#, plain: .plainBulk)
+        #expect(bulk.type == "bulkMarkAll" && bulk.key == "q" && words.shape == .plainBulk)
+        #expect(text(bulk.payload) == #"{"occurrenceIds":["a"]}"#)
+        #expect(try read(#"{"id":"q","occurrenceIds":["a"]}"#, plain: .plainBulk).envelope.key == "q")
+    }
+
+    @Test func faultyQueuedActions() {
+        #expect(failure(#"{"id":7,"type":"skip","payload":{}}"#, plain: .plain)?.hasPrefix("keyless") == true)
+        #expect(failure(#"{"id":"","type":"skip","payload":{}}"#, plain: .plain)?.hasPrefix("keyless") == true)
+        #expect(
+            failure(#"{"id":"q","id":"r","type":"skip","payload":{}}"#, plain: .plain)?.hasPrefix("keyless") == true)
+        #expect(failure(#"{"id":"q","type":"skip"}"#, plain: .plain) == "q payload")
+        #expect(failure(#"{"id":"q","type":7,"payload":{}}"#, plain: .plain) == "q type")
+        #expect(failure(#"{"id":"q","payload":{}}"#, plain: .plain) == "q actionType")
+        #expect(failure(#"{"id":"q","type":"skip","payload":{}}"#) == "keyless: An action needs a key", "on a socket")
+        #expect(failure(#"{"id":"q"}"#, plain: .whole(type: "t"))?.hasPrefix("keyless") == true, "there it is data")
+    }
+
     @Test func plainBulkActions() throws {
         let (ids, wording) = try read(
             #"{"idempotencyKey":"k","occurrenceIds":["a", "b"],"takenAt":"t","includeFuture":null,"other":1}"#,

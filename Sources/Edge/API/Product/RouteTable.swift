@@ -22,6 +22,9 @@ package struct RouteTable: Sendable {
             [RouteParameter("id", .text(1...65_536))], missing: "The user has no such dose."),
         .action(.post, "/users/{userId}/adherence/actions", .plain),
         .action(.post, "/users/{userId}/adherence/bulk", .plainBulk),
+        // Seed 000 §6 and §12: the same without the user's name.
+        .action(.post, "/adherence/actions", .plain, by: .userOfToken),
+        .action(.post, "/adherence/bulk", .plainBulk, by: .userOfToken),
         // Seed 001 §4.
         .read("/users/{userId}/reminders", "reminders", "sync.reminders"),
     ])

@@ -6,7 +6,7 @@ extension ActionDecision {
         if case .acceptServer = item.kind { return (.noop, dose, nil) }
         guard let dose else { return (.conflict(.gone), nil, nil) }
         switch item.kind {
-        case .act(let onlyDue): return act(item, dose, onlyDue: onlyDue)
+        case .act(let reach): return act(item, dose, reach)
         case .undo(let entry, let target, let isLate): return undo(entry, of: target, dose, isLate: isLate)
         case .acceptServer: return (.noop, dose, nil)
         case .keepLocal:
@@ -23,9 +23,16 @@ extension ActionDecision {
         }
     }
 
+    /// Whether the dose's day has come at an instant: in the dose's zone, or in the user's.
+    private func dayHasCome(_ dose: Dose, at instant: Timestamp) -> Bool {
+        dose.day <= instant.date(utcOffset: model.utcOffset(dose.zone, instant) ?? dose.utcOffset)
+            || dose.day <= instant.date(utcOffset: model.utcOffset(account.zone, instant) ?? 0)
+    }
+
     private func untimely(_ takenAt: Timestamp?, _ item: ActionItem, _ dose: Dose) -> String? {
         guard let takenAt, let path = item.timePath,
-            DoseRules.isUntimely(takenAt, of: dose, isDirect: item.isTimeDirect, at: now)
+            DoseRules.isUntimely(takenAt, of: dose, isDirect: item.isTimeDirect, at: now),
+            !dayHasCome(dose, at: takenAt)
         else { return nil }
         return path
     }
@@ -34,22 +41,28 @@ extension ActionDecision {
     private func untimely(_ state: DoseState, _ fields: MergedFields, _ item: ActionItem, _ dose: Dose) -> String? {
         guard let takenAt = state.takenAt else { return nil }
         if fields.takenAt != nil {
-            return DoseRules.isUntimely(takenAt, of: dose, at: now) ? "payload.merged.takenAt" : nil
+            let isUntimely = DoseRules.isUntimely(takenAt, of: dose, at: now) && !dayHasCome(dose, at: takenAt)
+            return isUntimely ? "payload.merged.takenAt" : nil
         }
         return dose.state.takenAt == nil ? untimely(item.intent.state?.takenAt, item, dose) : nil
     }
 
     private func act(
-        _ item: ActionItem, _ dose: Dose, onlyDue: Bool
+        _ item: ActionItem, _ dose: Dose, _ reach: ActionItem.Reach
     ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
         let intent = item.intent
+        let isOpen = [.scheduled, .missed].contains(dose.state.status)
+        if intent.state?.status == .taken, reach != .any, isOpen, !dayHasCome(dose, at: actedAt) {
+            return (.notDue, nil, nil)
+        }
         if let path = untimely(intent.state?.takenAt, item, dose) { return (.untimely(path: path), nil, nil) }
-        if onlyDue, DoseRules.isToCome(dose, at: now) { return (.notDue, nil, nil) }
-        let verdict = DoseRules.decide(intent, on: dose, seenRev: item.seenRev, at: now)
+        if reach == .due, DoseRules.isToCome(dose, at: now) { return (.notDue, nil, nil) }
+        let isOfItsDay = intent.state?.takenAt.map { dayHasCome(dose, at: $0) } ?? false
+        let verdict = DoseRules.decide(intent, on: dose, seenRev: item.seenRev, isOfItsDay: isOfItsDay, at: now)
         guard verdict == .applied else { return (verdict, nil, nil) }
         var after = dose
         if let state = intent.state,
-            DoseRules.decide(state, on: dose, seenRev: item.seenRev, at: now) == .applied
+            DoseRules.decide(state, on: dose, seenRev: item.seenRev, isOfItsDay: isOfItsDay, at: now) == .applied
         {
             after.state = state
         }
@@ -103,9 +116,10 @@ extension ActionDecision {
         let status = fields.status ?? dose.state.status
         let isTaken = status == .taken || status == .madeUp
         let keepsReason = status == .madeUp || status == .skipped
+        let kept = dose.state.takenAt == nil ? intent.state : dose.state
+        let takenAt = fields.takenAt ?? SentTime(kept?.takenAt ?? now, utcOffset: kept?.takenOffset)
         return DoseState(
-            status,
-            takenAt: isTaken ? fields.takenAt ?? dose.state.takenAt ?? intent.state?.takenAt ?? now : nil,
+            status, takenAt: isTaken ? takenAt.instant : nil, takenOffset: isTaken ? takenAt.utcOffset : nil,
             reason: fields.reason ?? (keepsReason ? dose.state.reason : nil))
     }
 }

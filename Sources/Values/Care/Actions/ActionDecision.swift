@@ -13,12 +13,15 @@ struct ActionDecision {
     private(set) var pending: [PendingIntent] = []
     /// Whether it names an action that may still arrive. Without a device number, the rejection is then not stored.
     private(set) var isEarly = false
+    /// When the person acted. Doses of later days are not taken.
+    private(set) var actedAt: Timestamp
 
     init(_ envelope: CareEnvelope, model: CareModel, account: CareAccount, at now: Timestamp) {
         self.envelope = envelope
         self.model = model
         self.account = account
         self.now = now
+        actedAt = now
         writes = DoseWrites(model: model, key: envelope.key, device: envelope.device, now: now)
         answer = CareAnswer(envelope.key, .noop)
     }
@@ -33,7 +36,11 @@ struct ActionDecision {
             let sentAt = try envelope.clientTime.map { (time) throws(InvalidAction) in
                 try PayloadReader.time(time, path: "clientTime")
             }
-            let acted = ActedAt(time: min(sentAt ?? now, now), path: sentAt.map { _ in "clientTime" })
+            if let instant = sentAt?.instant, instant > now.adding(seconds: -Self.believedSeconds), instant < now {
+                actedAt = instant
+            }
+            let acted = ActedAt(
+                time: sentAt?.limited(to: now) ?? SentTime(now), path: sentAt.map { _ in "clientTime" })
             try perform(action, seen: seen, acted)
         } catch {
             answer = CareAnswer(envelope.key, .rejected, code: "invalid", message: error.reason)
@@ -42,9 +49,12 @@ struct ActionDecision {
         writes.flush(&account)
     }
 
+    /// A clock that is slower has lost its time: 90 days.
+    private static let believedSeconds = 7_776_000
+
     /// When the user acted according to the device, never later than now; and the member that says so.
     private struct ActedAt {
-        let time: Timestamp
+        let time: SentTime
         let path: String?
     }
 
@@ -52,31 +62,38 @@ struct ActionDecision {
         _ action: DoseAction, seen: SeenRevisions, _ acted: ActedAt
     ) throws(InvalidAction) {
         func item(
-            _ dose: Identifier, _ state: DoseState?, _ note: String?, timePath: String? = nil, onlyDue: Bool = false
+            _ dose: Identifier, _ state: DoseState?, _ note: String?, timePath: String? = nil,
+            _ reach: ActionItem.Reach = .today
         ) -> ActionItem {
             ActionItem(
-                dose: dose, kind: .act(onlyDue: onlyDue), intent: DoseIntent(state, note: note),
+                dose: dose, kind: .act(reach), intent: DoseIntent(state, note: note),
                 seenRev: seen.rev(of: dose), timePath: timePath)
+        }
+        func state(_ status: DoseStatus, at time: SentTime?, reason: String? = nil) -> DoseState {
+            let time = time ?? acted.time
+            return DoseState(status, takenAt: time.instant, takenOffset: time.utcOffset, reason: reason)
         }
         switch action {
         case .markTaken(let dose, let takenAt, let note):
             let path = takenAt == nil ? acted.path : "payload.takenAt"
-            carry(item(dose, DoseState(.taken, takenAt: takenAt ?? acted.time), note, timePath: path))
+            carry(item(dose, state(.taken, at: takenAt), note, timePath: path))
         case .markMissed(let dose, let note):
             carry(item(dose, DoseState(.missed), note))
         case .makeUp(let dose, let at, let reason, let note):
             let path = at == nil ? acted.path : envelope.payload?["at"] == nil ? "payload.takenAt" : "payload.at"
-            carry(item(dose, DoseState(.madeUp, takenAt: at ?? acted.time, reason: reason), note, timePath: path))
+            carry(item(dose, state(.madeUp, at: at, reason: reason), note, timePath: path))
         case .skip(let dose, let reason, let note):
             carry(item(dose, DoseState(.skipped, reason: reason), note))
         case .addNote(let dose, let text):
             carry(item(dose, nil, text))
         case .bulkMarkAll(let selection, let takenAt, let includesFuture):
-            let taken = DoseState(.taken, takenAt: takenAt ?? acted.time)
+            let taken = state(.taken, at: takenAt)
+            let isNamed = if case .doses = selection { true } else { false }
+            let reach: ActionItem.Reach = includesFuture ? .any : isNamed ? .today : .due
             let path = takenAt == nil ? acted.path : "payload.takenAt"
             carryAll(
                 try doses(selection, includesFuture: includesFuture).map {
-                    item($0, taken, nil, timePath: path, onlyDue: !includesFuture)
+                    item($0, taken, nil, timePath: path, reach)
                 })
         case .undo(let target):
             try takeBack(target, seen: seen)
@@ -169,12 +186,13 @@ struct ActionDecision {
             answer = CareAnswer(envelope.key, outcome.verdict == .applied ? .applied : .noop)
             answer.result = outcome.after.map { model.json.answer($0) }
         case .conflict(let code):
-            answer = CareAnswer(envelope.key, .conflict, code: code.rawValue, message: Self.message(code.rawValue))
+            answer = CareAnswer(
+                envelope.key, .conflict, code: code.rawValue, message: CareAnswer.message(code.rawValue))
             answer.conflict = outcome.conflict?.tree(model.json)
         case .notDue:
-            answer = CareAnswer(envelope.key, .rejected, code: "not_due", message: Self.message("not_due"))
+            answer = CareAnswer(envelope.key, .rejected, code: "not_due", message: CareAnswer.message("not_due"))
         case .untimely(let path):
-            answer = CareAnswer(envelope.key, .rejected, code: "invalid", message: Self.message("invalid"))
+            answer = CareAnswer(envelope.key, .rejected, code: "invalid", message: CareAnswer.message("invalid"))
             answer.path = path
         }
     }
@@ -187,7 +205,7 @@ struct ActionDecision {
         var trees: [JSONTree] = []
         for item in items {
             let outcome = carryOut(item)
-            let (status, code) = Self.spelled(outcome.verdict)
+            let (status, code) = outcome.verdict.spelled
             counts[status, default: 0] += 1
             var path: String?
             if case .untimely(let member) = outcome.verdict { path = member }
@@ -211,7 +229,7 @@ struct ActionDecision {
                 counts[.conflict] == nil ? .rejected : .conflict
             }
         let code = firsts[status]?.code
-        answer = CareAnswer(envelope.key, status, code: code, message: code.map { Self.message($0) })
+        answer = CareAnswer(envelope.key, status, code: code, message: code.map { CareAnswer.message($0) })
         answer.path = firsts[status]?.path
         let total = [CareStatus.applied, .noop, .conflict, .rejected].map {
             JSONTree.Member($0.rawValue, .integer(counts[$0] ?? 0))
@@ -254,28 +272,5 @@ struct ActionDecision {
                     noteRev: note.map { _ in after.noteRev }))
         }
         return ItemOutcome(dose: item.dose, verdict: verdict, after: after)
-    }
-
-    // MARK: Words
-
-    private static func spelled(_ verdict: DoseVerdict) -> (CareStatus, String?) {
-        switch verdict {
-        case .applied: (.applied, nil)
-        case .noop: (.noop, nil)
-        case .conflict(let code): (.conflict, code.rawValue)
-        case .notDue: (.rejected, "not_due")
-        case .untimely: (.rejected, "invalid")
-        }
-    }
-
-    private static func message(_ code: String) -> String {
-        switch code {
-        case "state": "the status of the dose has been changed since"
-        case "late": "it is too late for this: makeUp is the way"
-        case "gone": "this dose is not there any more"
-        case "superseded": "the dose has been changed since"
-        case "invalid": "lies more than a day before the window of the dose"
-        default: "the time for this has not come yet"
-        }
     }
 }

@@ -8,9 +8,18 @@ struct ItemOutcome {
 
 /// One intent of an action, with the data that the transition table needs.
 struct ActionItem {
+    /// The doses still to come that an action may take.
+    enum Reach {
+        /// None.
+        case due
+        /// Those whose day has come.
+        case today
+        case any
+    }
+
     enum Kind {
-        /// Follow the transition table. With `onlyDue`, doses still to come are unchanged.
-        case act(onlyDue: Bool)
+        /// Follow the transition table.
+        case act(Reach)
         /// Restore the state before, if nothing has changed since. With `isLate`, refuse.
         case undo(UndoEntry, of: Identifier, isLate: Bool)
         case acceptServer

@@ -58,3 +58,30 @@ package struct CareAnswer: Sendable {
         return .object(members)
     }
 }
+
+extension CareAnswer {
+    /// A reason code in words.
+    static func message(_ code: String) -> String {
+        switch code {
+        case "state": "the status of the dose has been changed since"
+        case "late": "it is too late for this: makeUp is the way"
+        case "gone": "this dose is not there any more"
+        case "superseded": "the dose has been changed since"
+        case "invalid": "lies more than a day before the window of the dose"
+        default: "the time for this has not come yet"
+        }
+    }
+}
+
+extension DoseVerdict {
+    /// The status of an item in an answer, and its reason code.
+    var spelled: (CareStatus, String?) {
+        switch self {
+        case .applied: (.applied, nil)
+        case .noop: (.noop, nil)
+        case .conflict(let code): (.conflict, code.rawValue)
+        case .notDue: (.rejected, "not_due")
+        case .untimely: (.rejected, "invalid")
+        }
+    }
+}

@@ -30,7 +30,7 @@ package struct MergedFields: Sendable {
     /// The status.
     package var status: DoseStatus?
     /// When the dose was taken.
-    package var takenAt: Timestamp?
+    package var takenAt: SentTime?
     /// Why it was made up or skipped.
     package var reason: String?
     /// The note.
@@ -50,14 +50,14 @@ package enum DoseSelection: Sendable {
 /// An action that a device requests.
 package enum DoseAction: Sendable {
     /// When `takenAt` is nil, the device's `clientTime` counts.
-    case markTaken(Identifier, takenAt: Timestamp?, note: String?)
+    case markTaken(Identifier, takenAt: SentTime?, note: String?)
     case markMissed(Identifier, note: String?)
-    case makeUp(Identifier, at: Timestamp?, reason: String?, note: String?)
+    case makeUp(Identifier, at: SentTime?, reason: String?, note: String?)
     case skip(Identifier, reason: String?, note: String?)
     case addNote(Identifier, text: String)
     /// Undoes the action with this key.
     case undo(Identifier)
-    case bulkMarkAll(DoseSelection, takenAt: Timestamp?, includesFuture: Bool)
+    case bulkMarkAll(DoseSelection, takenAt: SentTime?, includesFuture: Bool)
     /// Resolves the conflicts of the action with this key.
     case resolve(of: Identifier, ConflictChoice, merged: MergedFields?)
 

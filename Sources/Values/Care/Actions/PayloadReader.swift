@@ -101,31 +101,33 @@ struct PayloadReader {
         return day
     }
 
-    /// A time at most five minutes ahead of now: clocks differ.
-    func pastTime(_ name: String) throws(InvalidAction) -> Timestamp? {
+    /// A time at most a day ahead of now: the clocks of phones may be fast. What lies ahead was now.
+    func pastTime(_ name: String) throws(InvalidAction) -> SentTime? {
         guard let value = object[name] else { return nil }
         let time = try Self.time(value, path: "\(path).\(name)")
-        guard time <= now.adding(seconds: 300) else { throw invalid(name, "lies in the future") }
-        return time
+        guard time.instant <= now.adding(seconds: 86_400) else { throw invalid(name, "lies in the future") }
+        return time.limited(to: now)
     }
 
     /// ISO 8601 with an offset, or epoch milliseconds.
-    static func time(_ value: JSONTree, path: String) throws(InvalidAction) -> Timestamp {
-        let time: Timestamp?
+    static func time(_ value: JSONTree, path: String) throws(InvalidAction) -> SentTime {
+        let time: SentTime?
         switch value {
-        case .string(let text): time = TimeText.instant(text)
+        case .string(let text): time = TimeText.time(text).map { SentTime($0.instant, utcOffset: $0.utcOffset) }
         case .number:
             guard let milliseconds = value.integer else {
                 throw InvalidAction(path, "must be an integer number of milliseconds")
             }
             let (scaled, overflow) = milliseconds.multipliedReportingOverflow(by: 1000)
-            time = Timestamp(microseconds: overflow ? .max : scaled)
+            time = SentTime(Timestamp(microseconds: overflow ? .max : scaled))
         default: time = nil
         }
         guard let time else {
             throw InvalidAction(path, "must be a time such as 2025-11-14T08:00:00-05:00")
         }
-        guard Timestamp.accepted.contains(time) else { throw InvalidAction(path, "must be of the years 2000 to 2100") }
+        guard Timestamp.accepted.contains(time.instant) else {
+            throw InvalidAction(path, "must be of the years 2000 to 2100")
+        }
         return time
     }
 }

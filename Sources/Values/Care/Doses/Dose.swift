@@ -7,25 +7,39 @@ package enum DoseStatus: String, CaseIterable, Sendable {
     case skipped, cancelled
 }
 
+/// Who changed a dose.
+package enum DoseActor: String, Sendable {
+    /// A person, by an action.
+    case user
+    /// A job.
+    case system
+    /// Any other writer.
+    case backend
+}
+
 /// The fields of a dose that status actions set together.
 package struct DoseState: Sendable {
     /// The status.
     package var status: DoseStatus
     /// When it was taken or made up; nil for all other statuses.
     package var takenAt: Timestamp?
+    /// The offset from UTC, in seconds, of the time that the device sent for `takenAt`; nil if it sent none.
+    package var takenOffset: Int?
     /// Why it was made up or skipped.
     package var reason: String?
 
     /// A state.
-    package init(_ status: DoseStatus, takenAt: Timestamp? = nil, reason: String? = nil) {
+    package init(_ status: DoseStatus, takenAt: Timestamp? = nil, takenOffset: Int? = nil, reason: String? = nil) {
         self.status = status
         self.takenAt = takenAt
+        self.takenOffset = takenOffset
         self.reason = reason
     }
 
     /// Compares all fields, the reason byte for byte.
     package static func == (left: DoseState, right: DoseState) -> Bool {
-        left.status == right.status && left.takenAt == right.takenAt && sameText(left.reason, right.reason)
+        left.status == right.status && left.takenAt == right.takenAt && left.takenOffset == right.takenOffset
+            && sameText(left.reason, right.reason)
     }
 }
 
@@ -73,6 +87,8 @@ package struct Dose: Sendable {
     package var changedKey: Identifier?
     /// The device of the last action that changed it.
     package var changedDevice: Identifier?
+    /// Who changed it last.
+    package var changedBy = DoseActor.backend
     /// When its row was created and last changed.
     package let createdAt: Timestamp
     /// When its row was last changed.
@@ -107,6 +123,7 @@ package struct Dose: Sendable {
         dose.rev += 1
         dose.changedKey = nil
         dose.changedDevice = nil
+        dose.changedBy = .backend
         dose.updatedAt = now
         return dose
     }

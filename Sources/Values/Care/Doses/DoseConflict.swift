@@ -41,7 +41,8 @@ package struct DoseConflict: Sendable {
 
     private static func changedBy(_ dose: Dose) -> JSONTree {
         .object([
-            .init("deviceId", .text(dose.changedDevice?.text)), .init("key", .text(dose.changedKey?.text)),
+            .init("actor", .string(dose.changedBy.rawValue)), .init("deviceId", .text(dose.changedDevice?.text)),
+            .init("key", .text(dose.changedKey?.text)),
             .init("at", .string(TimeText.text(dose.updatedAt))),
         ])
     }

@@ -2,7 +2,8 @@ import JSON
 
 /// Renders doses, days and statistics for clients. Nulls are included.
 package struct DoseJSON: Sendable {
-    /// The names of the products that the user may see.
+    /// The names of the products that the user may see. Products have no strength and form here, doses no amount, and none
+    /// is as needed.
     package let productNames: [String: String]
 
     static func members(of state: DoseState) -> [JSONTree.Member] {
@@ -14,12 +15,25 @@ package struct DoseJSON: Sendable {
 
     private static func time(_ instant: Timestamp?) -> JSONTree { .text(instant.map { TimeText.text($0) }) }
 
+    private static func local(_ state: DoseState) -> String? {
+        guard let takenAt = state.takenAt, let offset = state.takenOffset else { return nil }
+        return TimeText.text(takenAt, utcOffset: offset)
+    }
+
     /// The `updates` of an event: all fields except the texts, which are never sent in events.
     package func updates(_ dose: Dose) -> JSONTree {
         .object([
             .init("scheduleId", .text(dose.scheduleID)), .init("productId", .text(dose.productID)),
             .init("productName", .text(dose.productID.flatMap { productNames[$0] })),
+            .init("strength", .null), .init("form", .null), .init("dose", .null), .init("asNeeded", .bool(false)),
             .init("status", .string(dose.state.status.rawValue)), .init("takenAt", Self.time(dose.state.takenAt)),
+            .init("takenAtLocal", .text(Self.local(dose.state))),
+            .init(
+                "changedBy",
+                .object([
+                    .init("actor", .string(dose.changedBy.rawValue)),
+                    .init("deviceId", .text(dose.changedDevice?.text)),
+                ])),
             .init("hasNote", .bool(!(dose.note ?? "").isEmpty)), .init("rev", .integer(dose.rev)),
             .init("scheduledAt", Self.time(dose.scheduledAt)),
             .init("timeLocal", .string(TimeText.local(dose.scheduledAt, utcOffset: dose.utcOffset))),

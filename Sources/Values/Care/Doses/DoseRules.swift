@@ -39,7 +39,7 @@ package enum DoseRules {
     /// Seconds after the window's end in which a missed dose may still have been taken.
     package static let graceSeconds = 1800
 
-    /// Seconds before its window or time in which a missed dose may have been taken.
+    /// Seconds before its window or time in which a missed dose may have been taken, or on its day.
     package static let earlySeconds = 43_200
 
     /// Seconds before its window in which a dose may have been taken.
@@ -47,17 +47,19 @@ package enum DoseRules {
 
     /// Decides an intent on the user's own dose; nil means there is none. Notes alone never conflict.
     ///
-    /// - Parameter seenRev: the revision that the device saw; nil when unknown.
+    /// - Parameters:
+    ///   - seenRev: the revision that the device saw; nil when unknown.
+    ///   - isOfItsDay: whether the dose's day had come when it was taken.
     package static func decide(
-        _ intent: DoseIntent, on dose: Dose?, seenRev: Int64? = nil, at now: Timestamp
+        _ intent: DoseIntent, on dose: Dose?, seenRev: Int64? = nil, isOfItsDay: Bool = false, at now: Timestamp
     ) -> DoseVerdict {
         guard let dose else { return .conflict(.gone) }
         guard let wanted = intent.state else { return .applied }
-        let verdict = decide(wanted, on: dose, seenRev: seenRev, at: now)
+        let verdict = decide(wanted, on: dose, seenRev: seenRev, isOfItsDay: isOfItsDay, at: now)
         return verdict == .noop && intent.note != nil ? .applied : verdict
     }
 
-    /// Whether a dose was taken too long before its window.
+    /// Whether a dose was taken too long before its window, if its day had not come.
     ///
     /// - Parameter isDirect: whether the time was given for this dose. A time from the device's clock or another action may
     ///   also be up to a day before now, so that a dose far ahead can be marked.
@@ -69,7 +71,7 @@ package enum DoseRules {
         return takenAt < start.adding(seconds: -aheadSeconds)
     }
 
-    /// Whether a bulk action skips the dose because it is still to come.
+    /// Whether a bulk action by criteria skips the dose because it is still to come.
     package static func isToCome(_ dose: Dose, at now: Timestamp) -> Bool {
         dose.state.status == .scheduled && dose.scheduledAt > now
     }
@@ -79,14 +81,16 @@ package enum DoseRules {
     /// Rule of `seenRev`: a state is set only if the device saw the dose's current state; other changes do not matter.
     /// Exceptions: the dose already has the state, or it is missed, which only means that nothing was reported.
     package static func decide(
-        _ wanted: DoseState, on dose: Dose, seenRev: Int64?, at now: Timestamp
+        _ wanted: DoseState, on dose: Dose, seenRev: Int64?, isOfItsDay: Bool = false, at now: Timestamp
     ) -> DoseVerdict {
-        let verdict = transition(to: wanted, of: dose, at: now)
+        let verdict = transition(to: wanted, of: dose, isOfItsDay: isOfItsDay, at: now)
         let isStale = seenRev.map { dose.statusRev > $0 } ?? false
         return verdict == .applied && isStale && dose.state.status != .missed ? .conflict(.state) : verdict
     }
 
-    private static func transition(to wanted: DoseState, of dose: Dose, at now: Timestamp) -> DoseVerdict {
+    private static func transition(
+        to wanted: DoseState, of dose: Dose, isOfItsDay: Bool, at now: Timestamp
+    ) -> DoseVerdict {
         let isDue = now >= dose.windowEnd
         switch (wanted.status, dose.state.status) {
         case (_, .cancelled): return .conflict(.gone)
@@ -96,7 +100,7 @@ package enum DoseRules {
             // A late sync must not punish the user.
             let start = min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt).adding(seconds: -earlySeconds)
             let takenAt = wanted.takenAt ?? now
-            let isInTime = start <= takenAt && takenAt <= dose.windowEnd.adding(seconds: graceSeconds)
+            let isInTime = (start <= takenAt || isOfItsDay) && takenAt <= dose.windowEnd.adding(seconds: graceSeconds)
             return isInTime ? .applied : .conflict(.late)
         case (.missed, .scheduled): return isDue ? .applied : .notDue
         case (.missed, .missed): return .noop

@@ -44,6 +44,7 @@ struct DoseWrites {
         after.noteRev = sameText(before.note, dose.note) ? before.noteRev : after.rev
         after.changedKey = key
         after.changedDevice = device
+        after.changedBy = key == nil ? .backend : .user
         after.updatedAt = now
         account.doses[dose.id] = after
         touch(before)

@@ -6,7 +6,10 @@ package enum TimeText {
 
     /// `YYYY-MM-DDTHH:MM[:SS[.f{1,9}]]` with `Z` or an offset (`+HH:MM`, `+HHMM`, `+HH`); nil for all else. Hours to 23,
     /// seconds to 59, offsets to 15:59. Fractions are cut to microseconds.
-    package static func instant(_ text: String) -> Timestamp? {
+    package static func instant(_ text: String) -> Timestamp? { time(text)?.instant }
+
+    /// As `instant`, with the offset in seconds; nil for `Z`, which names no place's offset.
+    package static func time(_ text: String) -> (instant: Timestamp, utcOffset: Int?)? {
         var reader = TimeReader(text)
         guard let date = reader.date(), reader.take("T"), let hour = reader.number(digits: 2, to: 23),
             reader.take(":"), let minute = reader.number(digits: 2, to: 59)
@@ -21,9 +24,11 @@ package enum TimeText {
                 fraction = part
             }
         }
-        guard let offset = reader.offset(), reader.isAtEnd else { return nil }
+        let isZulu = reader.take("Z")
+        guard let offset = isZulu ? 0 : reader.offset(), reader.isAtEnd else { return nil }
         let seconds = date.days * 86_400 + hour * 3600 + minute * 60 + second - offset
-        return Timestamp(microseconds: Int64(seconds) * 1_000_000 + Int64(fraction))
+        let instant = Timestamp(microseconds: Int64(seconds) * 1_000_000 + Int64(fraction))
+        return (instant, isZulu ? nil : offset)
     }
 
     /// `YYYY-MM-DD`, an existing day; nil for all else.
@@ -41,24 +46,28 @@ package enum TimeText {
         return padded(year, 4) + "-" + padded(month, 2) + "-" + padded(dayOfMonth, 2)
     }
 
-    /// As `jsonb` writes a `timestamptz` in UTC: `2025-11-14T08:00:00.5+00:00`, fractions without trailing zeros.
-    package static func text(_ instant: Timestamp) -> String {
+    /// As `jsonb` writes a `timestamptz`: `2025-11-14T08:00:00.5+00:00`, fractions without trailing zeros. The local time is
+    /// that at an offset of `utcOffset` seconds.
+    package static func text(_ instant: Timestamp, utcOffset: Int = 0) -> String {
         let (seconds, fraction) = Timestamp.split(instant.microseconds, by: 1_000_000)
-        var text = wall(seconds)
+        var text = wall(seconds + Int64(utcOffset))
         if fraction > 0 {
             var digits = padded(Int(fraction), 6)
             while digits.last == "0" { digits.removeLast() }
             text += "." + digits
         }
-        return text + "+00:00"
+        return text + offset(utcOffset)
     }
 
     /// The local time at an offset of `utcOffset` seconds, in whole seconds: `2025-11-14T08:00:00-05:00`.
     package static func local(_ instant: Timestamp, utcOffset: Int) -> String {
         let seconds = Timestamp.split(instant.microseconds, by: 1_000_000).whole
-        let minutes = abs(utcOffset) / 60
-        return wall(seconds + Int64(utcOffset)) + (utcOffset < 0 ? "-" : "+") + padded(minutes / 60, 2) + ":"
-            + padded(minutes % 60, 2)
+        return wall(seconds + Int64(utcOffset)) + offset(utcOffset)
+    }
+
+    private static func offset(_ seconds: Int) -> String {
+        let minutes = abs(seconds) / 60
+        return (seconds < 0 ? "-" : "+") + padded(minutes / 60, 2) + ":" + padded(minutes % 60, 2)
     }
 
     private static func wall(_ seconds: Int64) -> String {
@@ -128,7 +137,6 @@ private struct TimeReader {
 
     /// Seconds ahead of UTC.
     mutating func offset() -> Int? {
-        if take("Z") { return 0 }
         let sign = take("+") ? 1 : take("-") ? -1 : 0
         guard sign != 0, let hours = number(digits: 2, to: 15) else { return nil }
         var minutes = 0

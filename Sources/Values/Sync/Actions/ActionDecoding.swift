@@ -13,10 +13,11 @@ package enum ActionError: Error, Sendable {
 package enum ActionShape: Sendable, Equatable {
     /// `{v, key, deviceId, n, type, payload, base, clientTime, tz}`, on the socket and over HTTP.
     case envelope
-    /// `{idempotencyKey, actionType, payload, …}`, as the apps' REST clients send it.
+    /// `{idempotencyKey, actionType, payload, …}`, as the apps' REST clients send it; or `{id, type, payload, timestamp}`,
+    /// as it is in their queues.
     case plain
     /// `{idempotencyKey, occurrenceIds | criteria, takenAt, includeFuture, …}`: a `bulkMarkAll` of REST clients. The middle
-    /// fields may also be in a `payload`, as in the clients' queues.
+    /// fields may also be in a `payload`, as in the clients' queues, and the key may be the `id` of the queued item.
     case plainBulk
     /// `{…}`, an action of this type: the body is its payload, except for `idempotencyKey`, `deviceId`, `n`, `base` or
     /// `rev`, `clientTime` or `timestamp`, and `tz`. Never an envelope. An empty body means `{}`.
@@ -36,11 +37,13 @@ package struct ActionWording: Sendable, Equatable {
     fileprivate var hasRev = false
     /// The client sent `timestamp` in place of `clientTime`.
     fileprivate var hasTimestamp = false
+    /// The client sent `type` in place of `actionType`.
+    fileprivate var hasType = false
 
     /// The client's name for a field at fault, such as `payload.takenAt`.
     package func path(ofField field: String) -> String {
         switch field {
-        case "type": shape == .plain ? "actionType" : field
+        case "type": shape == .plain && !hasType ? "actionType" : field
         case "clientTime": hasTimestamp ? "timestamp" : field
         case "base": hasRev ? "rev" : field
         default: isPayloadOutside && field.hasPrefix("payload.") ? String(field.dropFirst("payload.".count)) : field
@@ -57,7 +60,8 @@ extension ActionEnvelope {
     /// Reads the body of an HTTP request.
     ///
     /// - Parameters:
-    ///   - plain: the shape of other bodies than envelopes (`key`, or `type` without `actionType` and `idempotencyKey`).
+    ///   - plain: the shape of other bodies than envelopes, which have `key`, or `type` without `actionType`,
+    ///     `idempotencyKey` and `id`.
     ///   - keyField: the `Idempotency-Key` header, for bodies without a key.
     ///   - named: members, as JSON texts, that replace those of a whole body's payload.
     package static func decode(
@@ -81,7 +85,7 @@ extension ActionEnvelope {
 private enum ActionField: Int, CaseIterable {
     case version, key, deviceID, number, type, payload, base, clientTime, timeZone
     /// Only in the plain shapes.
-    case idempotencyKey, actionType, rev, timestamp, occurrenceIDs, criteria, takenAt, includeFuture
+    case idempotencyKey, id, actionType, rev, timestamp, occurrenceIDs, criteria, takenAt, includeFuture
 
     /// Stored, because `allCases` is built anew each time.
     static let all = allCases
@@ -108,6 +112,7 @@ private enum ActionField: Int, CaseIterable {
         case .clientTime: "clientTime"
         case .timeZone: "tz"
         case .idempotencyKey: "idempotencyKey"
+        case .id: "id"
         case .actionType: "actionType"
         case .rev: "rev"
         case .timestamp: "timestamp"
@@ -147,15 +152,19 @@ private struct ActionMembers {
     }
 
     var isEnvelope: Bool {
-        self[.key] != nil || self[.type] != nil && self[.actionType] == nil && self[.idempotencyKey] == nil
+        self[.key] != nil
+            || self[.type] != nil && self[.actionType] == nil && self[.idempotencyKey] == nil && self[.id] == nil
     }
+
+    /// Whether the type is named as in envelopes and in the clients' queues.
+    private var hasType: Bool { self[.type] != nil && self[.actionType] == nil }
 
     func wording(_ shape: ActionShape) -> ActionWording {
         guard shape != .envelope else { return ActionWording(shape: shape) }
         return ActionWording(
             shape: shape, isPayloadOutside: shape == .plainBulk && self[.payload] == nil || shape.isWhole,
             hasRev: self[.base] == nil && self[.rev] != nil,
-            hasTimestamp: self[.clientTime] == nil && self[.timestamp] != nil)
+            hasTimestamp: self[.clientTime] == nil && self[.timestamp] != nil, hasType: hasType)
     }
 
     func envelope(_ wording: ActionWording, keyField: String?) throws(ActionError) -> ActionEnvelope {
@@ -185,7 +194,7 @@ private struct ActionMembers {
         }
         guard number == nil || deviceID != nil else { throw fail(.deviceID, "is needed where n is given") }
         guard let type = type(shape) else {
-            let isThere = self[shape == .envelope ? .type : .actionType] != nil
+            let isThere = self[shape == .envelope || hasType ? .type : .actionType] != nil
             throw fail(.type, isThere ? "must be a string of at most 64 bytes" : "is required")
         }
         guard let payload = payload(wording) else { throw fail(.payload, "must be an object") }
@@ -199,7 +208,10 @@ private struct ActionMembers {
     }
 
     private func key(_ shape: ActionShape, _ keyField: String?) throws(ActionError) -> String {
-        let key = self[shape == .envelope ? .key : .idempotencyKey].map { $0.string ?? "" } ?? keyField
+        let isQueued = shape == .plain || shape == .plainBulk
+        let key =
+            self[shape == .envelope ? .key : .idempotencyKey].map { $0.string ?? "" } ?? keyField
+            ?? (isQueued ? self[.id].map { $0.string ?? "" } : nil)
         guard let key else {
             throw .keyless(
                 shape == .envelope
@@ -213,9 +225,10 @@ private struct ActionMembers {
     }
 
     private func type(_ shape: ActionShape) -> String? {
-        if shape == .plainBulk { return "bulkMarkAll" }
+        // A queue that is sent to one path may hold other actions too.
+        if shape == .plainBulk, self[.id] == nil || !hasType { return "bulkMarkAll" }
         if case .whole(let type) = shape { return type }
-        guard let type = self[shape == .envelope ? .type : .actionType]?.string,
+        guard let type = self[shape == .envelope || hasType ? .type : .actionType]?.string,
             Self.isText(type, 0...ActionLimits.typeBytes)
         else { return nil }
         return type
