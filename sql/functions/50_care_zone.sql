@@ -9,6 +9,15 @@ as $$
     select coalesce((select zone from care.user_settings where user_id = who), 'UTC')
 $$;
 
+-- care.named_zone: a zone by a name that is no abbreviation too. PostgreSQL takes these four for abbreviations, without
+-- summer time, but the time zone database means zones by them.
+create or replace function care.named_zone(zone text) returns text
+language sql immutable parallel safe
+begin atomic
+    select case upper(zone) when 'CET' then 'Europe/Brussels' when 'MET' then 'Europe/Brussels'
+                            when 'EET' then 'Europe/Athens' when 'WET' then 'Europe/Lisbon' else zone end;
+end;
+
 -- care.utc_offset: a zone's offset at an instant.
 create or replace function care.utc_offset(at timestamptz, zone text) returns interval
 language sql stable parallel safe

@@ -70,7 +70,7 @@ as $$
 declare
     wall timestamp;
 begin
-    new.tz := coalesce(new.tz, care.zone_of(new.user_id));
+    new.tz := coalesce(care.named_zone(new.tz), care.zone_of(new.user_id));
     wall := new.scheduled_at at time zone new.tz;
     new.local_date := coalesce(new.local_date, wall::date);
     new.local_time := coalesce(new.local_time, wall::time);
@@ -150,14 +150,20 @@ begin
 end
 $$;
 
--- care.check_zone: a zone that PostgreSQL does not know is refused when written, not when an event is built. The column
--- is the trigger's argument.
+-- care.check_zone: a zone that PostgreSQL does not know is refused when written, not when an event is built; one that it takes
+-- for an abbreviation gets its other name (care.named_zone). The column is the trigger's argument.
 create or replace function care.check_zone() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    zone constant text := to_jsonb(new) ->> tg_argv[0];
+    named constant text := care.named_zone(zone);
 begin
-    perform now() at time zone (to_jsonb(new) ->> tg_argv[0]);
+    perform now() at time zone zone;
+    if named <> zone then
+        new := jsonb_populate_record(new, jsonb_build_object(tg_argv[0], named));
+    end if;
     return new;
 end
 $$;

@@ -119,8 +119,10 @@ select test.is('a zone of its own is for fixed ones', (select timezone from care
 update care.schedule set timezone = 'Asia/Tokyo', tz_mode = 'fixed' where id = 'z-12';
 select test.is('which move by it', (select string_agg(distinct tz, ' ') from care.dose_occurrence where schedule_id = 'z-12' and local_date > '2025-11-21'), 'Asia/Tokyo');
 select test.is('a begun dose does not move', (select count(*) from care.dose_occurrence where schedule_id = 'z-12' and local_date = '2025-11-20' and tz = 'America/New_York'), 1::bigint);
+insert into care.schedule (id, user_id, product_id, time, timezone, tz_mode) values ('z-cet', 'z', 'p1', '12:00', 'CET', 'fixed');
+select test.is('an abbreviation is a zone with summer time', (select timezone from care.schedule where id = 'z-cet') || (select string_agg(distinct tz, '') from care.dose_occurrence where schedule_id = 'z-cet'), 'Europe/BrusselsEurope/Brussels');
 select test.is(zone, (select string_agg(to_char(w.day, 'MM-DD ') || care.local_iso(w.at, w.zone), ', ' order by w.day)
-    from care.slots(row('r', 'u', 'p1', null, wall, 'daily', null, null, 240, null, null, true, 1, now(), now(), zone, 'fixed')::care.schedule, day, day + 2) as w), want)
+    from care.slots(jsonb_populate_record(null::care.schedule, jsonb_build_object('id', 'r', 'product_id', 'p1', 'time', wall, 'repeat', 'daily', 'window_minutes', 240, 'enabled', true, 'timezone', zone)), day, day + 2) as w), want)
 from (values
     ('Pacific/Apia', time '08:00', date '2011-12-29', '12-29 2011-12-29T08:00:00-10:00, 12-31 2011-12-31T08:00:00+14:00'),
     ('America/New_York', '02:30', '2025-03-08', '03-08 2025-03-08T02:30:00-05:00, 03-09 2025-03-09T03:30:00-04:00, 03-10 2025-03-10T02:30:00-04:00'),
