@@ -57,10 +57,11 @@ def expected(zone, first, count, wall):
 def given(connection, cases):
     """What the planner's own recurrence gives for cases of (zone, first day, wall time): three days of each."""
     rows = connection.execute(
-        "select c.n, w.day, w.at from unnest(%s::text[], %s::date[], %s::time[]) with ordinality as c(zone, day, wall, n)"
-        " cross join lateral care.slots(jsonb_populate_record(null::care.schedule, jsonb_build_object("
-        "   'id', 'r', 'product_id', 'p', 'time', c.wall, 'repeat', 'daily', 'window_minutes', 240, 'enabled', true,"
-        "   'timezone', care.named_zone(c.zone))), c.day, c.day + 2) as w order by c.n, w.day",
+        "select c.n, w.day, w.at from (select n, day, jsonb_populate_record(null::care.schedule, jsonb_build_object("
+        "   'id', 'r', 'product_id', 'p', 'time', wall, 'repeat', 'daily', 'window_minutes', 240, 'enabled', true,"
+        "   'timezone', care.named_zone(zone))) as rule"
+        " from unnest(%s::text[], %s::date[], %s::time[]) with ordinality as t(zone, day, wall, n) offset 0) as c"
+        " cross join lateral care.slots(c.rule, c.day, c.day + 2) as w order by c.n, w.day",
         [list(column) for column in zip(*cases)]).fetchall()
     found = [[] for _ in cases]
     for number, day, at in rows:

@@ -28,7 +28,7 @@ begin atomic
            coalesce((s).product_id, i.product_id), d.day, (s).time, t.at, (s).timezone,
            t.at + make_interval(mins => (s).window_minutes), coalesce(d.day >= fill, false)
     from (select first + n as day from generate_series(0, last - first) as n) as d
-    cross join lateral (select care.resolve_local(d.day + (s).time, (s).timezone) as at) as t
+    cross join lateral (select care.resolve_local(d.day + (s).time, (s).timezone) as at offset 0) as t
     left join care.stack_item as i on i.stack_id = (s).stack_id
     where (s).enabled and care.repeats_on((s).repeat, (s).repeat_on, d.day)
         and d.day >= coalesce((s).starts_on, d.day) and d.day <= coalesce((s).ends_on, d.day)
@@ -65,16 +65,16 @@ begin
     -- Who renames a product waits for these schedules: care.described.
     perform set_config('care.planning', 'on', true);
     select array_agg(w order by w.id collate "C") into wanted
-    from care.plan_ranges(schedules, fill, clock) as r
-    cross join lateral care.slots(schedules[r.n], least(r.fill_from, r.first), r.last, r.fill_from) as w
+    from (select *, least(p.fill_from, p.first) as since from care.plan_spans(schedules, fill, clock) as p offset 0) as r
+    cross join lateral care.slots(r.s, r.since, r.last, r.fill_from) as w
     where fill <> 'gap' or w.late and w.at <= clock;
 
     if fill <> 'gap' then
         select array_agg(d.id) into changing
-        from care.plan_ranges(schedules, fill, clock) as r
+        from (select * from care.plan_spans(schedules, fill, clock) offset 0) as r
         cross join lateral (
             select * from care.dose_occurrence as d
-            where d.schedule_id = (schedules[r.n]).id and d.local_date >= r.first offset 0
+            where d.schedule_id = (r.s).id and d.local_date >= r.first offset 0
         ) as d
         left join unnest(wanted) as w on w.id = d.id
         where case
@@ -123,23 +123,23 @@ begin
 end
 $$;
 
--- care.plan_ranges: for each schedule: the days that are looked at, and from which on slots are made although their time
+drop function if exists care.plan_ranges(care.schedule[], text, timestamptz);
+
+-- care.plan_spans: for each schedule: the days that are looked at, and from which on slots are made although their time
 -- has passed. Two days back, for a dose ahead may be of an earlier day: its user was in another zone. `ends_on`: after it
 -- nothing is given; before all days where nothing is given at all. No locks.
-create or replace function care.plan_ranges(schedules care.schedule[], fill text, clock timestamptz)
-returns table(n int, today date, first date, last date, fill_from date, ends_on date)
+create or replace function care.plan_spans(schedules care.schedule[], fill text, clock timestamptz)
+returns table(s care.schedule, today date, first date, last date, fill_from date, ends_on date)
 language sql stable rows 10
 begin atomic
-    select i.n, t.today, t.today - 2, greatest(t.today + care.horizon(), p.planned_until),
-           case when fill = 'new' and (schedules[i.n]).starts_on is not null
-                    then greatest((schedules[i.n]).starts_on, t.today - 90)
+    select k.s, t.today, t.today - 2, greatest(t.today + care.horizon(), p.planned_until),
+           case when fill = 'new' and (k.s).starts_on is not null then greatest((k.s).starts_on, t.today - 90)
                 when fill in ('go on', 'gap') and p.planned_until is not null
                     then greatest(p.planned_until + 1, t.today - 90) end,
-           case when (schedules[i.n]).enabled and (schedules[i.n]).repeat <> 'as_needed'
-                then (schedules[i.n]).ends_on else '-infinity' end
-    from generate_subscripts(schedules, 1) as i(n)
-    cross join lateral (select (clock at time zone (schedules[i.n]).timezone)::date as today) as t
-    left join care.schedule_plan as p on p.schedule_id = (schedules[i.n]).id;
+           case when (k.s).enabled and (k.s).repeat <> 'as_needed' then (k.s).ends_on else '-infinity' end
+    from (select s from unnest(schedules) as s offset 0) as k
+    cross join lateral (select (clock at time zone (k.s).timezone)::date as today offset 0) as t
+    left join care.schedule_plan as p on p.schedule_id = (k.s).id;
 end;
 
 -- care.slot_taken: whether a dose that is not cancelled has the slot. No locks.
@@ -160,12 +160,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     insert into care.schedule_plan as p (schedule_id, zone, planned_until, next_at, rules_version)
-    select s.id, s.timezone, r.last,
-           case when r.ends_on <= r.last then 'infinity' else care.resolve_local((r.today + 1)::timestamp, s.timezone) end,
-           coalesce((select z.version from care.zone_rules as z where z.zone = s.timezone), 0)
-    from care.plan_ranges(schedules, fill, clock) as r
-    cross join lateral (select (schedules[r.n]).id, (schedules[r.n]).timezone) as s
-    where exists (select from care.schedule as k where k.id = s.id)
+    select (r.s).id, (r.s).timezone, r.last,
+           case when r.ends_on <= r.last then 'infinity'
+                else care.resolve_local((r.today + 1)::timestamp, (r.s).timezone) end,
+           coalesce((select z.version from care.zone_rules as z where z.zone = (r.s).timezone), 0)
+    from (select * from care.plan_spans(schedules, fill, clock) offset 0) as r
+    where exists (select from care.schedule as k where k.id = (r.s).id)
     on conflict (schedule_id) do update
         set zone = excluded.zone, planned_until = excluded.planned_until, next_at = excluded.next_at,
             rules_version = excluded.rules_version
