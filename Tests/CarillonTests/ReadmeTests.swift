@@ -114,10 +114,10 @@ struct ReadmeTests {
             #expect(rows == [["1", "[71500]"]], "\(role)")
         }
         let care = try statements(of: "## Carillon's own tables", in: Self.sqlPage)
-        try #require(care.count == 5)
+        try #require(care.count == 4)
         try run(care, as: DevelopmentCluster.owner)
         let doses = try server.query("SELECT status, tz FROM care.dose_occurrence", as: "backend")
-        #expect(doses.first?[1] == "Europe/Berlin" && doses.count == 1)
+        #expect(doses.first?[1] == "Europe/Berlin" && (14...15).contains(doses.count), "today's may have passed")
         try run(["UPDATE app.weight SET grams = 71500000"], as: "backend")
         try run(blocks(of: "### Large jobs", in: Self.sqlPage).map { $0.joined(separator: "\n") }, as: "backend")
         #expect(try server.query("SELECT grams FROM app.weight") == [["71500"]])
