@@ -45,17 +45,30 @@ select test.is('and is there', (select timezone from care.schedule where id = 'c
 select test.is('a journey waits for a schedule', test.after_each_other($$insert into care.schedule (id, user_id, product_id, time) values ('cz2', 'pc', 'c1', '12:00')$$, $$update care.user_settings set zone = 'UTC' where user_id = 'pc'$$), 'blocked done');
 select test.is('and takes it along', (select timezone from care.schedule where id = 'cz2') || test.ahead('cz2'), 'UTC15 12:00/c1 scheduled');
 
--- The job waits for nobody, and works once.
+-- The job waits for nobody, and works once. A batch ends after 20 ms, so there may be many.
+create function test.job_done(clock timestamptz) returns bigint language plpgsql as $$
+declare
+    r record;
+    total bigint := 0;
+begin
+    loop
+        select * into r from sync.job('plan_doses', 1000, clock) as r;
+        total := total + r.done;
+        exit when not r.more;
+    end loop;
+    return total;
+end
+$$;
 select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.schedule set dose = 'one' where id = 'cz'$$) \g /dev/null
-select done as first, more from sync.job('plan_doses', 1000, '2025-11-21 10:00Z') \gset
+select test.job_done('2025-11-21 10:00Z') \g /dev/null
 select test.is('the job leaves a schedule that is being written', (select max(d.local_date) from care.dose_occurrence as d where schedule_id = 'cz'), '2025-12-04'::date);
 select test.is('and plans others', (select max(d.local_date) from care.dose_occurrence as d where schedule_id = 'cz2'), '2025-12-05'::date);
 select dblink_exec('one', 'commit') \g /dev/null
 begin;
-select test.is('then it too', (select done from sync.job('plan_doses', 1000, '2025-11-21 10:00Z')), 1::bigint);
+select test.is('then it too', test.job_done('2025-11-21 10:00Z'), 1::bigint);
 select test.is('two hubs at once: the other does nothing', (select t.done from dblink('two', $$select done from sync.job('plan_doses', 1000, '2025-11-22 10:00Z')$$) as t(done bigint)), 0::bigint);
 rollback;
-select test.is('killed before its commit, it has lost nothing', (select done from sync.job('plan_doses', 1000, '2025-11-21 10:00Z')), 1::bigint);
+select test.is('killed before its commit, it has lost nothing', test.job_done('2025-11-21 10:00Z'), 1::bigint);
 select test.is('no day is there twice or missing', (select max(local_date) || ' ' || count(*) from care.dose_occurrence where schedule_id = 'cz'), '2025-12-05 16');
 select dblink_disconnect(name) from unnest('{one,two}'::text[]) as name \g /dev/null
 
@@ -88,7 +101,7 @@ begin
         when 'new' then insert into care.schedule (id, user_id, product_id, time, starts_on) select who || n, who, 'c1', '09:00', case when random() < 0.5 then sync.clock()::date - 3 end from count_schedules(who) as n where n < 5 on conflict do nothing;
         when 'delete' then delete from care.schedule where id = s and random() < 0.3;
         when 'day' then perform test.set_clock(sync.clock() + random() * interval '2 days');
-        when 'job' then perform sync.job('plan_doses', 1000, sync.clock());
+        when 'job' then perform test.job_done(sync.clock());
         else perform sync.job('miss_doses', 1000, sync.clock());
     end case;
     return what;
