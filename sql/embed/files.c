@@ -163,6 +163,9 @@ static const char functions_55_care_occurrence_events[] = {
 static const char functions_56_care_reminder_events[] = {
 #embed "../functions/56_care_reminder_events.sql" suffix(, )
     0};
+static const char functions_57_care_medication_events[] = {
+#embed "../functions/57_care_medication_events.sql" suffix(, )
+    0};
 static const char functions_57_care_reminder_occurrence_events[] = {
 #embed "../functions/57_care_reminder_occurrence_events.sql" suffix(, )
     0};
@@ -208,8 +211,23 @@ static const char functions_69_care_resolve[] = {
 static const char functions_70_care_act[] = {
 #embed "../functions/70_care_act.sql" suffix(, )
     0};
+static const char functions_71_care_medication_read[] = {
+#embed "../functions/71_care_medication_read.sql" suffix(, )
+    0};
 static const char functions_71_sync_positions_of[] = {
 #embed "../functions/71_sync_positions_of.sql" suffix(, )
+    0};
+static const char functions_72_care_medication_act[] = {
+#embed "../functions/72_care_medication_act.sql" suffix(, )
+    0};
+static const char functions_72_care_schedule_act[] = {
+#embed "../functions/72_care_schedule_act.sql" suffix(, )
+    0};
+static const char functions_72_care_settings_act[] = {
+#embed "../functions/72_care_settings_act.sql" suffix(, )
+    0};
+static const char functions_72_care_stack_act[] = {
+#embed "../functions/72_care_stack_act.sql" suffix(, )
     0};
 static const char functions_72_sync_digest[] = {
 #embed "../functions/72_sync_digest.sql" suffix(, )
@@ -228,6 +246,9 @@ static const char functions_76_sync_adherence_month[] = {
     0};
 static const char functions_77_sync_adherence_occurrence[] = {
 #embed "../functions/77_sync_adherence_occurrence.sql" suffix(, )
+    0};
+static const char functions_78_sync_medications[] = {
+#embed "../functions/78_sync_medications.sql" suffix(, )
     0};
 static const char functions_78_sync_reminders[] = {
 #embed "../functions/78_sync_reminders.sql" suffix(, )
@@ -325,6 +346,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "54_care_count_day.sql", functions_54_care_count_day, sizeof functions_54_care_count_day - 1},
     {carillon_sql_function, 0, "55_care_occurrence_events.sql", functions_55_care_occurrence_events, sizeof functions_55_care_occurrence_events - 1},
     {carillon_sql_function, 0, "56_care_reminder_events.sql", functions_56_care_reminder_events, sizeof functions_56_care_reminder_events - 1},
+    {carillon_sql_function, 0, "57_care_medication_events.sql", functions_57_care_medication_events, sizeof functions_57_care_medication_events - 1},
     {carillon_sql_function, 0, "57_care_reminder_occurrence_events.sql", functions_57_care_reminder_occurrence_events, sizeof functions_57_care_reminder_occurrence_events - 1},
     {carillon_sql_function, 0, "58_care_plan.sql", functions_58_care_plan, sizeof functions_58_care_plan - 1},
     {carillon_sql_function, 0, "58_care_plan_triggers.sql", functions_58_care_plan_triggers, sizeof functions_58_care_plan_triggers - 1},
@@ -340,13 +362,19 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "68_care_undo.sql", functions_68_care_undo, sizeof functions_68_care_undo - 1},
     {carillon_sql_function, 0, "69_care_resolve.sql", functions_69_care_resolve, sizeof functions_69_care_resolve - 1},
     {carillon_sql_function, 0, "70_care_act.sql", functions_70_care_act, sizeof functions_70_care_act - 1},
+    {carillon_sql_function, 0, "71_care_medication_read.sql", functions_71_care_medication_read, sizeof functions_71_care_medication_read - 1},
     {carillon_sql_function, 0, "71_sync_positions_of.sql", functions_71_sync_positions_of, sizeof functions_71_sync_positions_of - 1},
+    {carillon_sql_function, 0, "72_care_medication_act.sql", functions_72_care_medication_act, sizeof functions_72_care_medication_act - 1},
+    {carillon_sql_function, 0, "72_care_schedule_act.sql", functions_72_care_schedule_act, sizeof functions_72_care_schedule_act - 1},
+    {carillon_sql_function, 0, "72_care_settings_act.sql", functions_72_care_settings_act, sizeof functions_72_care_settings_act - 1},
+    {carillon_sql_function, 0, "72_care_stack_act.sql", functions_72_care_stack_act, sizeof functions_72_care_stack_act - 1},
     {carillon_sql_function, 0, "72_sync_digest.sql", functions_72_sync_digest, sizeof functions_72_sync_digest - 1},
     {carillon_sql_function, 0, "73_sync_apply.sql", functions_73_sync_apply, sizeof functions_73_sync_apply - 1},
     {carillon_sql_function, 0, "74_sync_topics.sql", functions_74_sync_topics, sizeof functions_74_sync_topics - 1},
     {carillon_sql_function, 0, "75_sync_adherence_day.sql", functions_75_sync_adherence_day, sizeof functions_75_sync_adherence_day - 1},
     {carillon_sql_function, 0, "76_sync_adherence_month.sql", functions_76_sync_adherence_month, sizeof functions_76_sync_adherence_month - 1},
     {carillon_sql_function, 0, "77_sync_adherence_occurrence.sql", functions_77_sync_adherence_occurrence, sizeof functions_77_sync_adherence_occurrence - 1},
+    {carillon_sql_function, 0, "78_sync_medications.sql", functions_78_sync_medications, sizeof functions_78_sync_medications - 1},
     {carillon_sql_function, 0, "78_sync_reminders.sql", functions_78_sync_reminders, sizeof functions_78_sync_reminders - 1},
     {carillon_sql_function, 0, "79_sync_dispatch.sql", functions_79_sync_dispatch, sizeof functions_79_sync_dispatch - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},

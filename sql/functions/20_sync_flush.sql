@@ -47,7 +47,7 @@ $$;
 -- sync.flush: turns what a transaction touched into events, at commit (deferred constraint trigger on sync.ticket).
 --
 -- Lock order: the rows of sync.stream concerned, sorted by (user_id, topic): missing ones inserted, present ones
--- locked, in one pass. Then care.day_summary, under those locks. Nothing else is locked here.
+-- locked, in one pass. Then care.day_summary and care.listed, under those locks. Nothing else is locked here.
 --
 -- Each statement takes a new snapshot in READ COMMITTED, so after the locks the rows are read as they are then:
 -- the transaction that held a stream before us has committed. REPEATABLE READ and SERIALIZABLE get 40001 at the lock and retry.

@@ -74,8 +74,10 @@ begin
             (old.name, old.strength, old.form, old.archived_at) then
         return null;
     elsif new.user_id is null then
-        insert into care.product_spread as q (product_id, since) values (new.id, sync.clock())
-        on conflict (product_id) do update set since = excluded.since, told = '';
+        insert into care.product_spread as q (product_id, since, replan)
+        values (new.id, sync.clock(), (new.archived_at is null) <> (old.archived_at is null))
+        on conflict (product_id) do update
+            set since = excluded.since, told = '', replan = q.replan or excluded.replan;
         return null;
     end if;
     schedules := array(

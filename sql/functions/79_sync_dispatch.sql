@@ -78,8 +78,17 @@ create or replace trigger put_in_force after insert or update or delete or trunc
 
 -- The product's own. A rerun changes nothing, and puts right what somebody changed.
 insert into sync.action_type as t (type, function, topics)
-select type, 'care.act', '{adherence}'
-from unnest('{markTaken,markMissed,makeUp,skip,addNote,undo,bulkMarkAll,resolve}'::text[]) as type
+select type, own.function, own.topics
+from (values
+    ('care.act', '{adherence}'::text[],
+     '{markTaken,markMissed,makeUp,skip,addNote,undo,bulkMarkAll,resolve}'::text[]),
+    ('care.act_medications', '{adherence}', '{logDose}'),
+    ('care.act_medications', '{adherence,medications}',
+     '{createMedication,updateMedication,archiveMedication,createSchedule,updateSchedule,deleteSchedule}'),
+    ('care.act_medications', '{adherence,medications}', '{createStack,updateStack,deleteStack}'),
+    ('care.act_medications', '{adherence,medications,reminders}', '{updateSettings}')
+) as own(function, topics, types)
+cross join lateral unnest(own.types) as type
 on conflict (type) do update set function = excluded.function, topics = excluded.topics
 where (t.function, t.topics) is distinct from (excluded.function, excluded.topics);
 select sync.dispatch();

@@ -1,10 +1,11 @@
 -- care.job_spread_products: carries a changed product of the catalogue to the scheduled doses that have it, and then to the
--- medications and stacks that users' devices show. Doses that others hold are left for a later call: they are found again,
--- for they say something else than the product. A batch ends after 20 ms. `more`: there is work that a call at once could do.
+-- medications that users' devices show; one that was archived, or came back, has its schedules planned again. Doses that others
+-- hold are left for a later call: they are found again, for they say something else than the product. A batch ends after
+-- 20 ms. `more`: there is work that a call at once could do.
 --
 -- Worst interleaving: the product changes again while a batch runs. The change waits for the entry of care.product_spread,
 -- and writes a new one once this one is done; the batch may have spread the earlier name, and the new entry mends that.
--- Lock order: the entry, the doses by user and id; both skip what others hold.
+-- Lock order: the entry, the doses by user and id; both skip what others hold. Then, of few users at a time, care.replan.
 create or replace function care.job_spread_products(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -66,8 +67,14 @@ begin
         users := array(
             select l.user_id from care.listed as l
             where l.id = q.product_id and l.kind = 'medication' and l.user_id > q.told
-            order by l.user_id limit least(batch - done, 50));
+            order by l.user_id limit least(batch - done, case when q.replan then 4 else 50 end));
         exit when users = '{}';
+        if q.replan then
+            perform care.replan(array(
+                select s.id from care.schedule as s
+                where s.user_id = any(users) and (s.product_id = q.product_id or s.stack_id in (
+                    select i.stack_id from care.stack_item as i where i.product_id = q.product_id))));
+        end if;
         perform sync.touch('care.product', users, array_fill(q.product_id, array[cardinality(users)]));
         q.told := users[cardinality(users)];
         done := done + cardinality(users);

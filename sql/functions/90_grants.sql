@@ -41,5 +41,12 @@ grant execute on function
     sync.adherence_stats(text, date, date),
     sync.adherence_history(text, date, date, text, text, text, bigint),
     sync.adherence_export(text, text, date, date),
-    sync.append_feedback(text[], jsonb[])
+    sync.append_feedback(text[], jsonb[]),
+    sync.medications(text),
+    sync.medication(text, text),
+    sync.schedules(text),
+    sync.schedule(text, text),
+    sync.stacks(text),
+    sync.stack(text, text),
+    sync.settings(text)
 to carillon_hub;

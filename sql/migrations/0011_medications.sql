@@ -2,6 +2,8 @@
 
 -- A product with `archived_at` is in no list and gives no new doses. Actions archive; they delete no product.
 alter table care.product add column archived_at timestamptz;
+create index product_user on care.product (user_id) where user_id is not null;
+create index stack_user on care.stack (user_id);
 
 -- What the product and the schedule said. Scheduled doses follow the product; all others keep what was true. Rows from before
 -- have null, and are shown with the product's name. `as_needed`: an intake that no schedule asked for. It counts nowhere.
@@ -45,9 +47,10 @@ union
 select k.user_id, 'stack', k.id from care.stack as k where k.user_id <> '';
 
 -- Products of the catalogue that changed: care.job_spread_products carries each to doses and devices. `told`: the last user
--- whose devices know.
+-- whose devices know. `replan`: it was archived, or came back: schedules are to be planned again.
 create table care.product_spread (
     product_id text primary key,
     since timestamptz not null,
-    told text collate "C" not null default ''
+    told text collate "C" not null default '',
+    replan boolean not null default false
 );

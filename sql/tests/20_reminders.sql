@@ -3,32 +3,32 @@ insert into care.user_settings (user_id, zone) values ('berlin', 'Europe/Berlin'
 insert into care.reminder_rule (id, user_id, client_id, label, time, repeat, repeat_on, tz_mode)
 values ('r1', 'berlin', 'c1', 'Zinc', '08:30', 'custom', '{1,3}', 'follow');
 select test.is('created', test.events('berlin', 'reminders'), 'reminder.created r1');
-select test.is('the whole rule', (select data - 'nextOccurrences' - 'createdAt' - 'updatedAt' from sync.event where user_id = 'berlin' and o = 1),
+select test.is('the whole rule', (select data - 'nextOccurrences' - 'createdAt' - 'updatedAt' from sync.event where user_id = 'berlin' and topic = 'reminders' and o = 1),
     '{"id": "r1", "userId": "berlin", "clientId": "c1", "productId": null, "stackId": null, "appliesTo": "item", "preset": null, "label": "Zinc",
       "time": "08:30", "timezone": "Europe/Berlin", "tzMode": "follow", "repeat": "custom", "repeatOn": [1, 3], "snoozeMinutes": null,
       "delivery": "local", "enabled": true, "rev": 1, "_sync": {"o": 1, "k": null}}'::jsonb);
-select test.is('ten next times', (select jsonb_array_length(data -> 'nextOccurrences') from sync.event where user_id = 'berlin' and o = 1), 10);
+select test.is('ten next times', (select jsonb_array_length(data -> 'nextOccurrences') from sync.event where user_id = 'berlin' and topic = 'reminders' and o = 1), 10);
 select test.is('on Mondays and Wednesdays at 08:30 there', (select bool_and(extract(isodow from left(t, 10)::date) in (1, 3) and t ~ 'T08:30:00\+0[12]:00$')
-    from sync.event, jsonb_array_elements_text(data -> 'nextOccurrences') as t where user_id = 'berlin' and o = 1), true);
+    from sync.event, jsonb_array_elements_text(data -> 'nextOccurrences') as t where user_id = 'berlin' and topic = 'reminders' and o = 1), true);
 update care.user_settings set zone = 'America/New_York' where user_id = 'berlin';
-select test.is('a rule that follows moves with its user', (select data ->> 'timezone' from sync.event where user_id = 'berlin' and o = 2), 'America/New_York');
+select test.is('a rule that follows moves with its user', (select data ->> 'timezone' from sync.event where user_id = 'berlin' and topic = 'reminders' and o = 2), 'America/New_York');
 update care.reminder_rule set enabled = false where id = 'r1';
-select test.is('a disabled rule has no times', (select data -> 'nextOccurrences' from sync.event where user_id = 'berlin' and o = 3), '[]'::jsonb);
+select test.is('a disabled rule has no times', (select data -> 'nextOccurrences' from sync.event where user_id = 'berlin' and topic = 'reminders' and o = 3), '[]'::jsonb);
 update care.reminder_rule set enabled = true, timezone = 'UTC' where id = 'r1';
 
 insert into care.reminder_occurrence (rule_id, original_local, status, moved_to)
 values ('r1', '2030-01-07 08:30', 'cancelled', null), ('r1', '2030-01-09 08:30', 'scheduled', '2030-01-09 10:00+00');
 select test.is('ids and users of exceptions come from the rule', (select count(*) from care.reminder_occurrence where id = care.occurrence_id('r1', original_local) and user_id = 'berlin'), 2::bigint);
-select test.is('the exceptions are told', (select string_agg(name || ' ' || (data ->> 'start') || ' ' || (data ->> 'status'), ', ' order by data ->> 'start') from sync.event where user_id = 'berlin' and o > 4),
+select test.is('the exceptions are told', (select string_agg(name || ' ' || (data ->> 'start') || ' ' || (data ->> 'status'), ', ' order by data ->> 'start') from sync.event where user_id = 'berlin' and topic = 'reminders' and o > 4),
     'reminder.occurrence_updated 2030-01-07T08:30:00+00:00 cancelled, reminder.occurrence_updated 2030-01-09T10:00:00+00:00 scheduled');
 select test.is('and applied', (select array_agg(t at time zone 'UTC') from care.next_occurrences((select r from care.reminder_rule as r where id = 'r1'), '2030-01-05 00:00+00', 3) as t)::text,
     '{"2030-01-09 10:00:00","2030-01-14 08:30:00","2030-01-16 08:30:00"}');
 update care.reminder_occurrence set snoozed_until = '2030-01-09 10:10+00', snooze_count = 1 where original_local = '2030-01-09 08:30';
-select test.is('a snooze', (select data ->> 'snoozedUntil' from sync.event where user_id = 'berlin' and o = 7), '2030-01-09T10:10:00+00:00');
+select test.is('a snooze', (select data ->> 'snoozedUntil' from sync.event where user_id = 'berlin' and topic = 'reminders' and o = 7), '2030-01-09T10:10:00+00:00');
 delete from care.reminder_occurrence where original_local = '2030-01-07 08:30';
-select test.is('an exception removed', (select (data ->> 'removed') || (data ->> 'ruleId') from sync.event where user_id = 'berlin' and o = 8), 'truer1');
+select test.is('an exception removed', (select (data ->> 'removed') || (data ->> 'ruleId') from sync.event where user_id = 'berlin' and topic = 'reminders' and o = 8), 'truer1');
 delete from care.reminder_rule where id = 'r1';
-select test.is('deleted with its exceptions: one event', (select string_agg(name || (data - '_sync')::text, ', ') from sync.event where user_id = 'berlin' and o > 8), 'reminder.deleted{"id": "r1", "rev": 4}');
+select test.is('deleted with its exceptions: one event', (select string_agg(name || (data - '_sync')::text, ', ') from sync.event where user_id = 'berlin' and topic = 'reminders' and o > 8), 'reminder.deleted{"id": "r1", "rev": 4}');
 select test.fails('a client id is unique per user', $$insert into care.reminder_rule (user_id, client_id, time) values ('x', 'c', '08:00'), ('x', 'c', '09:00')$$, '23505');
 select test.fails('custom needs days', $$insert into care.reminder_rule (user_id, time, repeat) values ('x', '08:00', 'custom')$$, '23514');
 select test.fails('a stack rule needs a stack', $$insert into care.reminder_rule (user_id, time, applies_to) values ('x', '08:00', 'stack')$$, '23514');

@@ -1,0 +1,300 @@
+-- Actions on medications, stacks and settings. The user's account is locked (sync.settle): of one user's actions one runs at a
+-- time, and only plain SQL may come between. Lock order: products, stacks, schedules, doses, each by id; then the flush.
+
+-- care.plain_conflict: the verdict where a device changes what it has not seen. No locks.
+create or replace function care.plain_conflict(kind text, id text, server jsonb, local jsonb) returns sync.verdict
+language plpgsql stable
+as $$
+declare
+    code constant text := case when server is null then 'gone' else 'state' end;
+    message constant text := case when server is null then 'this is not there any more' else 'it has been changed since' end;
+begin
+    return row('conflict', jsonb_build_object('code', code, 'message', message, 'conflict', jsonb_build_object(
+        'code', code, 'entity', jsonb_build_object('type', kind, 'id', id), 'server', server, 'base', null, 'local', local,
+        'fields', (
+            select coalesce(jsonb_agg(jsonb_build_object(
+                'name', e.key, 'base', null, 'server', server -> e.key, 'local', e.value) order by e.key), '[]')
+            from jsonb_each(local) as e where server -> e.key is distinct from e.value),
+        'merged', server || local,
+        'options', case when server is null then '["accept_server"]'::jsonb else '["keep_local", "accept_server"]' end)),
+        null, false)::sync.verdict;
+end
+$$;
+
+-- care.done: the verdict of what was carried out, or had nothing to do. No locks.
+create or replace function care.done(status text, result jsonb) returns sync.verdict
+language sql stable
+as $$
+    select row(status, pg_catalog.jsonb_build_object('result', result), null, false)::sync.verdict
+$$;
+
+-- care.unknown: the verdict on an id that names nothing; it may still come, so that without a number it is not kept. No locks.
+create or replace function care.unknown(path text, problem text) returns sync.verdict
+language plpgsql stable
+as $$
+declare
+    verdict sync.verdict := care.invalid(path, problem);
+begin
+    verdict.early := true;
+    return verdict;
+end
+$$;
+
+-- care.tell_now: writes what this transaction has changed to the streams, so that answers have the revs of now. After it, an
+-- action writes nothing more: who holds a stream waits for no row. Locks: sync.flush.
+create or replace function care.tell_now() returns void
+language plpgsql
+as $$
+begin
+    set constraints sync.flush immediate;
+    set constraints sync.flush deferred;
+end
+$$;
+
+-- care.medication_shown, care.stack_shown: as the events of now show them; null where the user has none. No locks.
+create or replace function care.medication_shown(who text, of_id text) returns jsonb
+language plpgsql stable
+as $$
+begin
+    return (
+        select care.medication_json(p, who) || jsonb_build_object('rev', coalesce(l.rev, 0))
+        from care.product as p
+        left join care.listed as l on l.user_id = who and l.kind = 'medication' and l.id = p.id
+        where p.id = of_id and (p.user_id = who or p.user_id is null and l.rev is not null));
+end
+$$;
+
+create or replace function care.stack_shown(who text, of_id text) returns jsonb
+language plpgsql stable
+as $$
+begin
+    return (
+        select care.stack_json(k) || jsonb_build_object('rev', coalesce(l.rev, 0))
+        from care.stack as k
+        left join care.listed as l on l.user_id = who and l.kind = 'stack' and l.id = k.id
+        where k.id = of_id and k.user_id = who);
+end
+$$;
+
+-- care.seen: whether a device that saw `rev` has seen the own fields of an entry of the list as they are. No locks.
+create or replace function care.seen(who text, of_kind text, of_id text, rev bigint) returns boolean
+language plpgsql stable
+as $$
+begin
+    return not exists (
+        select from care.listed as l
+        where l.user_id = who and l.kind = of_kind and l.id = of_id and l.fields_rev > seen.rev);
+end
+$$;
+
+-- care.schedule_id: the id of a medication's nth schedule, where the device names none: UUIDv5 by the same namespace as those of
+-- doses, of 'schedule/1' and so on. A device without a network can tell it, and so the ids of its doses. No locks.
+create or replace function care.schedule_id(medication text, n int) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select care.uuid5(
+        case when medication ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then medication::uuid
+             else care.uuid5('8a9e3b52-6a43-5d0c-9f4e-1c7f5be0ca21', medication) end, 'schedule/' || n)::text
+$$;
+
+-- care.frequency_schedules: the schedules that frequency and times mean; null where nothing is said of them. Once daily is at
+-- 08:00, twice daily at 08:00 and 20:00, weekly on the weekday of startsOn, or of today. No locks.
+create or replace function care.frequency_schedules(who text, medication text, doc jsonb, clock timestamptz)
+returns care.schedule[]
+language plpgsql stable
+as $$
+declare
+    frequency text := nullif(doc ->> 'frequency', 'custom');
+    times text[] := array(select t.v from jsonb_array_elements_text(care.given(doc, 'times')) as t(v) order by t.v);
+    zone constant text := coalesce(doc ->> 'timezone', care.zone_of(who));
+    weekday smallint;
+    s care.schedule;
+    all_of care.schedule[] := '{}';
+begin
+    if frequency is null and (times = '{}' or doc ->> 'frequency' = 'custom') then
+        return null;
+    end if;
+    if times = '{}' then
+        times := case frequency when 'twice_daily' then '{08:00,20:00}' when 'as_needed' then array[null::text]
+                                else '{08:00}' end;
+    end if;
+    weekday := coalesce(
+        (doc -> 'repeatOn' ->> 0)::numeric::smallint,
+        extract(isodow from coalesce((doc ->> 'startsOn')::date, (clock at time zone zone)::date))::smallint);
+    for n in 1..cardinality(times) loop
+        s.id := coalesce(doc -> 'scheduleIds' ->> (n - 1), care.schedule_id(medication, n));
+        s.user_id := who;
+        s.product_id := medication;
+        s.time := times[n]::time;
+        s.repeat := case frequency when 'weekly' then 'custom' when 'as_needed' then 'as_needed' else 'daily' end;
+        s.repeat_on := case frequency when 'weekly' then array[weekday] end;
+        all_of := all_of || s;
+    end loop;
+    return all_of;
+end
+$$;
+
+-- care.add_schedules: new schedules of a medication, with what the action says of all of them. They are planned in the same
+-- transaction. Locks: the schedules, their doses.
+create or replace function care.add_schedules(schedules care.schedule[], doc jsonb) returns void
+language plpgsql
+as $$
+begin
+    insert into care.schedule (id, user_id, product_id, time, repeat, repeat_on, dose, window_minutes, starts_on, ends_on,
+                               timezone, tz_mode)
+    select s.id, s.user_id, s.product_id, s.time, s.repeat, s.repeat_on, doc ->> 'dose',
+           coalesce((doc ->> 'windowMinutes')::numeric::int, 240), (doc ->> 'startsOn')::date, (doc ->> 'endsOn')::date,
+           coalesce(doc ->> 'timezone', care.zone_of(s.user_id)), coalesce(doc ->> 'tzMode', 'follow')
+    from unnest(schedules) as s
+    order by s.id collate "C";
+end
+$$;
+
+-- care.create_medication. A repeat under another key is no second one. Lock order: the product, its schedules, doses.
+create or replace function care.create_medication(who text, doc jsonb, clock timestamptz) returns sync.verdict
+language plpgsql
+as $$
+declare
+    medication constant text := doc ->> 'id';
+    schedules constant care.schedule[] := care.frequency_schedules(who, medication, doc, clock);
+begin
+    if (doc ->> 'endsOn')::date < (doc ->> 'startsOn')::date then
+        return care.invalid('payload.endsOn', 'lies before startsOn');
+    end if;
+    if exists (select from care.product as p where p.id = medication) then
+        if exists (select from care.product as p where p.id = medication and p.user_id = who) then
+            return care.done('noop', care.medication_shown(who, medication));
+        end if;
+        return care.invalid('payload.id', 'is in use');
+    elsif exists (select from care.schedule as s join unnest(schedules) as w on w.id = s.id) then
+        return care.invalid('payload.scheduleIds', 'are in use');
+    end if;
+    insert into care.product as p (id, user_id, name, strength, form)
+    values (medication, who, doc ->> 'name', doc ->> 'strength', doc ->> 'form');
+    perform care.add_schedules(schedules, doc);
+    perform care.tell_now();
+    return care.done('applied', care.medication_shown(who, medication));
+end
+$$;
+
+-- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A schedule that stays keeps
+-- its id, the days that it begins and ends, and its window; so doses keep their slots. Lock order: the schedules by id, doses.
+create or replace function care.change_schedules(who text, medication text, wanted care.schedule[], doc jsonb) returns void
+language plpgsql
+as $$
+declare
+    present text[];
+    kept constant int := cardinality(wanted);
+begin
+    perform from care.schedule as s where s.user_id = who and s.product_id = medication
+    order by s.id collate "C" for no key update;
+    present := array(select s.id from care.schedule as s where s.user_id = who and s.product_id = medication
+                     order by s.time, s.id collate "C");
+    if wanted is not null then
+        delete from care.schedule as s where s.id = any(present[kept + 1:]);
+        update care.schedule as s
+        set time = (wanted[n]).time, repeat = (wanted[n]).repeat, repeat_on = (wanted[n]).repeat_on
+        from generate_series(1, least(kept, cardinality(present))) as n
+        where s.id = present[n];
+        for n in cardinality(present) + 1 .. kept loop
+            -- The first id that no schedule has: a device may have named those that are there.
+            wanted[n].id := (
+                select care.schedule_id(medication, k) from generate_series(1, 100) as k
+                where not exists (select from care.schedule as s where s.id = care.schedule_id(medication, k))
+                order by k limit 1);
+            perform care.add_schedules(array[wanted[n]], doc);
+        end loop;
+    end if;
+    if doc ? 'dose' then
+        update care.schedule as s set dose = doc ->> 'dose'
+        where s.user_id = who and s.product_id = medication and s.dose is distinct from doc ->> 'dose';
+    end if;
+end
+$$;
+
+-- care.update_medication: the members that the payload has; null takes away what may be missing. Of the catalogue, a user
+-- changes only the schedules. Lock order: the product, its schedules, doses.
+create or replace function care.update_medication(who text, doc jsonb, base jsonb, clock timestamptz) returns sync.verdict
+language plpgsql
+as $$
+declare
+    medication constant text := doc ->> 'id';
+    own constant jsonb := doc - '{id,dose,frequency,times,repeatOn,archived}'::text[];
+    seen bigint := care.base_rev(base, medication);
+    wanted care.schedule[];
+    p care.product;
+    before care.product;
+    server jsonb;
+    local jsonb := '{}';
+    name text;
+begin
+    select * into p from care.product as x
+    where x.id = medication and (x.user_id = who or x.user_id is null and care.in_list(x, who)) for no key update;
+    server := case when p.id is not null then care.medication_shown(who, medication) end;
+    foreach name in array array['name', 'strength', 'form'] loop
+        if doc ? name and not (name = 'name' and care.given(doc, name) is null) then
+            local := local || jsonb_build_object(name, doc -> name);
+        end if;
+    end loop;
+    if server is null then
+        return care.plain_conflict('medication', medication, null, local);
+    end if;
+    before := p;
+    p.name := coalesce(doc ->> 'name', p.name);
+    p.strength := case when doc ? 'strength' then doc ->> 'strength' else p.strength end;
+    p.form := case when doc ? 'form' then doc ->> 'form' else p.form end;
+    p.archived_at := case (doc ->> 'archived')::boolean when true then coalesce(p.archived_at, clock)
+                                                        when false then null else p.archived_at end;
+    if p *<> before and p.user_id is null then
+        return row('rejected', '{"code": "forbidden", "message": "a medication of the catalogue is not the user''s to change"}',
+                   null, false)::sync.verdict;
+    elsif p *<> before and not care.seen(who, 'medication', medication, seen) then
+        return care.plain_conflict('medication', medication, server, local);
+    end if;
+    -- What a device was shown and sends back is no change.
+    if care.given(doc, 'times') is not null or doc ->> 'frequency' is distinct from server ->> 'frequency' then
+        wanted := care.frequency_schedules(who, medication, doc, clock);
+    end if;
+    if p *<> before then
+        update care.product as x
+        set name = p.name, strength = p.strength, form = p.form, archived_at = p.archived_at where x.id = medication;
+    end if;
+    if wanted is not null or doc ? 'dose' then
+        perform care.change_schedules(who, medication, wanted, doc);
+    end if;
+    perform care.tell_now();
+    local := care.medication_shown(who, medication);
+    return care.done(case when local = server then 'noop' else 'applied' end, local);
+end
+$$;
+
+-- care.archive_medication: takes a medication out of the list: the user's own is archived, with its schedules kept for the day that
+-- it comes back; of the catalogue, the user's schedules and stack items go. Lock order: the product, stacks, schedules, doses.
+create or replace function care.archive_medication(who text, medication text, base jsonb, clock timestamptz)
+returns sync.verdict
+language plpgsql
+as $$
+declare
+    p care.product;
+    server jsonb;
+begin
+    select * into p from care.product as x
+    where x.id = medication and (x.user_id = who or x.user_id is null and care.in_list(x, who)) for no key update;
+    server := case when p.id is not null then care.medication_shown(who, medication) end;
+    if server is null or not care.in_list(p, who) then
+        return care.done('noop', server);
+    elsif not care.seen(who, 'medication', medication, care.base_rev(base, medication)) then
+        return care.plain_conflict('medication', medication, server, '{}');
+    elsif p.user_id is null then
+        perform from care.stack as k where k.user_id = who order by k.id collate "C" for no key update;
+        delete from care.stack_item as i using care.stack as k
+        where k.id = i.stack_id and k.user_id = who and i.product_id = medication;
+        delete from care.schedule as s where s.user_id = who and s.product_id = medication;
+    else
+        update care.product as x set archived_at = clock where x.id = medication;
+    end if;
+    perform care.tell_now();
+    return care.done('applied', care.medication_shown(who, medication));
+end
+$$;

@@ -1,0 +1,100 @@
+-- Actions on settings, and intakes that no schedule asked for.
+
+-- care.update_settings: the person changes the zone: rules and schedules that follow move with it (care.follow_zone). Lock order:
+-- care.user_settings, reminder rules, schedules, doses.
+create or replace function care.update_settings(who text, doc jsonb, base jsonb) returns sync.verdict
+language plpgsql
+as $$
+declare
+    u care.user_settings;
+begin
+    select * into u from care.user_settings as x where x.user_id = who for update;
+    if coalesce(u.zone, 'UTC') = doc ->> 'timezone' then
+        return care.done('noop', care.settings_json(who));
+    elsif u.rev > care.base_rev(base, who) then
+        return care.plain_conflict('settings', who, care.settings_json(who),
+                                   jsonb_build_object('timezone', doc -> 'timezone'));
+    end if;
+    insert into care.user_settings (user_id, zone) values (who, doc ->> 'timezone')
+    on conflict (user_id) do update set zone = excluded.zone;
+    return care.done('applied', care.settings_json(who));
+end
+$$;
+
+-- care.log_dose: an intake under an id that the device made. The same id again, also under another key, is no second intake.
+-- An undo cancels it; after that the id is a conflict, `gone`, that the user may resolve. Locks: the dose, where it is there.
+create or replace function care.log_dose(who text, key text, doc jsonb, client_at timestamptz, tz text, clock timestamptz)
+returns sync.verdict
+language plpgsql
+as $$
+declare
+    taken_at constant timestamptz := least(coalesce(care.time_of(care.given(doc, 'takenAt')), client_at, clock), clock);
+    product constant text := doc ->> 'productId';
+    d care.dose_occurrence;
+    i care.intent;
+    undo jsonb;
+begin
+    i.kind := 'act';
+    i.id := doc ->> 'id';
+    i.status := 'taken';
+    i.taken_at := taken_at;
+    select * into d from care.dose_occurrence as o where o.id = i.id;
+    if d.id is not null then
+        if (d.user_id, d.product_id, d.as_needed) is distinct from (who, product, true) then
+            return care.invalid('payload.id', 'is in use');
+        end if;
+        return care.carry_one(who, key, i, clock);
+    elsif not exists (
+        select from care.product as p where p.id = product and (p.user_id = who or p.user_id is null)
+    ) then
+        return care.unknown('payload.productId', 'names no medication');
+    end if;
+    insert into care.dose_occurrence as o (id, user_id, product_id, status, taken_at, scheduled_at, tz, note, dose, as_needed)
+    values (i.id, who, product, 'taken', taken_at, taken_at, case when care.known_zone(tz) then tz end,
+            care.given(doc, 'note') #>> '{}',
+            coalesce(doc ->> 'dose', (
+                select s.dose from care.schedule as s
+                where s.user_id = who and s.product_id = product and s.repeat = 'as_needed' and s.dose is not null
+                order by s.id collate "C" limit 1)),
+            true)
+    returning o.* into d;
+    perform care.write_note(who, i, d.note, key, clock);
+    undo := jsonb_build_object(
+        'id', d.id, 'createdAt', d.created_at, 'statusRev', d.status_rev,
+        'set', jsonb_build_object('status', 'cancelled', 'takenAt', null, 'reason', null));
+    if d.note is not null then
+        undo := undo || jsonb_build_object('noteRev', d.note_rev, 'note', jsonb_build_object('before', null));
+    end if;
+    return row('applied', jsonb_build_object('result', care.dose_json(d)), care.memo(true, jsonb_build_array(undo), null),
+               false)::sync.verdict;
+end
+$$;
+
+-- care.act_medications: what sync.settle hands the types of medications to. `base` and `client_time` null where they are absent.
+-- Locks: those of the type's own function.
+create or replace function care.act_medications(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb,
+                                                tz text) returns sync.verdict
+language plpgsql
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+    verdict sync.verdict := care.medication_problem(type, doc, base, client_time, clock);
+begin
+    if verdict.status is not null then
+        return verdict;
+    end if;
+    case type
+        when 'createMedication' then return care.create_medication(who, doc, clock);
+        when 'updateMedication' then return care.update_medication(who, doc, base, clock);
+        when 'archiveMedication' then return care.archive_medication(who, doc ->> 'id', base, clock);
+        when 'createSchedule' then return care.create_schedule(who, doc);
+        when 'updateSchedule' then return care.update_schedule(who, doc, base);
+        when 'deleteSchedule' then return care.delete_schedule(who, doc ->> 'id', base);
+        when 'createStack' then return care.create_stack(who, doc);
+        when 'updateStack' then return care.update_stack(who, doc, base);
+        when 'deleteStack' then return care.delete_stack(who, doc ->> 'id', base);
+        when 'updateSettings' then return care.update_settings(who, doc, base);
+        else return care.log_dose(who, key, doc, care.time_of(client_time), tz, clock);
+    end case;
+end
+$$;
