@@ -50,12 +50,18 @@ begin
 end
 $$;
 
--- care.describe_again: a dose that becomes scheduled again follows its product again. Locks: care.described.
+-- care.describe_again: a dose that becomes scheduled again follows its product again, and one that gets another product is of
+-- that. Locks: care.described.
 create or replace function care.describe_again() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if new.product_id is distinct from old.product_id then
+        new.product_name := null;
+        new.strength := null;
+        new.form := null;
+    end if;
     return case when new.product_id is null then new else care.described(new, true) end;
 end
 $$;

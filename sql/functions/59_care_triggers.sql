@@ -42,8 +42,8 @@ begin
         select 'yield_slot', 'AFTER UPDATE OF status', 'dose_occurrence', 'yield_slot()', 'O',
                $$FOR EACH ROW WHEN (((old.status = 'cancelled'::text) AND (new.status <> 'cancelled'::text)))$$
         union all
-        select 'describe', 'BEFORE UPDATE OF status', 'dose_occurrence', 'describe_again()', 'O',
-               $$FOR EACH ROW WHEN (((new.status = 'scheduled'::text) AND (old.status <> 'scheduled'::text)))$$
+        select 'describe', 'BEFORE UPDATE OF status, product_id', 'dose_occurrence', 'describe_again()', 'O',
+        $$FOR EACH ROW WHEN ((((new.status = 'scheduled'::text) AND (old.status <> 'scheduled'::text)) OR (new.product_id IS DISTINCT FROM old.product_id)))$$
         union all
         select 'tell_medications', event, place, 'tell_medications()', 'A', 'FOR EACH ROW'
         from (values ('schedule', 'AFTER INSERT OR DELETE OR UPDATE'), ('stack_item', 'AFTER INSERT OR DELETE OR UPDATE'),

@@ -45,6 +45,12 @@ select test.is('a cancelled one keeps its name', test.named('dn7'), 'cancelled|I
 update care.dose_occurrence set status = 'scheduled' where id = 'dn7';
 select test.is('revived, it has that of now', test.named('dn7'), 'scheduled|Ibuprofen|600 mg');
 
+update care.dose_occurrence set product_id = 'n-cat' where id = 'dn7';
+select test.is('with another product it is of that', test.named('dn7'), 'scheduled|Zinc|10 mg');
+update care.dose_occurrence set product_id = null where id = 'dn7';
+select test.is('and of nothing without one', test.named('dn7'), 'scheduled');
+update care.dose_occurrence set product_id = 'n-own' where id = 'dn7';
+
 -- How much.
 update care.schedule set dose = '2 tablets' where id = 'n-s1';
 select test.is('a schedule''s dose goes to its scheduled doses', test.named('dn1') || ' ' || test.named('dn3'), 'scheduled|Ibuprofen|600 mg|2 tablets scheduled|Ibuprofen|600 mg|all');
@@ -61,21 +67,14 @@ select test.is('doses of the catalogue do not follow at once', test.named('dnc2'
 select dblink_exec('one', 'begin') || (select min(t.x) from dblink('one', $$select id from care.dose_occurrence where id = 'dnc3' for update$$) as t(x text)) \g /dev/null
 create table test.round as select j.done, j.more from care.job_spread_products(10, sync.clock()) as j;
 select test.is('a batch does what it may, and says that there is more', (select done between 1 and 10 and more from test.round), true);
-do $$
-declare
-    j record;
-begin
-    loop
-        select * into j from care.job_spread_products(1000, sync.clock());
-        exit when not j.more;
-    end loop;
-end $$;
+select test.spread() \g /dev/null
 select test.is('all follow but the taken and the one that is held', (select string_agg(id, ' ' order by id) from care.dose_occurrence where product_id = 'n-cat' and strength = '10 mg'), 'dnc1 dnc3');
 select test.is('which is not forgotten', (select count(*) from care.product_spread where product_id = 'n-cat'), 1::bigint);
 select dblink_exec('one', 'commit') \g /dev/null
-select * from sync.job('spread_products', 1000, null) \g /dev/null
+select test.spread() \g /dev/null
 select test.is('and follows when it is free', test.named('dnc3') || ' ' || test.named('dnc1'), 'scheduled|Zinc|15 mg taken|Zinc|10 mg');
-select test.is('then nothing is left to do', (select count(*) || ' ' || (select done || ' ' || more from care.job_spread_products(1000, sync.clock())) from care.product_spread), '0 0 false');
+select test.is('then nothing is left to do', (select count(*) from care.product_spread), 0::bigint);
+select test.is('and a call does nothing', (select done || ' ' || more from sync.job('spread_products', 1000, null)), '0 false');
 
 -- Intakes as needed count nowhere.
 select test.plan('an', 'an1'), test.plan('an', 'an2', 'taken') \g /dev/null
@@ -87,12 +86,6 @@ select test.is('and is in no streak', (select body::jsonb -> 'stats' ->> 'bestSt
 select test.is('the day shows them', (select string_agg(e ->> 'id', ' ') from sync.adherence_day('an', '2025-11-20') as a, jsonb_array_elements(a.body::jsonb -> 'occurrences') as e where (e ->> 'asNeeded')::boolean), 'an3');
 
 -- Worst interleavings: a dose is written while its product is renamed, by who renames first and by who writes first.
-create function test.begin(session text, statement text) returns text language plpgsql as $$
-begin
-    perform dblink_exec(session, 'begin');
-    perform dblink_exec(session, statement);
-    return 'ok';
-end $$;
 create function test.insertion(dose text, product text) returns text language sql as $$
     select format('insert into care.dose_occurrence (id, user_id, product_id, scheduled_at) values (%L, ''dn'', %L, ''2025-11-20 08:00Z'')', dose, product) $$;
 select test.begin('one', test.insertion('w1', 'n-own')) \g /dev/null

@@ -125,14 +125,14 @@ select test.is('it is nobody''s to change', test.med('md', 'g2', 'updateMedicati
 select test.is('but for its schedules', test.med('md', 'g3', 'updateMedication', '{"id":"md-cat","times":["06:00"]}') || ' ' || test.times('md', 'md-cat'), 'applied 06:00 daily');
 update care.product set name = 'Zinc plus' where id = 'md-cat';
 select test.top('md', 'medications') as before \gset
-select * from sync.job('spread_products', 1000, null) \g /dev/null
+select test.spread() \g /dev/null
 select test.is('its change is spread to doses and devices', test.events('md', 'medications', :before) || ' ' || (select string_agg(distinct product_name, ',') from care.dose_occurrence where schedule_id = 'md-g' and status = 'scheduled'), 'medication.updated md-cat Zinc plus');
 update care.product set archived_at = now() where id = 'md-cat';
 select test.top('md', 'medications') as before \gset
-select * from sync.job('spread_products', 1000, null) \g /dev/null
+select test.spread() \g /dev/null
 select test.is('so is its archiving', test.events('md', 'medications', :before) || ' ' || (select count(*) from care.dose_occurrence where schedule_id = 'md-g' and status = 'scheduled' and scheduled_at > sync.clock()), 'medication.deleted md-cat 0');
 update care.product set archived_at = null where id = 'md-cat';
-select * from sync.job('spread_products', 1000, null) \g /dev/null
+select test.spread() \g /dev/null
 select test.med('md', 'g4', 'archiveMedication', '{"id":"md-cat"}') as got \gset
 select test.is('a user puts it away with its schedules', :'got' || ' ' || test.times('md', 'md-cat') || (select archived_at is null from care.product where id = 'md-cat'), 'applied true');
 
@@ -183,12 +183,6 @@ select test.is('a stack that goes tells its medications', test.events('sq', 'med
 select test.is('nothing is left out of a stream', (select count(*) || ' ' || max(o) from sync.event where user_id = 'md' and topic = 'medications'), test.top('md', 'medications') || ' ' || test.top('md', 'medications'));
 
 -- Two schedules of one medication, by two transactions at once: the second event has both, and the higher rev.
-create or replace function test.begin(session text, statement text) returns text language plpgsql as $$
-begin
-    perform dblink_exec(session, 'begin');
-    perform dblink_exec(session, statement);
-    return 'ok';
-end $$;
 select test.begin('one', $$insert into care.schedule (id, user_id, product_id, time) values ('sq-a', 'sq', 'sq-2', '08:00')$$), test.begin('two', $$insert into care.schedule (id, user_id, product_id, time) values ('sq-b', 'sq', 'sq-2', '09:00')$$) \g /dev/null
 select dblink_exec('one', 'commit') \g /dev/null
 select dblink_exec('two', 'commit') \g /dev/null

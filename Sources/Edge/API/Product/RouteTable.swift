@@ -10,6 +10,9 @@ package struct RouteTable: Sendable {
     /// The first route that matches a request answers it.
     package init(_ routes: [ProductRoute]) { self.routes = routes }
 
+    /// The last segment of a path that names one entity.
+    private static let entity = RouteParameter("id", .text(1...65_536))
+
     /// The routes of this hub.
     package static let product = RouteTable([
         // Seed 000 §4.
@@ -27,6 +30,30 @@ package struct RouteTable: Sendable {
         .action(.post, "/adherence/bulk", .plainBulk, by: .userOfToken),
         // Seed 001 §4.
         .read("/users/{userId}/reminders", "reminders", "sync.reminders"),
+        // Seed 002: the medication list. Identifiers are the clients' own.
+        .read("/users/{userId}/medications", "medications", "sync.medications"),
+        .action(.post, "/users/{userId}/medications", .whole(type: "createMedication")),
+        .read(
+            "/users/{userId}/medications/{id}", "medication", "sync.medication", [entity],
+            missing: "The user has no such medication."),
+        .action(.patch, "/users/{userId}/medications/{id}", .whole(type: "updateMedication"), [entity]),
+        .action(.delete, "/users/{userId}/medications/{id}", .whole(type: "archiveMedication"), [entity]),
+        .read("/users/{userId}/schedules", "schedules", "sync.schedules"),
+        .action(.post, "/users/{userId}/schedules", .whole(type: "createSchedule")),
+        .read(
+            "/users/{userId}/schedules/{id}", "schedule", "sync.schedule", [entity],
+            missing: "The user has no such schedule."),
+        .action(.patch, "/users/{userId}/schedules/{id}", .whole(type: "updateSchedule"), [entity]),
+        .action(.delete, "/users/{userId}/schedules/{id}", .whole(type: "deleteSchedule"), [entity]),
+        .read("/users/{userId}/stacks", "stacks", "sync.stacks"),
+        .action(.post, "/users/{userId}/stacks", .whole(type: "createStack")),
+        .read(
+            "/users/{userId}/stacks/{id}", "stack", "sync.stack", [entity], missing: "The user has no such stack."),
+        .action(.patch, "/users/{userId}/stacks/{id}", .whole(type: "updateStack"), [entity]),
+        .action(.delete, "/users/{userId}/stacks/{id}", .whole(type: "deleteStack"), [entity]),
+        .read("/users/{userId}/settings", "settings", "sync.settings"),
+        .action(.patch, "/users/{userId}/settings", .whole(type: "updateSettings")),
+        .action(.post, "/users/{userId}/adherence/log", .whole(type: "logDose")),
     ])
 
     /// The metrics labels of the snapshots.
