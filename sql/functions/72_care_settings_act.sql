@@ -23,12 +23,13 @@ $$;
 
 -- care.log_dose: an intake under an id that the device made. The same id again, also under another key, is no second intake.
 -- An undo cancels it; after that the id is a conflict, `gone`, that the user may resolve. Locks: the dose, where it is there.
-create or replace function care.log_dose(who text, key text, doc jsonb, client_at timestamptz, tz text, clock timestamptz)
+create or replace function care.log_dose(who text, key text, doc jsonb, client_time jsonb, tz text, clock timestamptz)
 returns sync.verdict
 language plpgsql
 as $$
 declare
-    taken_at constant timestamptz := least(coalesce(care.time_of(care.given(doc, 'takenAt')), client_at, clock), clock);
+    told constant jsonb := coalesce(care.given(doc, 'takenAt'), client_time);
+    taken_at constant timestamptz := least(coalesce(care.time_of(told), clock), clock);
     product constant text := doc ->> 'productId';
     d care.dose_occurrence;
     i care.intent;
@@ -38,6 +39,7 @@ begin
     i.id := doc ->> 'id';
     i.status := 'taken';
     i.taken_at := taken_at;
+    i.taken_offset := care.offset_of(told);
     select * into d from care.dose_occurrence as o where o.id = i.id;
     if d.id is not null then
         if (d.user_id, d.product_id, d.as_needed) is distinct from (who, product, true) then
@@ -49,8 +51,9 @@ begin
     ) then
         return care.unknown('payload.productId', 'names no medication');
     end if;
-    insert into care.dose_occurrence as o (id, user_id, product_id, status, taken_at, scheduled_at, tz, note, dose, as_needed)
-    values (i.id, who, product, 'taken', taken_at, taken_at, case when care.known_zone(tz) then tz end,
+    insert into care.dose_occurrence as o (id, user_id, product_id, status, taken_at, taken_offset, scheduled_at, tz, note, dose,
+                                      as_needed)
+    values (i.id, who, product, 'taken', taken_at, i.taken_offset, taken_at, case when care.known_zone(tz) then tz end,
             care.given(doc, 'note') #>> '{}',
             coalesce(doc ->> 'dose', (
                 select s.dose from care.schedule as s
@@ -61,7 +64,7 @@ begin
     perform care.write_note(who, i, d.note, key, clock);
     undo := jsonb_build_object(
         'id', d.id, 'createdAt', d.created_at, 'statusRev', d.status_rev,
-        'set', jsonb_build_object('status', 'cancelled', 'takenAt', null, 'reason', null));
+        'set', jsonb_build_object('status', 'cancelled', 'takenAt', null, 'takenOffset', null, 'reason', null));
     if d.note is not null then
         undo := undo || jsonb_build_object('noteRev', d.note_rev, 'note', jsonb_build_object('before', null));
     end if;
@@ -94,7 +97,7 @@ begin
         when 'updateStack' then return care.update_stack(who, doc, base);
         when 'deleteStack' then return care.delete_stack(who, doc ->> 'id', base);
         when 'updateSettings' then return care.update_settings(who, doc, base);
-        else return care.log_dose(who, key, doc, care.time_of(client_time), tz, clock);
+        else return care.log_dose(who, key, doc, client_time, tz, clock);
     end case;
 end
 $$;
