@@ -51,8 +51,8 @@ begin
     ) then
         return care.unknown('payload.productId', 'names no medication');
     end if;
-    insert into care.dose_occurrence as o (id, user_id, product_id, status, taken_at, taken_offset, scheduled_at, tz, note, dose,
-                                      as_needed)
+    insert into care.dose_occurrence as o (id, user_id, product_id, status, taken_at, taken_offset, scheduled_at, tz, note,
+                                           dose, as_needed)
     values (i.id, who, product, 'taken', taken_at, i.taken_offset, taken_at, case when care.known_zone(tz) then tz end,
             care.given(doc, 'note') #>> '{}',
             coalesce(doc ->> 'dose', (

@@ -162,6 +162,7 @@ select test.med('md', 'l5', 'logDose', '{"id":"md-l1","productId":"md-as_needed"
 select test.is('then the id is gone, and may be kept all the same', :'got' || ', ' || test.med('md', 'l6', 'resolve', '{"of":"l5","choice":"keep_local"}'), 'conflict gone, applied');
 select test.is('as the person chose', (select status from care.dose_occurrence where id = 'md-l1'), 'taken');
 select test.med('md', 'l7', 'logDose', '{"id":"md-l2","productId":"md-as_needed","dose":"3 drops"}') as got \gset
+select test.is('the offset of the phone is kept', test.act('md', 'l8', 'logDose', '{"id":"md-l3","productId":"md-as_needed","takenAt":"2025-11-20T13:30:00+02:00"}') #>> '{result,takenAtLocal}', '2025-11-20T13:30:00+02:00');
 select test.is('without a time it is now', :'got' || ' ' || (select taken_at = '2025-11-20 12:00Z' and dose = '3 drops' from care.dose_occurrence where id = 'md-l2'), 'applied true');
 
 -- Plain SQL is told the same way.
