@@ -1,14 +1,15 @@
 -- What follows when products, schedules and stacks are written; 59_care_triggers.sql says which trigger calls what.
 --
--- Lock order of all that writes medications: products, then stacks, then schedules, then doses, each by id; then streams.
--- A scheduled dose has its product's name, at whatever moment both are written. Two orders could break that:
---   1  The planner reads the old name, the product is renamed and renames the doses that it sees, the planner commits.
---      So who renames a user's product locks its schedules first, as the planner does: one waits for the other, and then sees it.
---   2  The same by who writes a dose without its schedule, or of the catalogue: such a dose locks its product (FOR SHARE) until
---      the commit, and a rename waits for it.
+-- Lock order of all that writes medications: products, then stacks, then schedules, then doses, each by id; then streams. A
+-- scheduled dose has its product's name, at whatever moment both are written. Two orders could break that:
+--   1  The planner reads the old name, the product is renamed and renames the doses that it sees, the planner commits. So
+--      who renames a user's product locks its schedules first, as the planner does: one waits for the other, and then sees
+--      it.
+--   2  The same by who writes a dose without its schedule, or of the catalogue: such a dose locks its product (FOR SHARE)
+--      until the commit, and a rename waits for it.
 
--- care.described: a dose with what its product and its schedule say of it: what the writer left out, or, `anew`, all of it. A
--- product of the catalogue, or of a writer that holds no lock of the schedule (care.planning is not on), is locked: FOR
+-- care.described: a dose with what its product and its schedule say of it: what the writer left out, or, `anew`, all of it.
+-- A product of the catalogue, or of a writer that holds no lock of the schedule (care.planning is not on), is locked: FOR
 -- SHARE. Only what is scheduled follows a product, so no other dose locks one.
 create or replace function care.described(d care.dose_occurrence, anew boolean) returns care.dose_occurrence
 language plpgsql
@@ -50,8 +51,8 @@ begin
 end
 $$;
 
--- care.describe_again: a dose that becomes scheduled again follows its product again, and one that gets another product is of
--- that. Locks: care.described.
+-- care.describe_again: a dose that becomes scheduled again follows its product again, and one that gets another product is
+-- of that. Locks: care.described.
 create or replace function care.describe_again() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -66,9 +67,9 @@ begin
 end
 $$;
 
--- care.follow_product: a user's product tells its scheduled doses in the same transaction, and gives none while it is archived.
--- One of the catalogue is left to care.job_spread_products. Lock order: the product (held), its schedules, then its scheduled
--- doses, each by id.
+-- care.follow_product: a user's product tells its scheduled doses in the same transaction, and gives none while it is
+-- archived. One of the catalogue is left to care.job_spread_products. Lock order: the product (held), its schedules, then
+-- its scheduled doses, each by id.
 create or replace function care.follow_product() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -139,8 +140,8 @@ end
 $$;
 
 -- care.tell_medications: what shows a schedule or a stack's item inside is told again: the medication, or the stack and its
--- items' medications, for one of the catalogue is in a user's list while the user has it somewhere. A stack that goes tells its
--- medications while its items are there still. No locks.
+-- items' medications, for one of the catalogue is in a user's list while the user has it somewhere. A stack that goes tells
+-- its medications while its items are there still. No locks.
 create or replace function care.tell_medications() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -47,8 +47,8 @@ begin
 end
 $$;
 
--- care.in_list: whether a product is in a user's list of medications: the user's own, or one of the catalogue that the user has
--- a schedule of, or in a stack; and not archived. No locks.
+-- care.in_list: whether a product is in a user's list of medications: the user's own, or one of the catalogue that the user
+-- has a schedule of, or in a stack; and not archived. No locks.
 create or replace function care.in_list(p care.product, who text) returns boolean
 language plpgsql stable
 as $$

@@ -1,5 +1,5 @@
--- Reading what devices send of medications, schedules, stacks and settings. As in 61_care_read.sql, nothing here can fail, and no
--- reason quotes a value. No locks.
+-- Reading what devices send of medications, schedules, stacks and settings. As in 61_care_read.sql, nothing here can fail,
+-- and no reason quotes a value. No locks.
 
 -- care.whole_problem: an integer between bounds.
 create or replace function care.whole_problem(v jsonb, low int, high int) returns text
@@ -157,8 +157,8 @@ begin
 end
 $$;
 
--- care.medication_fields: the members that a type of action reads, in the order in which they are judged. Those that end in ! are
--- required.
+-- care.medication_fields: the members that a type of action reads, in the order in which they are judged. Those that end in
+-- ! are required.
 create or replace function care.medication_fields(type text) returns text[]
 language sql immutable
 as $$
@@ -177,8 +177,8 @@ as $$
         else '{id!}' end::text[]
 $$;
 
--- care.frequency_problem: frequency, times, repeatOn and scheduleIds together. `custom` is what other schedules are called: it
--- leaves them as they are, so that a device may send back what it was shown.
+-- care.frequency_problem: frequency, times, repeatOn and scheduleIds together. `custom` is what other schedules are called:
+-- it leaves them as they are, so that a device may send back what it was shown.
 create or replace function care.frequency_problem(type text, doc jsonb) returns sync.verdict
 language plpgsql stable
 as $$

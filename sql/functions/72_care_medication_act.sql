@@ -1,5 +1,5 @@
--- Actions on medications, stacks and settings. The user's account is locked (sync.settle): of one user's actions one runs at a
--- time, and only plain SQL may come between. Lock order: products, stacks, schedules, doses, each by id; then the flush.
+-- Actions on medications, stacks and settings. The user's account is locked (sync.settle): of one user's actions one runs at
+-- a time, and only plain SQL may come between. Lock order: products, stacks, schedules, doses, each by id; then the flush.
 
 -- care.plain_conflict: the verdict where a device changes what it has not seen. No locks.
 create or replace function care.plain_conflict(kind text, id text, server jsonb, local jsonb) returns sync.verdict
@@ -28,7 +28,8 @@ as $$
     select row(status, pg_catalog.jsonb_build_object('result', result), null, false)::sync.verdict
 $$;
 
--- care.unknown: the verdict on an id that names nothing; it may still come, so that without a number it is not kept. No locks.
+-- care.unknown: the verdict on an id that names nothing; it may still come, so that without a number it is not kept. No
+-- locks.
 create or replace function care.unknown(path text, problem text) returns sync.verdict
 language plpgsql stable
 as $$
@@ -87,8 +88,8 @@ begin
 end
 $$;
 
--- care.schedule_id: the id of a medication's nth schedule, where the device names none: UUIDv5 by the same namespace as those of
--- doses, of 'schedule/1' and so on. A device without a network can tell it, and so the ids of its doses. No locks.
+-- care.schedule_id: the id of a medication's nth schedule, where the device names none: UUIDv5 by the same namespace as
+-- those of doses, of 'schedule/1' and so on. A device without a network can tell it, and so the ids of its doses. No locks.
 create or replace function care.schedule_id(medication text, n int) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -98,8 +99,8 @@ as $$
              else care.uuid5('8a9e3b52-6a43-5d0c-9f4e-1c7f5be0ca21', medication) end, 'schedule/' || n)::text
 $$;
 
--- care.frequency_schedules: the schedules that frequency and times mean; null where nothing is said of them. Once daily is at
--- 08:00, twice daily at 08:00 and 20:00, weekly on the weekday of startsOn, or of today. No locks.
+-- care.frequency_schedules: the schedules that frequency and times mean; null where nothing is said of them. Once daily is
+-- at 08:00, twice daily at 08:00 and 20:00, weekly on the weekday of startsOn, or of today. No locks.
 create or replace function care.frequency_schedules(who text, medication text, doc jsonb, clock timestamptz)
 returns care.schedule[]
 language plpgsql stable
@@ -178,8 +179,9 @@ begin
 end
 $$;
 
--- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A schedule that stays keeps
--- its id, the days that it begins and ends, and its window; so doses keep their slots. Lock order: the schedules by id, doses.
+-- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A schedule that stays
+-- keeps its id, the days that it begins and ends, and its window; so doses keep their slots. Lock order: the schedules by
+-- id, doses.
 create or replace function care.change_schedules(who text, medication text, wanted care.schedule[], doc jsonb) returns void
 language plpgsql
 as $$
@@ -269,8 +271,9 @@ begin
 end
 $$;
 
--- care.archive_medication: takes a medication out of the list: the user's own is archived, with its schedules kept for the day that
--- it comes back; of the catalogue, the user's schedules and stack items go. Lock order: the product, stacks, schedules, doses.
+-- care.archive_medication: takes a medication out of the list: the user's own is archived, with its schedules kept for the
+-- day that it comes back; of the catalogue, the user's schedules and stack items go. Lock order: the product, stacks,
+-- schedules, doses.
 create or replace function care.archive_medication(who text, medication text, base jsonb, clock timestamptz)
 returns sync.verdict
 language plpgsql

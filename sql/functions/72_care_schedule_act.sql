@@ -25,8 +25,8 @@ end
 $$;
 
 -- care.create_schedule: of a product or a stack. It fills from startsOn on in this transaction, 90 days back at most (the
--- planner). A repeat under another key is no second one. Lock order: the product (SHARE: an archiving waits, or is seen), the
--- schedule, doses.
+-- planner). A repeat under another key is no second one. Lock order: the product (SHARE: an archiving waits, or is seen),
+-- the schedule, doses.
 create or replace function care.create_schedule(who text, doc jsonb) returns sync.verdict
 language plpgsql
 as $$
@@ -118,8 +118,8 @@ begin
 end
 $$;
 
--- care.delete_schedule: its scheduled doses ahead are cancelled by the planner; history stays. What is not there is deleted already.
--- Locks: the schedule, doses.
+-- care.delete_schedule: its scheduled doses ahead are cancelled by the planner; history stays. What is not there is deleted
+-- already. Locks: the schedule, doses.
 create or replace function care.delete_schedule(who text, schedule text, base jsonb) returns sync.verdict
 language plpgsql
 as $$

@@ -1,7 +1,7 @@
 -- Actions on settings, and intakes that no schedule asked for.
 
--- care.update_settings: the person changes the zone: rules and schedules that follow move with it (care.follow_zone). Lock order:
--- care.user_settings, reminder rules, schedules, doses.
+-- care.update_settings: the person changes the zone: rules and schedules that follow move with it (care.follow_zone). Lock
+-- order: care.user_settings, reminder rules, schedules, doses.
 create or replace function care.update_settings(who text, doc jsonb, base jsonb) returns sync.verdict
 language plpgsql
 as $$
@@ -22,7 +22,8 @@ end
 $$;
 
 -- care.log_dose: an intake under an id that the device made. The same id again, also under another key, is no second intake.
--- An undo cancels it; after that the id is a conflict, `gone`, that the user may resolve. Locks: the dose, where it is there.
+-- An undo cancels it; after that the id is a conflict, `gone`, that the user may resolve. Locks: the dose, where it is
+-- there.
 create or replace function care.log_dose(who text, key text, doc jsonb, client_time jsonb, tz text, clock timestamptz)
 returns sync.verdict
 language plpgsql
@@ -73,8 +74,8 @@ begin
 end
 $$;
 
--- care.act_medications: what sync.settle hands the types of medications to. `base` and `client_time` null where they are absent.
--- Locks: those of the type's own function.
+-- care.act_medications: what sync.settle hands the types of medications to. `base` and `client_time` null where they are
+-- absent. Locks: those of the type's own function.
 create or replace function care.act_medications(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb,
                                                 tz text) returns sync.verdict
 language plpgsql

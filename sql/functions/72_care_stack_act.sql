@@ -22,8 +22,8 @@ begin
 end
 $$;
 
--- care.write_items: makes a stack's items those of a payload, in its order. Only what changes is written. Locks: the schedules of
--- the stack, doses (the planner).
+-- care.write_items: makes a stack's items those of a payload, in its order. Only what changes is written. Locks: the
+-- schedules of the stack, doses (the planner).
 create or replace function care.write_items(stack text, items jsonb) returns void
 language plpgsql
 as $$
@@ -63,7 +63,8 @@ begin
 end
 $$;
 
--- care.update_stack: name and items, each where the payload has it. Lock order: products (SHARE), the stack, schedules, doses.
+-- care.update_stack: name and items, each where the payload has it. Lock order: products (SHARE), the stack, schedules,
+-- doses.
 create or replace function care.update_stack(who text, doc jsonb, base jsonb) returns sync.verdict
 language plpgsql
 as $$
@@ -102,8 +103,8 @@ begin
 end
 $$;
 
--- care.delete_stack: with its items and schedules, whose scheduled doses ahead the planner cancels. What is not there is deleted
--- already. Lock order: the stack, schedules, doses.
+-- care.delete_stack: with its items and schedules, whose scheduled doses ahead the planner cancels. What is not there is
+-- deleted already. Lock order: the stack, schedules, doses.
 create or replace function care.delete_stack(who text, stack text, base jsonb) returns sync.verdict
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- Snapshots of medications, stacks, schedules and settings, each as events show it, with the position of the stream that tells of
--- changes. As in 75_sync_adherence_day.sql, body and position are of one database snapshot. No locks.
+-- Snapshots of medications, stacks, schedules and settings, each as events show it, with the position of the stream that
+-- tells of changes. As in 75_sync_adherence_day.sql, body and position are of one database snapshot. No locks.
 
 -- sync.medications: {items, stacks, settings, position}: the list, the oldest first. Archived ones are not in it.
 create or replace function sync.medications(who text)

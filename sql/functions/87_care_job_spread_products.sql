@@ -1,11 +1,11 @@
 -- care.job_spread_products: carries a changed product of the catalogue to the scheduled doses that have it, and then to the
--- medications that users' devices show; one that was archived, or came back, has its schedules planned again. Doses that others
--- hold are left for a later call: they are found again, for they say something else than the product. A batch ends after
--- 20 ms. `more`: there is work that a call at once could do.
+-- medications that users' devices show; one that was archived, or came back, has its schedules planned again. Doses that
+-- others hold are left for a later call: they are found again, for they say something else than the product. A batch ends
+-- after 20 ms. `more`: there is work that a call at once could do.
 --
 -- Worst interleaving: the product changes again while a batch runs. The change waits for the entry of care.product_spread,
--- and writes a new one once this one is done; the batch may have spread the earlier name, and the new entry mends that.
--- Lock order: the entry, the doses by user and id; both skip what others hold. Then, of few users at a time, care.replan.
+-- and writes a new one once this one is done; the batch may have spread the earlier name, and the new entry mends that. Lock
+-- order: the entry, the doses by user and id; both skip what others hold. Then, of few users at a time, care.replan.
 create or replace function care.job_spread_products(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
