@@ -1,14 +1,13 @@
 -- care.job_miss_doses: marks at most `batch` doses as missed whose window, and the grace after it, have ended by `clock`,
 -- those first that ended first. They are found by what they are, never by a time up to which all was done before: an undo
--- opens an ended dose again, and a backend writes old ones. A dose that somebody else has locked is left for the next
--- call. A markTaken that comes late undoes it (care.rule_act).
+-- opens an ended dose again, and a backend writes old ones. A dose that somebody has locked is left for the next call, and
+-- so is one of a user whose stream somebody has locked. A markTaken that comes late undoes it (care.rule_act).
 --
--- Its commit holds the streams of all their users, so it takes few: it stops after 4 ms of writing, for the flush takes about
+-- Its commit holds the streams of all these users, so it takes few: it stops after 4 ms of writing, for the flush takes about
 -- four times as long as the writes before it. Callers ask for as many as they have seen to fit (Sources/Data/Jobs).
 --
--- Lock order: the doses, for none of which it waits; streams and day summaries (sync.flush). It waits for streams only, and
--- who holds a stream waits for no dose: there is no deadlock with actions, nor with another job. A transaction that
--- flushes before its end (SET CONSTRAINTS IMMEDIATE), and then writes doses again, may lose to it or win: 40P01.
+-- Lock order: doses, then their users' streams; it waits for none of them, so there is no deadlock with actions, with other
+-- writers or with another job. Then, for what it has, day summaries (sync.flush).
 create or replace function care.job_miss_doses(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -21,25 +20,40 @@ declare
     due constant timestamptz := clock - care.grace();
     stop constant timestamptz := clock_timestamp() + interval '4 milliseconds';
     outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
-    taken int;
+    asked int;
+    written bigint;
     ids text[];
+    users text[];
+    free text[];
+    busy text[] := '{}';
 begin
     perform set_config('sync.actor', 'system', true);
     done := 0;
     loop
-        taken := least(batch - done, 25);
-        more := taken = 0 or done > 0 and clock_timestamp() >= stop;
+        asked := least(batch - done, 25);
+        more := asked = 0 or done > 0 and clock_timestamp() >= stop;
         exit when more;
-        ids := array(
-            select d.id from care.dose_occurrence as d
-            where d.status = 'scheduled' and d.window_end <= due
-            order by d.window_end limit taken
+        select array_agg(o.id), array_agg(distinct o.user_id) filter (where o.user_id is not null) into ids, users
+        from (
+            select d.id, d.user_id from care.dose_occurrence as d
+            where d.status = 'scheduled' and d.window_end <= due and coalesce(d.user_id <> all(busy), true)
+            order by d.window_end limit asked
+            for update skip locked
+        ) as o;
+        exit when ids is null;
+        free := array(
+            select s.user_id from sync.stream as s where s.user_id = any(users) and s.topic = 'adherence'
             for update skip locked);
-        if cardinality(ids) > 0 then
-            update care.dose_occurrence as d set status = 'missed' where d.id = any(ids);
-            done := done + cardinality(ids);
+        if cardinality(free) < cardinality(users) then
+            busy := busy || array(
+                select s.user_id from sync.stream as s
+                where s.user_id = any(users) and s.topic = 'adherence' and s.user_id <> all(free));
         end if;
-        exit when cardinality(ids) < taken;
+        update care.dose_occurrence as d set status = 'missed'
+        where d.id = any(ids) and coalesce(d.user_id <> all(busy), true);
+        get diagnostics written = row_count;
+        done := done + written;
+        exit when cardinality(ids) < asked;
     end loop;
     perform set_config('sync.actor', outer_actor, true);
 end
