@@ -105,6 +105,11 @@ let package = Package(
             ],
             settings: hubSettings),
 
+        room(
+            "Data/Jobs",
+            ["Clock", "Metrics", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
+
         // Edge: what the world touches
         room(
             "Edge/Identity",
@@ -147,7 +152,7 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Courier", "Gateway", "Feed", "Store", "Identity", "Operations", "Postgres",
+                "API", "Channels", "Courier", "Gateway", "Feed", "Store", "Jobs", "Identity", "Operations", "Postgres",
                 "Reactor",
                 "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
                 "WebSocket",
@@ -239,6 +244,12 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
+            "Data/JobsTests",
+            [
+                "Clock", "Jobs", "Metrics", "Postgres", "Reactor", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
             "Edge/IdentityTests",
             [
                 "Clock", "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
@@ -272,7 +283,7 @@ let package = Package(
             "CarillonTests",
             [
                 "carillon", "CDescriptorGuard", "Bytes", "Channels", "Clock", "Courier", "Feed", "Gateway", "HTTP",
-                "Postgres",
+                "Jobs", "Postgres",
                 "Store",
                 "Sync",
                 "TestSupport", "WebSocket",

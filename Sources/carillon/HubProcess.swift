@@ -9,6 +9,7 @@ import Gateway
 import Glibc
 import HTTP
 import Identity
+import Jobs
 import Logging
 import Metrics
 import Operations
@@ -48,7 +49,9 @@ enum HubProcess {
         for notice in settings.notices { logger.notice("\(notice)") }
         let gateway = try start(settings, tls, courier, metrics, logger)
         defer { gateway.stop() }
-        metrics.threads.withLock { $0 = gateway.handles }
+        let jobs = try startJobs(settings, metrics, logger)
+        defer { jobs?.stop() }
+        metrics.threads.withLock { $0 = gateway.handles + (jobs.map { [("jobs", $0.handle)] } ?? []) }
         health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
         let certificates = tls.map { Certificates(server: $0, metrics: metrics.gateway.tls, logger: logger) }
         certificates?.warn()
@@ -102,6 +105,18 @@ enum HubProcess {
                 logger: logger)
         } catch {
             throw Failure("webhooks: \(error)")
+        }
+    }
+
+    private static func startJobs(
+        _ settings: Settings, _ metrics: HubMetrics, _ logger: Logger
+    ) throws(Failure) -> Jobs? {
+        guard let url = settings.databaseURL else { return nil }
+        do {
+            return try Jobs.start(
+                JobsConfiguration(settings, url), logger: logger, metrics: metrics.jobs, postgres: metrics.postgres)
+        } catch {
+            throw Failure("\(error)")
         }
     }
 
@@ -221,6 +236,7 @@ final class HubMetrics: MetricSource {
     let api = APIMetrics()
     let feed = FeedMetrics()
     let store = StoreMetrics(snapshots: RouteTable.product.snapshots)
+    let jobs = JobsMetrics()
     let postgres = PostgresMetrics()
     let courier = CourierMetrics()
     let reloads = CounterTable("result", AppReload.results)
@@ -242,7 +258,7 @@ final class HubMetrics: MetricSource {
     /// In display order.
     var sources: [any MetricSource] {
         let process = ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } })
-        return [gateway, self, api, courier] + (hasDatabase ? [feed, store, postgres] : []) + [process]
+        return [gateway, self, api, courier] + (hasDatabase ? [feed, store, jobs, postgres] : []) + [process]
     }
 }
 

@@ -121,7 +121,7 @@ struct SettingsProblemTests {
             "CARILLON_APPS": #"[{"id":"1","key":"k","secret":"s"}]"#, "CARILLON_JWT_KEYS_FILE": "/no/such.json",
         ]
         let settings = try Settings(effectiveSettings(environment: environment))
-        let logger = LogOutput.logger("test", level: settings.logLevel, format: settings.logFormat)
+        let logger = LogOutput.logger("test", level: settings.log.level, format: settings.log.format)
         let failure = #expect(throws: Failure.self) { try HubProcess.tokenVerifier(settings.jwt, logger) }
         #expect(failure?.description == "jwt.keysFile: the JWT key set /no/such.json does not exist")
         #expect(failure?.status == .configuration)

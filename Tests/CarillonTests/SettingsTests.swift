@@ -5,6 +5,7 @@ import Foundation
 import Gateway
 import Glibc
 import HTTP
+import Jobs
 import Reactor
 import Store
 import Testing
@@ -67,7 +68,7 @@ struct SettingsTests {
         #expect(store.connections == own.connections)
         #expect(store.queryConnections == own.queryConnections)
         #expect(store.lockTimeout == own.lockTimeout)
-        #expect(store.retainDays == own.retainDays)
+        #expect(JobsConfiguration(settings, "host=h").retainDays == JobsConfiguration(connectionString: "").retainDays)
         #expect(store.userRate == own.userRate)
         #expect(store.deviceRate == own.deviceRate)
         #expect(refusedSettings(["--store-connections", "65"]) != nil)

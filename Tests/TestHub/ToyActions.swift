@@ -15,7 +15,7 @@ package struct ToyActions {
             """
             CREATE OR REPLACE FUNCTION sync.apply(
                 who text, key text, device text, n bigint, type text, payload text, base text, client_time text, tz text)
-            RETURNS TABLE (status text, answer text) LANGUAGE plpgsql SECURITY DEFINER AS $$
+            RETURNS TABLE (status text, answer text, corrections int) LANGUAGE plpgsql SECURITY DEFINER AS $$
             #variable_conflict use_variable
             BEGIN
                 IF type = 'held' THEN PERFORM pg_advisory_xact_lock(1); END IF;

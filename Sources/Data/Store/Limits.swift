@@ -8,12 +8,6 @@ package enum StoreLimits {
     package static let waitingBytesMax = 64 << 20
     /// When the queue is full, a user with nothing queued may still use a reserve of one quarter of both bounds.
     static let newcomersShare = 4
-    /// Actions sent in a row while old events wait to be deleted.
-    static let actionsInARow = 100
-    /// The pause between two batches of deletions: actions go first.
-    static let retainPause = Duration.milliseconds(50)
-    /// How soon a deletion is tried again after it found no connection.
-    static let retainRetry = Duration.seconds(1)
     /// Snapshot requests that may wait; one more is answered `unavailable`.
     static let snapshotsMax = 10_000
     /// Snapshot requests of one user that may wait.
@@ -59,6 +53,4 @@ package enum StoreLimits {
     static let failureLasts = Duration.seconds(3_600)
     /// Connections that may be lost under one action; after one more it is answered `retry`, since it may be the cause.
     static let lossesMax = 5
-    /// Faults that the log remembers; one more makes it forget them all.
-    static let faultsMax = 100
 }

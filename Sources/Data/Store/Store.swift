@@ -27,7 +27,7 @@
 //   action's failures are counted separately, and after some of them its rejection is stored under its number.
 // - The hub dies after a commit, before the answer or wake-up: the client repeats, and the tail's poll finds the commit.
 //
-// Depends on Postgres (pipelines on the loop) and on `sync.apply`, `sync.refuse`, `sync.announce`, `sync.retain` and the
+// Depends on Postgres (pipelines on the loop) and on `sync.apply`, `sync.refuse`, `sync.announce` and the
 // snapshots (75 to 78) of `sql/`.
 
 import Logging

@@ -42,14 +42,6 @@ package struct StoreConfiguration: Sendable {
     package var waitingPerUserMax = StoreLimits.waitingPerUserMax
     /// Bytes of actions that may wait, of all users.
     package var waitingBytesMax = StoreLimits.waitingBytesMax
-    /// Days after which events are deleted; 0 turns that off in this hub.
-    package var retainDays = 7
-    /// Events deleted in one transaction.
-    package var retainBatch = 1_000
-    /// The approximate time from the start to the first deletion.
-    package var retainDelay = Duration.seconds(60)
-    /// The approximate time between two deletions.
-    package var retainInterval = Duration.seconds(3_600)
     /// How fast one user may send.
     package var userRate = Rate(perSecond: 100, burst: 1_000)
     /// How fast one device may send.

@@ -22,10 +22,10 @@ enum StoreMessage: Sendable {
 /// Inputs only change state. The end of the tick sends actions, and tells the feed and the other hubs of commits.
 final class StoreLoop: EventSource {
     /// The kinds of requests on the writing connections.
-    private enum Kind: Int { case announcement, action, upkeep }
+    private enum Kind: Int { case announcement, action }
 
     private static let announcement = PreparedStatement("SELECT sync.announce()")
-    /// The user of announcements and deletions.
+    /// The user of announcements.
     private static let hub = TextKey("")
 
     private let loop: EventLoop
@@ -37,7 +37,6 @@ final class StoreLoop: EventSource {
     private let faults: FaultLog
     private var pool: RequestPool?
     private var announcer: Announcer?
-    private var retention: Retention?
     private var snapshots: SnapshotPool?
     private var exports: ExportDesk?
     private var appends: AppendDesk?
@@ -55,14 +54,13 @@ final class StoreLoop: EventSource {
         self.metrics = metrics
         self.committed = committed
         rates = ActionRates(configuration)
-        faults = FaultLog(loop, logger)
+        faults = FaultLog(loop, logger, of: "store")
         super.init()
         try loop.add(self)
         stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
         announcer = try Announcer(loop, configuration.announceInterval, metrics.announced) { [weak self] in
             self?.announce() ?? false
         }
-        retention = try Retention(loop, configuration) { [weak self] in self?.retain($0) }
         let changed = { [weak self] in
             if let self { self.loop.markDirty(self) }
         }
@@ -94,16 +92,14 @@ final class StoreLoop: EventSource {
                     set_config('sync.system', '', false)
                 """, [configuration.lockTimeout.setting, configuration.statementTimeout.setting]
             ),
-            // In the order of `Kind`. The weight lets a hub that is never idle delete old events too.
+            // In the order of `Kind`.
             kinds: [
                 PoolSettings.Kind(few, isSerial: true),
                 PoolSettings.Kind(
-                    weight: StoreLimits.actionsInARow,
                     .init(
                         count: configuration.waitingMax, countOfKey: configuration.waitingPerUserMax,
                         cost: configuration.waitingBytesMax, newcomersShare: StoreLimits.newcomersShare),
                     isSerial: true),
-                PoolSettings.Kind(few, isSerial: true),
             ], outages: .toldUnlessSent, lossesMax: StoreLimits.lossesMax)
         settings.prepared = [Action.apply]
         settings.holdPause = configuration.lockTimeout
@@ -181,28 +177,6 @@ final class StoreLoop: EventSource {
         loop.markDirty(self)
     }
 
-    private func retain(_ parameters: CStringList) {
-        pool?.append(
-            Errand(kind: Kind.upkeep.rawValue, of: Self.hub, Retention.statement, parameters) { [weak self] in
-                self?.retained($0)
-            })
-        loop.markDirty(self)
-    }
-
-    private func retained(_ answer: Result<Rows, PostgresError>?) {
-        switch answer {
-        case .success(let rows)?:
-            let count = rows.count == 1 ? rows.string(0, 0).flatMap { Int($0) } : nil
-            metrics.deletedRows.add(max(0, count ?? 0))
-            retention?.done(count)
-        case .failure(let error)?:
-            retention?.done(nil)
-            faults.tell(error)
-        case nil:
-            retention?.failed()
-        }
-    }
-
     // MARK: Answers
 
     /// The database's answer to an action. Returns what follows.
@@ -211,6 +185,8 @@ final class StoreLoop: EventSource {
         switch answer {
         case .success(let rows):
             guard let answer = ActionAnswer(rows) else { return .hold(.failed) }
+            // `sync.refuse` corrects nothing, and has no such column.
+            metrics.corrections.add(max(0, Int(clamping: rows.integer(0, 2) ?? 0)))
             decided(action, answer)
             return .decided
         case .failure(let failure):
@@ -302,7 +278,6 @@ final class StoreLoop: EventSource {
     private func stop() {
         guard !isStopping else { return }
         isStopping = true
-        retention?.stop()
         exports?.stop()
         snapshots?.stop()
         pool?.stop()

@@ -30,7 +30,8 @@ package final class StoreMetrics: MetricSource {
     private let snapshotSeconds = Histogram.times()
     /// Commits covered by one wake-up of the other hubs.
     let announced = Histogram(.count, bounds: [1, 2, 5, 10, 20, 50, 100, 500])
-    let deletedRows = Counter()
+    /// Missed doses that became taken ones.
+    let corrections = Counter()
 
     /// - Parameter snapshots: the names of the snapshot functions that it will serve.
     package init(snapshots: [String] = []) {
@@ -128,7 +129,8 @@ package final class StoreMetrics: MetricSource {
         exposition.histogram("snapshot_seconds", "From the request for a snapshot to its answer.", snapshotSeconds)
         exposition.histogram(
             "notify_batch_size", "Commits that one notification announced to the other hubs.", announced)
-        exposition.counter("retained_rows_deleted_total", "Old events and answers deleted.", deletedRows.count)
+        exposition.counter(
+            "missed_corrections_total", "Missed doses that a late action turned into taken ones.", corrections.count)
     }
 }
 

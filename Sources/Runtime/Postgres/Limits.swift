@@ -20,4 +20,6 @@ package enum PostgresLimits {
     package static let suspicionLasts = Duration.seconds(30)
     /// Leases that may wait for a connection; one more is lost at once.
     static let leasesWaitingMax = 64
+    /// Faults that a log remembers; one more makes it forget them all.
+    package static let faultsMax = 100
 }

@@ -14,6 +14,8 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
     case write
     /// Reads snapshots.
     case query
+    /// Runs jobs.
+    case job
 }
 
 /// Metrics of the hub's connections to PostgreSQL and of their errors.

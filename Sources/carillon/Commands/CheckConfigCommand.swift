@@ -26,7 +26,7 @@ struct CheckConfigCommand: SettingsReader {
         let effective = try arguments.effective(dev ? .development : .serve)
         for line in Self.lines(effective) { say(line) }
         let settings = try Settings(effective)
-        let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
         for warning in settings.warnings { complain("warning: \(warning)") }
         for notice in settings.notices { complain("notice: \(notice)") }
         try settings.webhooks.checkFile()

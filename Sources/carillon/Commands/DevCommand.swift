@@ -43,7 +43,7 @@ struct DevCommand: SettingsReader {
         settings.databaseURL = cluster.hubURL
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let dose = demonstrationDose(cluster)
-        let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
         try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
             guard let clients = addresses.reachable else { return }
             try folder.writeHub(record(of: settings, at: clients, addresses))

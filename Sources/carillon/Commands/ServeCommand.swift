@@ -18,7 +18,7 @@ struct ServeCommand: SettingsReader {
         let sources = arguments.sources
         let effective = try EffectiveSettings(sources, profile: .serve)
         let settings = try Settings(effective)
-        let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
         hangUp.does { logger.notice("SIGHUP: the hub is only starting, and reads nothing anew") }
         if settings.databaseURL == nil {
             logger.notice(

@@ -6,6 +6,7 @@ import Feed
 import FoundationEssentials
 import Gateway
 import Identity
+import Jobs
 import Reactor
 import Store
 
@@ -32,15 +33,15 @@ struct Settings: Sendable {
     var webhooks = CourierConfiguration()
     /// Settings of Pusher's HTTP API that all apps share.
     var api = PusherRoutes.Settings()
-    /// Settings of store and feed, without the database's address and this program's schema version.
+    /// Settings of store, jobs and feed, without the database's address and this program's schema version.
     var store = StoreConfiguration(connectionString: "")
+    var jobs = JobsConfiguration(connectionString: "")
     var feed = FeedConfiguration(connectionString: "")
     /// Address of `/livez`, `/readyz` and `/metrics`; nil for none.
     var operations: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9601)
     /// From SIGTERM to the end of the first connection.
     var drainPause = Duration.zero
-    var logLevel = LogLevelName.info
-    var logFormat = LogFormat.auto
+    var log = (level: LogLevelName.info, format: LogFormat.auto)
     /// Settings that are accepted but may surprise.
     private(set) var warnings: [String] = []
     /// Settings that are probably meant but not obvious.
@@ -222,6 +223,13 @@ extension GatewayConfiguration {
 extension StoreConfiguration {
     init(_ settings: Settings, _ url: String) {
         self = settings.store
+        connectionString = url
+    }
+}
+
+extension JobsConfiguration {
+    init(_ settings: Settings, _ url: String) {
+        self = settings.jobs
         connectionString = url
     }
 }

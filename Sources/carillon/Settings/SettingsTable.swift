@@ -254,8 +254,8 @@ enum SettingsTable {
             "store.lockTimeout", \.store.lockTimeout, .time(.milliseconds(10) ... .seconds(5)),
             "Time that an action waits for rows that another writer holds. Then its device must send it again."),
         Setting(
-            "store.retainEvents", \.store.retainDays, .count(0...3650, takes: "days"),
-            "Days after which events are deleted, within an hour. 0: a job of yours deletes them."),
+            "store.retainEvents", \.jobs.retainDays, .count(0...3650, takes: "days"),
+            "Days after which events are deleted, within an hour. 0: this hub deletes no events, and no keys of actions."),
         Setting(
             "feed.pollInterval", \.feed.pollInterval, .time(.milliseconds(100) ... .seconds(60)),
             "How often the hub asks the database for events if no notification comes."),
@@ -277,10 +277,10 @@ enum SettingsTable {
             "Time for which the hub serves on after SIGTERM, but is not ready, so that balancers send it no new clients."
         ),
         Setting(
-            "log.level", \.logLevel, .choice("level"),
+            "log.level", \.log.level, .choice("level"),
             "Least level that is logged: trace, debug, info, notice, warning, error or critical."),
         Setting(
-            "log.format", \.logFormat, .choice("format"),
+            "log.format", \.log.format, .choice("format"),
             "text for people, json for machines. auto: text on a terminal, otherwise json."),
     ]
 }

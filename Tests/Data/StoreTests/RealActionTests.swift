@@ -96,28 +96,6 @@ import Testing
         #expect(!answer.json.string.contains("preset"))
     }
 
-    /// Batch by batch, until none is left.
-    @Test func oldEventsGo() throws {
-        let young = try #require(try one("SELECT count(*) FROM sync.event"))
-        try admin.execute(
-            """
-            INSERT INTO sync.event (user_id, topic, o, xid, name, data, created_at)
-            SELECT 'old', 'weight', n, '1', 'weight.created', '{}', now() - interval '8 days'
-            FROM generate_series(1, 250) AS n
-            """)
-        let desk = try Desk(database) {
-            $0.retainDelay = .zero
-            $0.retainBatch = 100
-        }
-        desks.append(desk)
-        let end = Instant.read().advanced(by: .seconds(30))
-        while try one("SELECT count(*) FROM sync.event WHERE user_id = 'old'") != "0" {
-            try #require(Instant.read() < end, "not in 30 s")
-        }
-        #expect(try one("SELECT count(*) FROM sync.event") == young)
-        #expect(try desk.decide("u1", "k1", "markTaken", "{\"occurrenceId\":\"1-1\"}").status == .applied)
-    }
-
     /// The transaction itself does not notify; the store wakes the other hubs.
     @Test func otherHubsAreWoken() throws {
         let loop = try EventLoop()

@@ -32,7 +32,7 @@ enum Toy {
     private static let functions = """
         CREATE OR REPLACE FUNCTION sync.apply(
             who text, key text, device text, n bigint, type text, payload text, base text, client_time text, tz text)
-        RETURNS TABLE(status text, answer text) LANGUAGE plpgsql SECURITY DEFINER
+        RETURNS TABLE(status text, answer text, corrections int) LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = pg_catalog, pg_temp AS $$
         #variable_conflict use_variable
         DECLARE
@@ -45,12 +45,12 @@ enum Toy {
             SELECT a.last_n INTO last FROM toy.account AS a WHERE a.user_id = who FOR UPDATE;
             SELECT d.answer INTO stored FROM toy.done AS d WHERE d.user_id = who AND d.key = apply.key;
             IF FOUND THEN
-                RETURN QUERY SELECT stored->>'status', (stored || '{"replayed":true}')::text;
+                RETURN QUERY SELECT stored->>'status', (stored || '{"replayed":true}')::text, 0;
                 RETURN;
             END IF;
             IF n <> last + 1 THEN
                 RETURN QUERY SELECT 'retry', jsonb_build_object('key', key, 'status', 'retry', 'code', 'out_of_order',
-                    'expected', last + 1)::text;
+                    'expected', last + 1)::text, 0;
                 RETURN;
             END IF;
             stored := jsonb_build_object('key', key, 'status', 'applied', 'server', pg_backend_pid());
@@ -75,7 +75,7 @@ enum Toy {
                 UPDATE toy.account AS a SET last_n = n WHERE a.user_id = who;
             END IF;
             INSERT INTO toy.done (user_id, key, n, answer) VALUES (who, key, n, stored);
-            RETURN QUERY SELECT stored->>'status', stored::text;
+            RETURN QUERY SELECT stored->>'status', stored::text, 0;
         END
         $$;
         CREATE OR REPLACE FUNCTION sync.refuse(

@@ -55,7 +55,7 @@ final class Action: Request {
 
     private static func call(_ function: String) -> String {
         """
-        SELECT status, answer FROM \(function)($1::text, $2::text, $3::text, $4::bigint, $5::text, $6::text, $7::text, \
+        SELECT * FROM \(function)($1::text, $2::text, $3::text, $4::bigint, $5::text, $6::text, $7::text, \
         $8::text, $9::text)
         """
     }

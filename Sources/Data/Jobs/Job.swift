@@ -1,0 +1,24 @@
+import Clock
+
+/// Work that time brings, by the name that `sync.job` knows it by.
+package enum Job: String, CaseIterable, Sendable {
+    /// Plans the doses of schedules, two weeks ahead.
+    case planDoses = "plan_doses"
+    /// Marks doses as missed when their window and the grace after it have ended.
+    case missDoses = "miss_doses"
+    /// Carries a changed product of the catalogue to the doses that have it.
+    case spreadProducts = "spread_products"
+    /// Deletes old events.
+    case retainEvents = "retain_events"
+    /// Deletes old keys and answers of actions, and old revocations.
+    case retainActions = "retain_actions"
+
+    /// Its name in SQL, in metrics and on the command line.
+    package var name: String { rawValue }
+
+    /// Whether `sync.job_lag` knows how late it is.
+    var hasLag: Bool { self == .planDoses || self == .missDoses }
+
+    /// Whether it only deletes what is old.
+    var isRetention: Bool { self == .retainEvents || self == .retainActions }
+}

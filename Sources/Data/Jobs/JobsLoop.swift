@@ -1,0 +1,99 @@
+import Clock
+import Logging
+import Postgres
+import Reactor
+
+/// The jobs on their loop: one connection, one batch at a time. `JobPlan` decides which.
+final class JobsLoop {
+    private let loop: EventLoop
+    private let configuration: JobsConfiguration
+    private let metrics: JobsMetrics
+    private let faults: FaultLog
+    private var plan: JobPlan
+    private var slot: ConnectionSlot?
+    private var due: Alarm?
+    private var isUp = false
+
+    init(
+        _ loop: EventLoop, _ configuration: JobsConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
+        _ metrics: JobsMetrics, _ meter: ConnectionMeter
+    ) throws(ReactorError) {
+        self.loop = loop
+        self.configuration = configuration
+        self.metrics = metrics
+        faults = FaultLog(loop, logger, of: "jobs")
+        plan = JobPlan(configuration.jobs, delay: configuration.retainDelay, now: .read())
+        due = try Alarm(loop) { [weak self] in self?.go() }
+        slot = try ConnectionSlot(
+            "the connection of jobs", loop: loop, parameters: parameters, connectTimeout: configuration.connectTimeout,
+            logger: logger, meter: meter,
+            handlers: ConnectionSlot.Handlers(
+                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
+        slot?.connect()
+    }
+
+    private func opened() {
+        slot?.need(
+            JobStatement.greeting, JobStatement.greetingParameters(retainDays: configuration.retainDays),
+            timeout: JobsLimits.statementTimeout
+        ) { [weak self] _ in
+            guard let self else { return }
+            isUp = true
+            slot?.established()
+            go()
+        }
+    }
+
+    private func lost() {
+        isUp = false
+        due?.unset()
+    }
+
+    /// Runs the job that is due, or waits for one.
+    private func go() {
+        guard isUp else { return }
+        switch plan.next(now: .read()) {
+        case .run(let job, let batch): run(job, batch)
+        case .wait(let time): due?.set(after: time)
+        case nil: break
+        }
+    }
+
+    private func run(_ job: Job, _ batch: Int) {
+        let start = Instant.read()
+        // Longer than the server's own timeout, which ends the statement and not the connection.
+        slot?.connection?.query(
+            JobStatement.run, [job.name, String(batch), nil], timeout: JobsLimits.statementTimeout * 2
+        ) { [weak self] answer in
+            self?.ended(job, answer, after: Instant.read().duration(since: start))
+        }
+    }
+
+    private func ended(_ job: Job, _ answer: Result<Rows, PostgresError>, after time: Duration) {
+        let now = Instant.read()
+        switch answer {
+        case .success(let rows):
+            guard let result = BatchResult(rows.strings()) else {
+                return failed(job, PostgresError(.unexpectedResult, "sync.job gave another row than expected"))
+            }
+            metrics.ran(job, result, for: time)
+            plan.ran(job, count: result.count, isMore: result.isMore, for: time, now: now)
+            go()
+        case .failure(let error):
+            failed(job, error)
+        }
+    }
+
+    private func failed(_ job: Job, _ error: PostgresError) {
+        metrics.failed(job)
+        plan.failed(job, now: .read())
+        // Lost races and locks pass by themselves.
+        if error.advice != .again, error.advice != .locked { faults.tell("\(job.name) failed: \(error.description)") }
+        // A server that became a standby is left for the new primary.
+        if error.isOfConnection || error.advice == .readOnly {
+            slot?.drop(error)
+        } else {
+            go()
+        }
+    }
+}
