@@ -151,8 +151,8 @@ class Journey(Storm):
         self.stage.query("truncate judge.gone")
         super()._populate()
         self.stage.query(
-            "insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
-            " select u, 'zinc', now() - interval '20 days' from unnest(%s::text[]) as u, generate_series(1, %s)",
+            "insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end)"
+            " select u, 'zinc', now() - interval '20 days', now() from unnest(%s::text[]) as u, generate_series(1, %s)",
             [[person.user for person in self.people], HERD])
         for person in self.people:
             dates = [row[0] for row in self.stage.query(

@@ -93,9 +93,12 @@ class Storm:
             [list(zoneinfo.available_timezones())])]
         now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
         hour = datetime.timedelta(hours=1)
-        # Windows ended long ago, or are open, or begin later: none ends meanwhile.
-        starts = [now - day * 24 * hour - part * hour for day in range(9) for part in (6, 8)][1:]
-        starts += [now - hour, now - 2 * hour, now + 2 * hour, now - 24 * 12 * hour]
+        # Windows ended, or are open, or begin later: none ends meanwhile. Of those that ended, half did so just now: the
+        # hub leaves them open for half an hour, longer than any storm. The others did long ago: the hub misses them at
+        # once, and whenever somebody opens them again.
+        ended = [now - day * 24 * hour - part * hour for day in range(9) for part in (6, 8)][1:]
+        starts = ended + [now - hour, now - 2 * hour, now + 2 * hour, now - 24 * 12 * hour]
+        ends = [now if place % 2 else None for place in range(len(ended))] + [None] * 4
         with self.stage.database() as connection:
             for number in range(self.plan.users):
                 person = Person(f"{self.name}.{number}{ODD[number % len(ODD)]}", self.dice.choice(zones),
@@ -106,10 +109,11 @@ class Storm:
                 connection.execute("insert into care.product (id, user_id, name) values (%s, %s, %s)",
                                    [product, person.user, f"zinc of {person.canary}"])
                 rows = connection.execute(
-                    "insert into care.dose_occurrence (id, user_id, product_id, scheduled_at)"
-                    " select %s || '-' || n, %s, %s, s from unnest(%s::timestamptz[]) with ordinality as t(s, n)"
+                    "insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, window_end)"
+                    " select %s || '-' || n, %s, %s, s, e"
+                    " from unnest(%s::timestamptz[], %s::timestamptz[]) with ordinality as t(s, e, n)"
                     " returning id, scheduled_at, window_end",
-                    [f"{self.name}.{number}", person.user, product, starts]).fetchall()
+                    [f"{self.name}.{number}", person.user, product, starts, ends]).fetchall()
                 person.doses = {identity: rest for identity, *rest in rows}
                 self.people.append(person)
         for number, person in enumerate(self.people):
@@ -242,6 +246,11 @@ class Storm:
         return dict(self.stage.query("select user_id, top from sync.stream where topic = 'adherence'"))
 
     def _is_calm(self):
+        # What the hubs have still to miss would come after the devices were found at their streams' tops.
+        if self.stage.query("select 1 from care.dose_occurrence where status = 'scheduled'"
+                            " and window_end + care.grace() <= now() and user_id = any(%s) limit 1",
+                            [[person.user for person in self.people]]):
+            return False
         tops = self._tops()
         return all(phone.offset == tops[phone.person.user] for phone in self.phones)
 

@@ -269,8 +269,8 @@ def test_an_outage_is_told_and_resumes_wait_for_its_end(user):
 def test_a_stalled_reader_is_fed_from_the_log(user):
     """Ten thousand events while it does not read: nobody is closed, the hub stays small, and all of them come."""
     with Hub("--limits-pull-queue-bytes", "256KiB") as hub:
-        hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
-                  " select %s, 'zinc', now() - interval '9 days' from generate_series(1, 2500)", [user])
+        hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end)"
+                  " select %s, 'zinc', now() - interval '9 days', now() from generate_series(1, 2500)", [user])
         start = position_of(hub, user)["offset"]
         with Wire(hub, receive_buffer=4096) as stalled, Seat(hub, user).subscribe() as healthy:
             stalled.opened(Authorization=f"Bearer {hub.token(user)}")

@@ -95,15 +95,17 @@ def write(hub, user, number):
     hub.query("update care.dose_occurrence set note = %s, status = 'missed' where id ="
               " (select min(id) from care.dose_occurrence where user_id = %s and status <> 'cancelled')",
               [str(number), user])
-    hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
-              " select user_id, 'zinc', scheduled_at from care.dose_occurrence where user_id = %s limit 1", [user])
+    hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end)"
+              " select user_id, 'zinc', scheduled_at, window_end from care.dose_occurrence where user_id = %s limit 1",
+              [user])
     hub.query("update care.dose_occurrence set status = 'cancelled' where id ="
               " (select max(id) from care.dose_occurrence where user_id = %s)", [user])
 
 
 def add_old_doses(hub, user):
-    hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
-              " select %s, 'zinc', now() - interval '5 days' from generate_series(1, 12)", [user])
+    """Old ones whose windows have just ended: the hub misses none of them meanwhile."""
+    hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end)"
+              " select %s, 'zinc', now() - interval '5 days', now() from generate_series(1, 12)", [user])
 
 
 @contextlib.contextmanager

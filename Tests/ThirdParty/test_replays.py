@@ -49,10 +49,10 @@ def by_http(http, envelope, shape):
 
 
 def add_doses(hub, user, count):
-    """Doses of yesterday, so that every action may be done."""
+    """Doses of yesterday whose windows have just ended, so that every action may be done, and the hub misses none."""
     return [row[0] for row in hub.query(
-        "insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
-        " select %s, 'zinc', now() - interval '1 day' + make_interval(secs => n) from generate_series(1, %s) as n"
+        "insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end)"
+        " select %s, 'zinc', now() - interval '1 day' + make_interval(secs => n), now() from generate_series(1, %s) as n"
         " returning id", [user, count])]
 
 

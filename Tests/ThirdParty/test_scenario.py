@@ -9,7 +9,7 @@ from device import Device
 from hub import Hub
 from names import private_stream, stream
 from waiting import eventually
-from writers import BOOK, DAYS, Writers, expected_events
+from writers import BOOK, DAYS, WINDOW_END, Writers, expected_events
 
 #: A text that only notes hold, and so no event.
 CANARY = "heard-only-by-the-doctor"
@@ -100,10 +100,11 @@ def test_every_device_has_every_change():
         hub.query(BOOK)
         for user in users:
             hub.query(
-                "insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
-                " select %s, 'zinc',"
-                " date_trunc('day', now()) + make_interval(days => (%s::int[])[1 + n %% 3], hours => 9)"
-                " from generate_series(1, %s) as n", [user, list(DAYS), DOSES])
+                "insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end)"
+                f" select %s, 'zinc', scheduled, {WINDOW_END} from generate_series(1, %s) as n"
+                " cross join lateral (select date_trunc('day', now())"
+                " + make_interval(days => (%s::int[])[1 + n %% 3], hours => 9) as scheduled) as t",
+                [user, DOSES, list(DAYS)])
         hub.query("truncate judge.book")
         (held,), = hub.query("select id from care.dose_occurrence where user_id = %s limit 1", [users[0]])
         screens = [Screen(hub, users[0], stream(users[0]), sign_in(users[0])),

@@ -33,8 +33,12 @@ JOBS = collections.Counter(
     one_day_at_once=10, there_and_back=4, insert_and_delete=4, delete_and_insert=4, move_and_change=4, anonymise=2,
     cancel=4, both_users=3)
 
-#: Days of the doses, from today: their windows ended long ago, or end long hence.
+#: Days of the doses, from today: their windows have ended, or end long hence.
 DAYS = (-3, -2, 2)
+
+#: The end of the window of a dose at `scheduled`. None that has ended did so more than a minute before the scenario: the
+#: hub misses doses half an hour after, and the book shall be of the writers alone.
+WINDOW_END = "greatest(scheduled + interval '4 hours', now() - interval '1 minute')"
 
 STATUSES = ("taken", "skipped", "missed", "made_up", "scheduled")
 
@@ -146,10 +150,10 @@ class Job:
             [status, self.note, status, identity])
 
     def add(self, user, identity=None, rev=1):
-        self.run("insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, rev)"
-                 " values (coalesce(%s, gen_random_uuid()::text), %s, 'zinc',"
-                 " date_trunc('day', now()) + make_interval(days => %s, hours => 9), %s)",
-                 identity, user, self.dice.choice(DAYS), rev)
+        self.run("insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, window_end, rev)"
+                 f" select coalesce(%s, gen_random_uuid()::text), %s, 'zinc', scheduled, {WINDOW_END}, %s"
+                 " from (select date_trunc('day', now()) + make_interval(days => %s, hours => 9) as scheduled) as t",
+                 identity, user, rev, self.dice.choice(DAYS))
 
     def give(self, identity, user):
         self.run("update care.dose_occurrence set user_id = %s, note = %s where id = %s", user, self.note, identity)
