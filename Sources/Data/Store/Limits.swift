@@ -26,10 +26,10 @@ package enum StoreLimits {
     static let exportRowsMax = 1_000
     /// How long an export may run, since its snapshot holds back vacuum.
     static let exportTimeMax = Duration.seconds(900)
-    /// Documents that may wait to be appended, of all users and of one, without the batch in flight.
+    /// Documents that may wait to be appended by one function, of all users and of one, without the batch in flight.
     static let appendsMax = 10_000
     static let appendsPerUserMax = 1_000
-    /// Bytes of all documents that may wait.
+    /// Bytes of the documents that may wait for one function.
     static let appendBytesMax = 16 << 20
     /// Documents in one batch.
     static let appendBatchMax = 200

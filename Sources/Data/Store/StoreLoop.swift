@@ -69,7 +69,9 @@ final class StoreLoop: EventSource {
         self.snapshots = snapshots
         exports = ExportDesk(loop, messages, snapshots.pool, faults, readingsMax: snapshots.leasesMax)
         if configuration.routes.appends > 0 {
-            appends = try AppendDesk(loop, configuration, parameters, logger, postgres.meter(.write), faults)
+            appends = try AppendDesk(
+                loop, configuration, parameters, logger, postgres.meter(.write), faults, skipped: metrics.skippedAppends
+            )
         }
         let pool = try RequestPool(
             loop, parameters, Self.settings(configuration, postgres.meter(.write)), logger, changed: changed)

@@ -32,6 +32,7 @@ package final class StoreMetrics: MetricSource {
     let announced = Histogram(.count, bounds: [1, 2, 5, 10, 20, 50, 100, 500])
     /// Missed doses that became taken ones.
     let corrections = Counter()
+    let skippedAppends = Counter()
 
     /// - Parameter snapshots: the names of the snapshot functions that it will serve.
     package init(snapshots: [String] = []) {
@@ -131,6 +132,9 @@ package final class StoreMetrics: MetricSource {
             "notify_batch_size", "Commits that one notification announced to the other hubs.", announced)
         exposition.counter(
             "missed_corrections_total", "Missed doses that a late action turned into taken ones.", corrections.count)
+        exposition.counter(
+            "appended_objects_skipped_total", "Appended objects that their function or the database did not take.",
+            skippedAppends.count)
     }
 }
 

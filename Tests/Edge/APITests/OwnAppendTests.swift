@@ -31,7 +31,9 @@ import Testing
 
     private let metrics = APIMetrics()
 
-    private static let table = RouteTable([.append("/taps", "app.log_taps", by: .userOfToken)])
+    private static let table = RouteTable([
+        .append("/taps", "app.log_taps", by: .userOfToken), .append("/broken", "app.log_broken", by: .userOfToken),
+    ])
 
     private func fixture() async throws -> GatewayFixture {
         var configuration = StoreConfiguration(connectionString: database.hub)
@@ -40,10 +42,12 @@ import Testing
             ownsDatabase: true, actions: configuration, table: Self.table, pusher: PusherRoutes(metrics: metrics))
     }
 
-    private func post(_ client: TestClient, _ body: String, _ user: String = "u1") async throws -> String {
+    private func post(
+        _ client: TestClient, _ body: String, _ user: String = "u1", to path: String = "/taps"
+    ) async throws -> String {
         let token = try await GatewayFixture.token(user)
         try await client.sendRaw(
-            "POST /taps HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+            "POST \(path) HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
         )
         let (head, text) = try await client.response()
         return "\(head.dropFirst(9).prefix(3)) \(text)"
@@ -133,5 +137,32 @@ import Testing
         try holder.execute("SELECT pg_advisory_unlock(77)")
         try await until(7)
         #expect(try owner.query("SELECT array_agg(n ORDER BY id) FROM app.tap") == [["{0,1,2,3,4,5,6}"]])
+    }
+
+    @Test func aFunctionThatFailsHoldsUpNoOther() async throws {
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        // There is no such function yet.
+        for n in 1...3 { #expect(try await post(client, #"{"n":\#(n)}"#, to: "/broken").hasPrefix("202 ")) }
+        for n in 4...6 { #expect(try await post(client, #"{"n":\#(n)}"#).hasPrefix("202 ")) }
+        try await until(3)
+        #expect(try await post(client, #"{"n":7}"#, to: "/broken").hasPrefix("202 "))
+        #expect(try await post(client, #"{"n":8}"#).hasPrefix("202 "))
+        try await until(4)
+        // A line that is full refuses its own documents only.
+        let hundred = "[\((0..<100).map { _ in "{}" }.joined(separator: ","))]"
+        while try await post(client, hundred, to: "/broken").hasPrefix("202 ") {}
+        #expect(try await post(client, #"{"n":9}"#).hasPrefix("202 "))
+        try await until(5)
+        try owner.execute(
+            """
+            CREATE FUNCTION app.log_broken(who text[], docs jsonb[]) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $$
+            BEGIN
+                INSERT INTO app.tap (user_id, n) SELECT w, (d ->> 'n')::int FROM unnest(who, docs) AS t(w, d) WHERE d ? 'n';
+                RETURN (SELECT count(*) FROM unnest(docs) AS d WHERE NOT d ? 'n');
+            END $$
+            """)
+        try await until(9)
+        #expect(try owner.query("SELECT array_agg(n ORDER BY n) FROM app.tap") == [["{1,2,3,4,5,6,7,8,9}"]])
     }
 }

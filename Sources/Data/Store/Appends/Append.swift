@@ -2,7 +2,8 @@ import Postgres
 import Sync
 
 /// A function of the database that takes clients' documents, many at a time: `(who text[], docs jsonb[])`, of equal length.
-/// It must skip documents that it cannot take. After an error it is called again with each document alone.
+/// It must skip documents that it cannot take, and may return their number. After an error it is called again with each
+/// document alone.
 package final class AppendFunction: Sendable {
     let statement: PreparedStatement
 

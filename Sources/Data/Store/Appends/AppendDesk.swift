@@ -1,48 +1,42 @@
 import Bytes
 import Clock
 import Logging
+import Metrics
 import Postgres
 import Reactor
 
 /// Documents that clients append, on their way to the database: accepted at once and written in batches on a connection of
 /// their own, so that neither clients nor actions wait for them. Belongs to the store's loop.
 ///
-/// The queue is bounded, for all users and for each (`StoreLimits.appends…`); one more document is refused. It is lost with
-/// the hub, and documents may be written twice if a connection ends: that must do no harm.
+/// Each function has a line of its own, and lines take turns: one whose function fails waits, and holds up no other. A line
+/// is bounded, for all users and for each (`StoreLimits.appends…`); one more document is refused. Lines are lost with the
+/// hub, and documents may be written twice if a connection ends: that must do no harm.
 ///
 /// Worst interleavings, each with its test in `OwnAppendTests`:
 /// - The connection ends with a batch in flight: the same batch is written again, before what came meanwhile.
 /// - One document fails the whole batch: each document is written alone, and that one is skipped.
+/// - A function fails again and again: its line fills up, and the documents of other functions are written.
 final class AppendDesk {
     private static let pause = Duration.milliseconds(100)
-
-    private struct Entry {
-        let user: TextKey
-        let name: String
-        let function: AppendFunction
-        let document: [UInt8]
-    }
+    private static let pauseAfterFailure = Duration.seconds(1)
 
     private let loop: EventLoop
     private let faults: FaultLog
+    private let skipped: Counter
     private let timeout: Duration
     private var slot: ConnectionSlot?
     private var isUp = false
     private var due: Alarm?
-    private var waiting = Fifo<Entry>()
-    private var bytes = 0
-    private var ofUsers: [TextKey: Int] = [:]
-    /// In flight, or to be written again.
-    private var batch: [Entry] = []
+    /// One for each function of the route table that was called.
+    private var lines: [AppendLine] = []
     private var isUnderWay = false
-    /// How many more documents are written alone.
-    private var singles = 0
 
+    /// - Parameter skipped: counts the documents that functions or the database did not take.
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ meter: ConnectionMeter, _ faults: FaultLog
+        _ meter: ConnectionMeter, _ faults: FaultLog, skipped: Counter
     ) throws(ReactorError) {
-        (self.loop, self.faults, timeout) = (loop, faults, configuration.statementTimeout)
+        (self.loop, self.faults, self.skipped, timeout) = (loop, faults, skipped, configuration.statementTimeout)
         due = try Alarm(loop) { [weak self] in self?.write() }
         slot = try ConnectionSlot(
             "the appending connection", loop: loop, parameters: parameters,
@@ -54,75 +48,65 @@ final class AppendDesk {
 
     /// Accepts all documents or none.
     func append(_ request: AppendRequest) {
-        let user = TextKey(request.user)
-        let size = request.documents.reduce(0) { $0 + $1.count }
-        let count = request.documents.count
-        guard waiting.count + count <= StoreLimits.appendsMax, bytes + size <= StoreLimits.appendBytesMax,
-            ofUsers[user, default: 0] + count <= StoreLimits.appendsPerUserMax
-        else { return request.answer(false) }
-        for document in request.documents {
-            waiting.append(Entry(user: user, name: request.user, function: request.function, document: document))
-        }
-        bytes += size
-        ofUsers[user, default: 0] += count
+        let line = line(of: request.function)
+        guard line.accept(request) else { return request.answer(false) }
         request.answer(true)
-        due?.set(within: waiting.count < StoreLimits.appendBatchMax ? Self.pause : .zero)
+        line.want(at: line.isLong ? loop.now : loop.now.advanced(by: Self.pause))
+        wait()
+    }
+
+    private func line(of function: AppendFunction) -> AppendLine {
+        if let line = lines.first(where: { $0.function === function }) { return line }
+        lines.append(AppendLine(function))
+        return lines[lines.count - 1]
+    }
+
+    /// The line that has waited longest for its turn.
+    private var next: (AppendLine, Instant)? {
+        lines.compactMap { line in line.due.map { (line, $0) } }.min { $0.1 < $1.1 }
+    }
+
+    private func wait() {
+        if let next { due?.set(within: next.1.duration(since: loop.now)) }
     }
 
     private func write() {
-        guard isUp, !isUnderWay else { return }
-        if batch.isEmpty { takeBatch() }
-        guard let first = batch.first else { return }
-        let sent = singles > 0 ? 1 : batch.count
-        var users = TextArray()
-        var documents = TextArray()
-        for entry in batch.prefix(sent) {
-            users.append(entry.name)
-            entry.document.withUnsafeBytes { documents.append($0) }
-        }
+        guard isUp, !isUnderWay, let (line, at) = next else { return }
+        guard at <= loop.now else { return wait() }
+        let documents = line.take()
         isUnderWay = true
-        let parameters = CStringList([users.closed(), documents.closed()])
+        let parameters = CStringList([documents.users, documents.texts])
         slot?.connection?.execute(
-            first.function.statement, parameters ?? CStringList(), timeout: timeout + .seconds(1)
-        ) { [weak self] in self?.written(sent, $0) }
+            line.function.statement, parameters ?? CStringList(), timeout: timeout + .seconds(1)
+        ) { [weak self] in self?.written(line, documents.count, $0) }
     }
 
-    /// Takes the first documents that have the same function.
-    private func takeBatch() {
-        while batch.count < StoreLimits.appendBatchMax, let next = waiting.first,
-            batch.first.map({ $0.function === next.function }) ?? true
-        {
-            _ = waiting.popFirst()
-            batch.append(next)
-            bytes -= next.document.count
-            ofUsers[next.user, default: 1] -= 1
-            if ofUsers[next.user] == 0 { ofUsers[next.user] = nil }
-        }
-    }
-
-    private func written(_ sent: Int, _ answer: Result<Rows, PostgresError>) {
+    private func written(_ line: AppendLine, _ count: Int, _ answer: Result<Rows, PostgresError>) {
         isUnderWay = false
-        if case .failure(let error) = answer {
+        switch answer {
+        case .success(let rows):
+            skipped.add(rows.count == 1 ? max(0, Int(rows.integer(0, 0) ?? 0)) : 0)
+            line.isDone(count, now: loop.now, pause: Self.pause)
+        case .failure(let error):
             guard error.kind == .statement else {
                 slot?.drop(error)
                 return
             }
             // Classes of errors that a document can cause. Errors of the server or the function must not lose a document.
             let isOfDocument = ["22", "23", "P0"].contains(error.sqlstate?.code.prefix(2) ?? "")
-            if isOfDocument, sent > 1 {
-                singles = sent
-                return write()
-            }
-            faults.tell(error)
-            if !isOfDocument {
-                due?.set(within: .seconds(1))
-                return
+            if isOfDocument, count > 1 {
+                line.isSpoiled(count, now: loop.now)
+            } else {
+                faults.tell(error)
+                if isOfDocument {
+                    skipped.add(count)
+                    line.isDone(count, now: loop.now, pause: Self.pause)
+                } else {
+                    line.hold(until: loop.now.advanced(by: Self.pauseAfterFailure))
+                }
             }
         }
-        batch.removeFirst(sent)
-        singles = max(0, singles - sent)
-        if !batch.isEmpty || waiting.count >= StoreLimits.appendBatchMax { return write() }
-        if !waiting.isEmpty { due?.set(within: Self.pause) }
+        write()
     }
 
     private func opened() {
