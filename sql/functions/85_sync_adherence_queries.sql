@@ -1,5 +1,6 @@
 -- Statistics and history of a user's doses: rows as those of the snapshots, (epoch, top, body). The functions are stable, so
--- that all of a body is of the caller's snapshot. The cancelled doses are left out, unless history is asked for them.
+-- that all of a body is of the caller's snapshot. The cancelled doses are left out, unless history is asked for them; those
+-- taken as needed are in history, and in no statistics.
 
 -- care.range_of: the days that statistics are about. Without days: the 30 that end today. UQ001: the last day is before the
 -- first, or the range has more than 366 days. No locks.
@@ -35,13 +36,14 @@ begin
     days := care.range_of(first_day, last_day, (clock at time zone care.zone_of(who))::date);
     return query
     with dose as materialized (
-        select d.local_date, extract(hour from d.local_time)::int as hour, d.product_id, d.status,
+        select d.local_date, extract(hour from d.local_time)::int as hour, d.product_id, d.product_name, d.status,
                d.status = 'scheduled' and d.window_end <= clock as ended
         from care.dose_occurrence as d
         where d.user_id = who and d.local_date between days.first and days.last and d.status <> 'cancelled'
+            and not d.as_needed
     ), counted as materialized (
         -- All, by hour, by product: told apart by `kind`.
-        select grouping(d.hour, d.product_id) as kind, d.hour, d.product_id, care.judged(row(
+        select grouping(d.hour, d.product_id) as kind, d.hour, d.product_id, max(d.product_name) as name, care.judged(row(
                    null, null, count(*), count(*) filter (where d.status = 'taken'),
                    count(*) filter (where d.status = 'missed'), count(*) filter (where d.status = 'made_up'),
                    count(*) filter (where d.status = 'skipped'), count(*) filter (where d.status = 'scheduled'),
@@ -71,7 +73,7 @@ begin
         'byProduct', (
             select coalesce(jsonb_agg(
                 care.counts_json(c.s, (c.s).adherence_pct)
-                    || jsonb_build_object('productId', c.product_id, 'productName', m.name)
+                    || jsonb_build_object('productId', c.product_id, 'productName', coalesce(m.name, c.name))
                 order by (c.s).scheduled_count desc, c.product_id collate "C"), '[]')
             from counted as c
             left join care.product as m on m.id = c.product_id and (m.user_id is null or m.user_id = who)

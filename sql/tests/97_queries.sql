@@ -116,6 +116,13 @@ select test.is('fields', (select string_agg(care.csv_field(f), ' ' order by n) f
     E'a "a,b" "a""b" "a\nb" ''=a ''+1 ''-1 ''@a a=b ''\tx "''\rx"  ');
 select test.is('a quote first is no formula', care.csv_field('",='), '""",="');
 
+-- As needed: in history and export, in no statistics.
+insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, status, taken_at, as_needed) values
+    ('qn1', 'qn', 'qp', '2025-11-20 07:00Z', 'missed', null, false), ('qn2', 'qn', 'qr', '2025-11-20 10:00Z', 'taken', '2025-11-20 10:00Z', true);
+select test.is('what was taken as needed is in history', (select string_agg((o ->> 'id') || (o ->> 'asNeeded'), ' ' order by n) from jsonb_array_elements(test.q_page('qn') -> 'items') with ordinality as t(o, n)), 'qn2true qn1false');
+select test.is('and in the table', test.q_export('qn', 'csv') like '%,true,2025-11-20T10:00:00+00:00,qn2,qr,%', true);
+select test.is('and in no statistics', (select concat_ws(' ', s ->> 'adherencePct', s #>> '{histogram,byDay,29,scheduled}', s #>> '{histogram,byHour,10,scheduled}', jsonb_array_length(s -> 'byProduct')) from test.q_stats('qn') as s), '0.0 1 0 1');
+
 -- Feedback.
 select test.is('how many were dropped', sync.append_feedback(array_fill('q'::text, array[15]), array[
     '{"type":"tap"}', '{"type":"make-up","id":"f1","occurrenceId":"q4","timestamp":"2025-11-20T08:00:00+01:00","properties":{"screen":"today"}}', '{"type":"undo","timestamp":1763625600000,"deviceId":"phone","further":1}', '{"type":"makeUp","id":"f1"}',
