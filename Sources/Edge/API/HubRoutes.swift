@@ -6,8 +6,8 @@ import Identity
 import Pusher
 
 // API: the HTTP routes. Purpose: decide the answer to a request; the gateway reads requests and writes answers. The routes
-// are Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in, and the product's
-// routes (a table).
+// are Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in, the product's
+// routes (a table), and the description of these.
 
 /// All routes of the hub, by path. CORS (Fetch standard §3.2) uses the allow-list of upgrades, except for calls of
 /// backends, which no page may make.
@@ -28,6 +28,7 @@ package struct HubRoutes: HTTPRoutes {
     private let users: OfUsers?
     private let table: RouteTable
     private let origins: AllowedOrigins
+    private let document: OpenAPIDocument?
 
     /// - Parameters:
     ///   - pusher: the calls of the apps' backends.
@@ -37,6 +38,7 @@ package struct HubRoutes: HTTPRoutes {
         self.users = users
         self.table = table
         self.origins = origins
+        document = users.map { _ in OpenAPIDocument(table.routes) }
     }
 
     /// Answers at once, or returns nil and answers later by the exchange.
@@ -74,14 +76,15 @@ package struct HubRoutes: HTTPRoutes {
             response.limit = .userBodyBytes
             return response
         }
-        guard let users else {
+        guard let users, let document else {
             return .problem(
                 .notFound, "This hub has no database, so it knows no users; let your own backend sign.")
         }
-        return switch route {
-        case .auth: users.auth.respond(to: request, channels, answer)
+        switch route {
+        case .auth: return users.auth.respond(to: request, channels, answer)
+        case .document: return document.response(to: request)
         case .product(let matches):
-            matches.first(for: request.method)
+            return matches.first(for: request.method)
                 .flatMap { users.product.respond(to: request, $0, exchange, channels, pusher, answer) }
         }
     }
@@ -102,17 +105,20 @@ package struct HubRoutes: HTTPRoutes {
 
     private func route(_ path: String) -> Route? {
         if path == AuthRoutes.channelPath || path == AuthRoutes.userPath { return .auth }
+        if path == OpenAPIDocument.path { return .document }
         let matches = table.matches(path)
         return matches.isEmpty ? nil : .product(matches)
     }
 
     private enum Route {
         case auth
+        case document
         case product([RouteTable.Match])
 
         func allows(_ method: Method) -> Bool {
             switch self {
             case .auth: method == .post
+            case .document: method == .get || method == .head
             case .product(let matches): matches.first(for: method) != nil
             }
         }
@@ -120,6 +126,7 @@ package struct HubRoutes: HTTPRoutes {
         var methods: [String] {
             switch self {
             case .auth: ["POST", "OPTIONS"]
+            case .document: ["GET", "HEAD", "OPTIONS"]
             case .product(let matches): matches.methods
             }
         }

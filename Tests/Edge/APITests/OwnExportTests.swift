@@ -49,7 +49,7 @@ import Testing
 
     private func fixture(connections: Int = 1, drain: Duration = .seconds(30)) async throws -> GatewayFixture {
         #expect(Self.table.connections == RouteConnections(exports: 2))
-        #expect(RouteTable.product.connections == RouteConnections())
+        #expect(RouteTable.product.connections == RouteConnections(exports: 2, appends: 1))
         var configuration = StoreConfiguration(connectionString: database.hub)
         configuration.routes.exports = connections
         return try await GatewayFixture(

@@ -9,16 +9,24 @@ struct PathPattern: Sendable {
         case capture(String)
     }
 
+    /// As the row has it.
+    let text: String
     private let segments: [Segment]
     /// The names in braces, in order.
     let names: [String]
 
     init(_ text: String) {
+        self.text = text
         segments = text.split(separator: "/", omittingEmptySubsequences: false).map { part in
             part.hasPrefix("{") && part.hasSuffix("}")
                 ? .capture(String(part.dropFirst().dropLast())) : .literal(String(part))
         }
         names = segments.compactMap { if case .capture(let name) = $0 { name } else { nil } }
+    }
+
+    /// The segments outside of braces, without empty ones.
+    var literals: [String] {
+        segments.compactMap { if case .literal(let text) = $0, !text.isEmpty { text } else { nil } }
     }
 
     /// The segments that match the names in braces, decoded once: an encoded slash does not end a segment. Nil if the path

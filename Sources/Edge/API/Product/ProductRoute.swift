@@ -65,6 +65,20 @@ package struct ProductRoute: Sendable {
     let kind: Kind
     /// By SQLSTATE raised by a function, or by the `code` of an action's rejection. Other errors get the usual answer.
     let failures: [String: Failure]
+    /// What `/openapi.json` says of the row beyond all this.
+    private(set) var note = RouteNote()
+
+    /// The row with what `/openapi.json` says of it.
+    ///
+    /// - Parameters:
+    ///   - summary: what the route is for, in a few words.
+    ///   - answer: the schema of the usual answer, a name of `OpenAPISchemas`.
+    ///   - body: that of the body; nil: the one of the action's shape.
+    package func described(_ summary: StaticString, _ answer: StaticString, body: StaticString? = nil) -> ProductRoute {
+        var route = self
+        route.note = RouteNote(summary: summary, answer: answer, body: body)
+        return route
+    }
 
     /// A route that reads a resource: `GET` and `HEAD`.
     ///
@@ -138,4 +152,11 @@ package struct ProductRoute: Sendable {
         (self.method, self.path, self.caller) = (method, PathPattern(path), caller)
         (self.parameters, self.kind, self.failures) = (parameters, kind, failures)
     }
+}
+
+/// What `/openapi.json` says of a row, and nothing else does.
+struct RouteNote: Sendable {
+    var summary: StaticString = ""
+    var answer: StaticString = "Anything"
+    var body: StaticString?
 }

@@ -1,0 +1,167 @@
+"""Statistics, history, export and feedback by HTTP: what the adherence screens of an app see."""
+
+import csv
+import datetime
+import http.client
+import io
+import json
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from hub import ORIGIN
+from waiting import PATIENCE, eventually
+
+
+class Reader:
+    """One user's HTTP client."""
+
+    def __init__(self, hub, user):
+        self.hub, self.user, self.token = hub, user, hub.token(user)
+
+    def ask(self, path, method="GET", body=None, **fields):
+        connection = http.client.HTTPConnection("127.0.0.1", self.hub.port, timeout=PATIENCE)
+        headers = {"Authorization": f"Bearer {self.token}"}
+        headers.update({name.replace("_", "-"): text for name, text in fields.items()})
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
+        answer = connection.getresponse()
+        answer.text = answer.read().decode()
+        connection.close()
+        return answer
+
+    def settled(self, path, method="GET", **fields):
+        """The answer, once the hub's connections to the database are there and none of them runs an earlier export."""
+        def answered():
+            answer = self.ask(path, method, **fields)
+            return answer if answer.status != 503 else None
+
+        return eventually(answered, f"an answer of {path}")
+
+    def path(self, name, **query):
+        query = {name: value for name, value in query.items() if value is not None}
+        return f"/users/{quote(self.user, safe='')}/adherence/{name}" + (f"?{urlencode(query)}" if query else "")
+
+    def json(self, name, **query):
+        answer = self.settled(self.path(name, **query))
+        assert answer.status == 200, answer.text
+        return json.loads(answer.text)
+
+
+@pytest.fixture
+def reader(hub, user):
+    """A user with ten days of two doses, the last of them today; nothing is said of the oldest."""
+    hub.query(
+        "insert into care.dose_occurrence (id, user_id, product_id, status, taken_at, note, scheduled_at)"
+        " select %(who)s || n, %(who)s, case n %% 2 when 0 then 'zinc' else 'iron' end,"
+        " case when n %% 5 = 0 then 'missed' else 'taken' end, case when n %% 5 <> 0 then t.at end,"
+        " case n when 3 then '=1+1' when 4 then E'two\\nlines, \"said\"' end, t.at"
+        " from generate_series(0, 19) as n cross join lateral"
+        " (select (current_date - n / 2) + time '00:01' + make_interval(mins => n %% 2) as at) as t", {"who": user})
+    return Reader(hub, user)
+
+
+TODAY = datetime.datetime.now(datetime.timezone.utc).date
+
+
+def test_statistics(reader):
+    stats = reader.json("stats")
+    assert (stats["adherencePct"], stats["onTimePct"], stats["lastSyncAt"]) == (80.0, 80.0, None)
+    assert len(stats["histogram"]["byDay"]) == 30 and len(stats["histogram"]["byHour"]) == 24
+    assert sum(day["scheduled"] for day in stats["histogram"]["byDay"]) == 20
+    assert {one["productId"]: one["scheduled"] for one in stats["byProduct"]} == {"zinc": 10, "iron": 10}
+    today = TODAY()
+    one = reader.json("stats", start=today - datetime.timedelta(days=3), end=today)
+    assert [day["scheduled"] for day in one["histogram"]["byDay"]] == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("name, query, words", [
+    ("stats", "start=yesterday", "start must be a day"), ("stats", "start=2025-02-29", "start must be a day"),
+    ("stats", "start=2024-01-01&end=2025-01-01", "365 days"), ("stats", "start=2025-01-02&end=2025-01-01", "end"),
+    ("history", "limit=0", "limit must be a whole number from 1 to 200"), ("history", "limit=201", "limit must"),
+    ("history", "status=eaten", "status must be one of scheduled, taken"),
+    ("history", "cursor=x", "cursor must be the next"),
+    ("history", "productId=", "productId must be"), ("export", "format=xls", "format must be one of csv, json"),
+    ("export", "end=1", "end must be a day"),
+])
+def test_bad_parameters_are_told(hub, user, name, query, words):
+    reader = Reader(hub, user)
+    answer = reader.settled(f"{reader.path(name)}?{query}")
+    assert answer.status == 400 and words in json.loads(answer.text)["error"], answer.text
+    assert json.loads(answer.text)["code"] == 400
+
+
+@pytest.mark.parametrize("name", ["stats", "history"])
+def test_answers_are_asked_for_again(reader, name):
+    path = reader.path(name)
+    first = reader.settled(path, Origin=ORIGIN)
+    assert first.getheader("Cache-Control") == "private, no-cache" and first.getheader("Access-Control-Allow-Origin")
+    again = reader.settled(path, If_None_Match=first.getheader("ETag"))
+    assert (again.status, again.text, again.getheader("ETag")) == (304, "", first.getheader("ETag"))
+    assert again.getheader("X-Sync-Position") == first.getheader("X-Sync-Position")
+    head = reader.settled(path, "HEAD")
+    assert (head.status, head.text, head.getheader("ETag")) == (200, "", first.getheader("ETag"))
+    reader.hub.query("update care.dose_occurrence set status = 'skipped' where id = %s", [reader.user + "0"])
+    changed = reader.settled(path, If_None_Match=first.getheader("ETag"))
+    assert changed.status == 200 and changed.getheader("X-Sync-Position") != first.getheader("X-Sync-Position")
+
+
+def test_history_is_read_page_by_page(reader):
+    seen, cursor = [], None
+    while True:
+        page = reader.json("history", limit=7, cursor=cursor)
+        seen += [dose["id"] for dose in page["items"]]
+        assert len(page["items"]) == 7 or page["next"] is None
+        cursor = page["next"]
+        if cursor is None:
+            break
+    days = range(10)
+    assert seen == [f"{reader.user}{2 * day + half}" for day in days for half in (1, 0)]
+    assert reader.json("history", status="missed", productId="zinc")["items"][0]["id"] == f"{reader.user}0"
+    one = reader.json("history", start=TODAY() - datetime.timedelta(days=1), end=TODAY() - datetime.timedelta(days=1))
+    assert [dose["note"] for dose in one["items"]] == ["=1+1", None]
+
+
+def test_export_opens_as_a_table(reader):
+    answer = reader.settled(reader.path("export"))
+    assert answer.getheader("Content-Type").startswith("text/csv") and answer.getheader("Cache-Control") == "no-store"
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert len(rows) == 20 and rows[-1]["date"] == str(TODAY()) and rows[0]["status"] == "taken"
+    notes = {row["id"]: row["note"] for row in rows}
+    # A spreadsheet computes nothing.
+    assert notes[f"{reader.user}3"] == "'=1+1" and notes[f"{reader.user}4"] == 'two\nlines, "said"'
+    doses = json.loads(reader.settled(reader.path("export", format="json")).text)
+    assert [dose["id"] for dose in doses] == [row["id"] for row in rows]
+    assert doses == reader.json("history")["items"][::-1]
+    head = reader.settled(reader.path("export"), "HEAD")
+    assert (head.status, head.text) == (200, "")
+
+
+def test_export_of_many_rows_takes_little_memory(hub, user):
+    reader = Reader(hub, user)
+    hub.query(
+        "insert into care.dose_occurrence (user_id, scheduled_at, note)"
+        " select %s, timestamptz '2020-01-01Z' + make_interval(hours => n), repeat('x', 2000)"
+        " from generate_series(1, 5000) as n", [user])
+    before = hub.resident_bytes()
+    answer = reader.settled(reader.path("export", format="json"))
+    assert len(json.loads(answer.text)) == 5_000 and len(answer.text) > 10_000_000
+    assert hub.resident_bytes() - before < 8_000_000
+
+
+def test_feedback_is_kept_and_never_fails(hub, user):
+    reader = Reader(hub, user)
+
+    def kept():
+        return hub.query("select type, event_id from care.feedback where user_id = %s order by id", [user])
+
+    def send(body):
+        return reader.ask("/feedback/adherence-event", "POST", body)
+
+    assert send({"type": "tap", "id": "f1"}).status == 202
+    assert send([{"type": "explode"}, {"type": "make-up", "id": "f2"}, {"type": "tap", "id": "f1"}]).status == 202
+    eventually(lambda: len(kept()) == 2, "both events are kept")
+    assert kept() == [("tap", "f1"), ("makeUp", "f2")]
+    assert send("tap").status == 400 and send([]).status == 400
+    assert reader.ask("/feedback/adherence-event").status == 405
