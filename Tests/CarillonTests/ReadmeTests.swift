@@ -114,7 +114,7 @@ struct ReadmeTests {
             #expect(rows == [["1", "[71500]"]], "\(role)")
         }
         let care = try statements(of: "## Carillon's own tables", in: Self.sqlPage)
-        try #require(care.count == 4)
+        try #require(care.count == 3)
         try run(care, as: DevelopmentCluster.owner)
         let doses = try server.query("SELECT status, tz FROM care.dose_occurrence", as: "backend")
         #expect(doses.first?[1] == "Europe/Berlin" && (14...15).contains(doses.count), "today's may have passed")
