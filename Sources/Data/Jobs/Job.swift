@@ -12,6 +12,8 @@ package enum Job: String, CaseIterable, Sendable {
     case retainEvents = "retain_events"
     /// Deletes old keys and answers of actions, and old revocations.
     case retainActions = "retain_actions"
+    /// Deletes old feedback of clients.
+    case retainFeedback = "retain_feedback"
 
     /// Its name in SQL, in metrics and on the command line.
     package var name: String { rawValue }
@@ -20,5 +22,5 @@ package enum Job: String, CaseIterable, Sendable {
     var hasLag: Bool { self == .planDoses || self == .missDoses }
 
     /// Whether it only deletes what is old.
-    var isRetention: Bool { self == .retainEvents || self == .retainActions }
+    var isRetention: Bool { [.retainEvents, .retainActions, .retainFeedback].contains(self) }
 }

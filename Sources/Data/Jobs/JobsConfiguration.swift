@@ -31,7 +31,7 @@ package struct JobsConfiguration: Sendable {
             case .planDoses: (job, planInterval)
             case .missDoses: (job, missInterval)
             case .spreadProducts: (job, spreadInterval)
-            case .retainEvents, .retainActions: retainDays > 0 ? (job, retainInterval) : nil
+            case .retainEvents, .retainActions, .retainFeedback: retainDays > 0 ? (job, retainInterval) : nil
             }
         }
     }
