@@ -41,14 +41,15 @@ set work_mem = '256MB';
 set session_replication_role = replica;
 alter table care.dose_occurrence disable trigger user;
 insert into care.product (id, name) values ('p0', 'Magnesium'), ('p1', 'Iron');
-insert into care.dose_occurrence (id, user_id, product_id, status, taken_at, scheduled_at, tz, local_date, local_time,
-                                  window_start, window_end)
-select d.day || '.' || u.n, 'user' || u.n, 'p' || (d.day + u.n) % 2, s.status,
+insert into care.dose_occurrence (id, user_id, product_id, product_name, status, taken_at, scheduled_at, tz, local_date,
+                                  local_time, window_start, window_end)
+select d.day || '.' || u.n, 'user' || u.n, 'p' || p.n, (array['Magnesium', 'Iron'])[p.n + 1], s.status,
        case when s.status in ('taken', 'made_up') then t.at + interval '7 minutes' end,
        t.at, 'UTC', t.at::date, '08:00', t.at, t.at + interval '4 hours'
 from generate_series(730, 0, -1) as d(day)
 cross join generate_series(1, :users) as u(n)
 cross join lateral (select (current_date - d.day) + time '08:00' at time zone 'UTC' as at) as t
+cross join lateral (select (d.day + u.n) % 2 as n) as p
 cross join lateral (select abs(hashint4(d.day * 100003 + u.n)) % 100 as dice) as r
 cross join lateral (
     select case when d.day = 0 then 'scheduled' when r.dice < 82 then 'taken' when r.dice < 90 then 'missed'
@@ -134,8 +135,7 @@ SQL
          END { if (keep) printf "%s", text }' "$work/plan" | cut -c1-150
 }
 
-# The median of single calls for users at random, in milliseconds, and what a tenth of them stays below, which other work of
-# the machine disturbs less. Prepared, as a hub's connection has them.
+# The median of single calls for users at random, in milliseconds: prepared, as a hub's connection has them.
 median() {
     local call=${calls[$1]//:who/\'user\' || :n}
     printf '\\set n random(1, %s)\nselect epoch, top, body from %s;\n' "$2" "$call" > "$work/call.sql"
@@ -146,15 +146,31 @@ median() {
         return 1
     }
     # Without the first 50 calls, which fill the session's caches.
-    cat "$work"/log* | awk 'NR > 50 { print $3 / 1000 }' | sort -n | awk '{ v[NR] = $1 } END { printf "%.2f (%.2f)\n", v[int((NR + 1) / 2)], v[int((NR + 9) / 10)] }'
+    cat "$work"/log* | awk 'NR > 50 { print $3 / 1000 }' | middle
 }
+
+# The median of the processor time that the server spends on such a call: other work of the machine does not change it.
+processor() {
+    local call=${calls[$1]//:who/\$1} n
+    {
+        echo "set default_transaction_isolation = 'repeatable read'; set sync.lineage = '';"
+        echo "prepare call(text) as select epoch, top, body from $call;"
+        for ((n = 0; n < 250; n++)); do
+            [ $n -ne 50 ] || echo 'set log_statement_stats = on; set client_min_messages = log;'
+            echo "execute call('user$((n * 7919 % $2 + 1))');"
+        done
+    } > "$work/calls.sql"
+    psql -XqAt -d "$at" -f "$work/calls.sql" 2>&1 | awk '/s user,.* s elapsed/ { print 1000 * ($2 + $5) }' | middle
+}
+
+middle() { sort -n | awk '{ v[NR] = $1 } END { printf "%.2f\n", v[int((NR + 1) / 2)] }'; }
 
 declare -A times
 for users in "$@"; do
     load "$users"
     echo "== $users users, $(run -d "$at" -c "select count(*) || ' doses, ' || pg_size_pretty(pg_database_size(current_database())) from care.dose_occurrence")"
     for query in $order; do
-        times[$query.$users]=$(median "$query" "$users")
+        times[$query.$users]="$(median "$query" "$users") | $(processor "$query" "$users")"
     done
     for query in $order; do
         echo "-- $query"
@@ -163,10 +179,11 @@ for users in "$@"; do
     echo "-- days whose summary differs from a recount, of all days: $(differences "$users")"
 done
 echo
-echo "PostgreSQL $(run -d "$at" -c 'show server_version'), $(nproc) cores; medians of single calls over a local socket (and what a tenth stays below)."
+echo "PostgreSQL $(run -d "$at" -c 'show server_version'), $(nproc) cores; medians of single calls, in ms: over a local socket, and of the"
+echo "server's processor time."
 echo
-printf '| query |'; for users in "$@"; do printf ' %s users, ms |' "$users"; done; echo
-printf '|---|'; for users in "$@"; do printf -- '---|'; done; echo
+printf '| query |'; for users in "$@"; do printf ' %s users | processor |' "$users"; done; echo
+printf '|---|'; for users in "$@"; do printf -- '---|---|'; done; echo
 for query in $order; do
     printf '| %s |' "$query"; for users in "$@"; do printf ' %s |' "${times[$query.$users]}"; done; echo
 done
