@@ -1,0 +1,141 @@
+/// The reference of the planner: what doses schedules have, after each change of them.
+///
+/// It has no clock: each call is one transaction at the second that the caller gives. It follows the rules of
+/// sql/functions/58_care_plan.sql from their words, a day at a time.
+package struct DosePlan: Sendable {
+    /// Days after today that are planned.
+    package static let horizon = 14
+    /// Days back for which a new schedule is filled at most.
+    package static let past = 90
+
+    /// All doses, by what their ids are made of.
+    package private(set) var doses: [PlannedDose.Name: PlannedDose] = [:]
+    /// All schedules.
+    package private(set) var schedules: [String: PlannedSchedule] = [:]
+    private var plannedUntil: [String: LocalDate] = [:]
+    /// When the job is to plan a schedule again: when its day ends.
+    private var due: [String: Int] = [:]
+
+    /// Nothing planned.
+    package init() {}
+
+    // MARK: Changes
+
+    /// Writes a schedule that is new, or changes one.
+    package mutating func write(_ schedule: PlannedSchedule, at now: Int) {
+        let today = schedule.zone.day(at: now)
+        if let before = schedules[schedule.id] {
+            guard before != schedule else { return }
+            fillGap(before, at: now)
+            schedules[schedule.id] = schedule
+            plan(schedule, at: now, lateFrom: nil)
+        } else {
+            schedules[schedule.id] = schedule
+            plan(schedule, at: now, lateFrom: schedule.startsOn.map { max($0, today.adding(-Self.past)) })
+        }
+    }
+
+    /// Deletes a schedule: nothing lies ahead any more.
+    package mutating func delete(_ id: String, at now: Int) {
+        guard var schedule = schedules.removeValue(forKey: id) else { return }
+        schedule.isEnabled = false
+        plan(schedule, at: now, lateFrom: nil)
+        plannedUntil[id] = nil
+        due[id] = nil
+    }
+
+    /// The items of a stack change.
+    package mutating func restock(_ id: String, _ products: [String], at now: Int) {
+        guard var schedule = schedules[id], schedule.isStack else { return }
+        schedule.products = products
+        schedules[id] = schedule
+        goOn(schedule, at: now)
+    }
+
+    /// The job: every schedule has its horizon.
+    package mutating func catchUp(at now: Int) {
+        for schedule in schedules.values where due[schedule.id].map({ $0 <= now }) ?? false { goOn(schedule, at: now) }
+    }
+
+    /// A person, or the job of missed doses, sets a status.
+    package mutating func set(_ name: PlannedDose.Name, _ status: DoseStatus) {
+        guard var dose = doses[name], dose.status != status else { return }
+        let isBack = dose.status == .cancelled
+        dose.status = status
+        dose.isCancelledByPlan = false
+        doses[name] = dose
+        guard isBack, schedules[name.schedule] != nil else { return }
+        for other in doses.values where other.slot == dose.slot && other.name != name && other.status == .scheduled {
+            cancel(other)
+        }
+    }
+
+    // MARK: Planning
+
+    private mutating func cancel(_ dose: PlannedDose) {
+        doses[dose.name]?.status = .cancelled
+        doses[dose.name]?.isCancelledByPlan = true
+    }
+
+    private mutating func goOn(_ schedule: PlannedSchedule, at now: Int) {
+        plan(schedule, at: now, lateFrom: unplanned(schedule, at: now))
+    }
+
+    /// The first day that no plan has seen.
+    private func unplanned(_ schedule: PlannedSchedule, at now: Int) -> LocalDate? {
+        plannedUntil[schedule.id].map { max($0.adding(1), schedule.zone.day(at: now).adding(-Self.past)) }
+    }
+
+    /// What the schedule gave until now, on days that no job came by for.
+    private mutating func fillGap(_ schedule: PlannedSchedule, at now: Int) {
+        guard var day = unplanned(schedule, at: now) else { return }
+        while day <= schedule.zone.day(at: now) {
+            for slot in schedule.slots(on: day) where slot.second <= now { make(slot) }
+            day = day.adding(1)
+        }
+    }
+
+    private mutating func plan(_ schedule: PlannedSchedule, at now: Int, lateFrom: LocalDate?) {
+        let today = schedule.zone.day(at: now)
+        let last = max(today.adding(Self.horizon), plannedUntil[schedule.id] ?? today)
+        var given: [PlannedDose] = []
+        var day = min(today.adding(-2), lateFrom ?? today)
+        while day <= last {
+            given += schedule.slots(on: day)
+            day = day.adding(1)
+        }
+        let names = Dictionary(given.map { ($0.name, $0) }) { first, _ in first }
+        let ahead = doses.values.filter { $0.name.schedule == schedule.id && isAhead($0, now) }
+        let isOver = !schedule.isEnabled || schedule.rule == .asNeeded
+        let unwanted = ahead.filter { dose in
+            if let slot = names[dose.name] {
+                return slot.second > now && slot.product != dose.product && isTaken(slot)
+            }
+            return dose.name.day <= last || isOver || schedule.endsOn.map { $0 < dose.name.day } ?? false
+        }
+        for dose in unwanted { cancel(dose) }
+        // Moved or revived together: a slot is free or not before any of them.
+        let written = given.filter { slot in
+            guard let dose = doses[slot.name], slot.second > now else { return false }
+            return isAhead(dose, now)
+                || dose.status == .cancelled && dose.isCancelledByPlan && !isTaken(slot)
+                    && !unwanted.contains { $0.name == dose.name }
+        }
+        for slot in written { doses[slot.name] = slot }
+        for slot in given where slot.second > now || lateFrom.map({ $0 <= slot.name.day }) ?? false { make(slot) }
+        guard schedules[schedule.id] != nil else { return }
+        plannedUntil[schedule.id] = last
+        let isDone = isOver || schedule.endsOn.map { $0 <= last } ?? false
+        due[schedule.id] = isDone ? nil : schedule.zone.second(of: today.adding(1).days * 86_400)
+    }
+
+    private func isAhead(_ dose: PlannedDose, _ now: Int) -> Bool { dose.status == .scheduled && dose.second > now }
+
+    private func isTaken(_ slot: PlannedDose) -> Bool {
+        doses.values.contains { $0.slot == slot.slot && $0.status != .cancelled }
+    }
+
+    private mutating func make(_ slot: PlannedDose) {
+        if doses[slot.name] == nil, !isTaken(slot) { doses[slot.name] = slot }
+    }
+}
