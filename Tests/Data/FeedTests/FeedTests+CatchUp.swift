@@ -195,7 +195,7 @@ extension FeedTests {
         flooded.wait()
         #expect(waits.count >= 5)
         // The mailbox takes its time on a busy machine; behind the flood the wait would be a hundred times as long.
-        #expect(waits.sorted()[waits.count / 2] <= .milliseconds(100) + alone * 20, "\(alone) alone, \(waits)")
+        #expect(waits.sorted()[waits.count / 2] <= .milliseconds(100) + alone * 50, "\(alone) alone, \(waits)")
     }
 
     /// A living server fails each attempt: after three, the answer is `busy`.
