@@ -33,9 +33,8 @@ package struct BatchResult: Sendable {
 
     /// Nil if the rows have another shape.
     package init?(_ rows: [[String?]]) {
-        guard rows.count == 1, rows[0].count == 3, let count = rows[0][0].flatMap({ Int($0) }), let more = rows[0][1] else {
-            return nil
-        }
+        guard rows.count == 1, rows[0].count == 3, let count = rows[0][0].flatMap({ Int($0) }), let more = rows[0][1]
+        else { return nil }
         (self.count, isMore) = (count, more == "t")
         lag = rows[0][2].flatMap { Double($0) }
     }

@@ -255,7 +255,8 @@ enum SettingsTable {
             "Time that an action waits for rows that another writer holds. Then its device must send it again."),
         Setting(
             "store.retainEvents", \.jobs.retainDays, .count(0...3650, takes: "days"),
-            "Days after which events are deleted, within an hour. 0: this hub deletes no events, and no keys of actions."),
+            "Days after which events are deleted, within an hour. 0: this hub deletes no events, and no keys of actions."
+        ),
         Setting(
             "feed.pollInterval", \.feed.pollInterval, .time(.milliseconds(100) ... .seconds(60)),
             "How often the hub asks the database for events if no notification comes."),

@@ -98,7 +98,9 @@ import Testing
 
     @Test func aLostConnectionIsMadeAgain() throws {
         try start()
-        try wait(until: "SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%sync.job(%' AND usename = 'carillon_hub'")
+        try wait(
+            until:
+                "SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%sync.job(%' AND usename = 'carillon_hub'")
         let cut = "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity WHERE usename = 'carillon_hub'"
         try wait(until: cut)
         try addDoses(5, ended: "1 hour")

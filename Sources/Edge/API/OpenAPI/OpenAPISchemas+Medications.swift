@@ -6,7 +6,8 @@ extension OpenAPISchemas {
         ("MedicationChange", medicationChange), ("Schedule", schedule), ("Schedules", scheduleList),
         ("NewSchedule", newSchedule), ("ScheduleChange", scheduleChange), ("Stack", stack), ("Stacks", stackList),
         ("NewStack", newStack), ("StackChange", stackChange), ("Settings", settings),
-        ("SettingsChange", settingsChange), ("Intake", intake), ("Key", key), ("Words", words), ("TimeOfDay", timeOfDay),
+        ("SettingsChange", settingsChange), ("Intake", intake), ("Key", key), ("Words", words),
+        ("TimeOfDay", timeOfDay),
         ("Weekdays", weekdays), ("Items", items), ("Position", position),
     ]
 

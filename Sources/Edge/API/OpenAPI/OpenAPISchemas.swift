@@ -1,16 +1,18 @@
 /// The JSON schemas of bodies, by the names that rows of the route table use. An object may have further members.
 enum OpenAPISchemas {
     /// In the order in which the document has them.
-    static let all: [(name: StaticString, schema: StaticString)] = [
-        ("Anything", "{}"),
-        ("Dose", dose), ("DoseWithNotes", doseWithNotes), ("DaySummary", daySummary), ("Stats", stats), ("Day", day),
-        ("Month", month), ("Counts", counts), ("RangeStats", rangeStats), ("HistoryPage", historyPage),
-        ("Doses", doses), ("Reminders", reminders), ("Feedback", feedback), ("Base", base),
-        ("ActionEnvelope", actionEnvelope), ("PlainAction", plainAction), ("QueuedAction", queuedAction),
-        ("PlainBulk", plainBulk),
-        ("ActionResult", actionResult), ("PlainAnswer", plainAnswer), ("ActionProblem", actionProblem),
-        ("Problem", problem), ("ActionObject", actionObject),
-    ] + medications
+    static let all: [(name: StaticString, schema: StaticString)] =
+        [
+            ("Anything", "{}"),
+            ("Dose", dose), ("DoseWithNotes", doseWithNotes), ("DaySummary", daySummary), ("Stats", stats),
+            ("Day", day),
+            ("Month", month), ("Counts", counts), ("RangeStats", rangeStats), ("HistoryPage", historyPage),
+            ("Doses", doses), ("Reminders", reminders), ("Feedback", feedback), ("Base", base),
+            ("ActionEnvelope", actionEnvelope), ("PlainAction", plainAction), ("QueuedAction", queuedAction),
+            ("PlainBulk", plainBulk),
+            ("ActionResult", actionResult), ("PlainAnswer", plainAnswer), ("ActionProblem", actionProblem),
+            ("Problem", problem), ("ActionObject", actionObject),
+        ] + medications
 
     private static let dose: StaticString = """
         {"type":"object","required":["id","userId","status","takenAt","hasNote","rev","scheduledAt","timeLocal","timezone",\
