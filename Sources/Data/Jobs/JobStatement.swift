@@ -15,8 +15,8 @@ package enum JobStatement {
         [JobsLimits.lockTimeout.setting, JobsLimits.statementTimeout.setting, String(max(1, retainDays))]
     }
 
-    /// One batch: `$1` the job, `$2` its size, `$3` the time by which it goes, null for now. A row: how many it did, whether
-    /// there may be more, and for how many seconds the oldest of what is left has been due, or null.
+    /// One batch: `$1` the job, `$2` its size, `$3` the time by which it goes; null stands for the present. A row: how many
+    /// it did, whether there may be more, and for how many seconds the oldest work had been due when it began, or null.
     package static let run = """
         SELECT j.done, j.more, sync.job_lag($1, $3::timestamptz) FROM sync.job($1, $2::int, $3::timestamptz) AS j
         """
