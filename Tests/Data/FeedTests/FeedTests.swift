@@ -252,9 +252,12 @@ import Testing
             """, [text])
     }
 
-    /// Its backend is stopped: the connection is open and nothing comes.
+    /// Its backend is stopped: the connection is open and nothing comes. A server of its own: a backend that is stopped
+    /// within a statement may hold up the whole server, and the next heartbeat may begin just before the signal.
     @Test func aDeafListenerIsFoundByItsHeartbeat() throws {
-        let recorder = try record {
+        let database = try Cluster().database()
+        let writer = try Self.prepare(database)
+        let recorder = try record(database) {
             $0.heartbeatInterval = .milliseconds(50)
             $0.heartbeatTimeout = .milliseconds(300)
         }
@@ -263,7 +266,6 @@ import Testing
             SELECT pid FROM pg_stat_activity WHERE usename = 'carillon_hub' AND datname = current_database()
             AND query LIKE '%pg_listening_channels%' AND state = 'idle' AND wait_event = 'ClientRead'
             """
-        // Only at rest: a backend stopped within a statement may hold up the whole server.
         let admin = try database.admin()
         var pid: pid_t?
         while pid == nil { pid = try admin.query(find).first?[0].flatMap { pid_t($0) } }
@@ -274,7 +276,7 @@ import Testing
         try recorder.waitForStatus(.live)
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
-        try insert("1", "ann")
+        try insert("1", "ann", by: writer)
         try recorder.waitForLog(ann)
     }
 

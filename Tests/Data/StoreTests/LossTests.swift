@@ -155,9 +155,10 @@ import Testing
         #expect(try desk.decide("ann", "k1").status == .applied)
     }
 
-    /// A backend stops, and continues long after the action was executed elsewhere.
+    /// A backend stops, and continues long after the action was executed elsewhere. A server of its own: a stopped
+    /// backend may hold up the whole server.
     @Test func aServerThatSaysNothingIsLeft() throws {
-        let database = try database()
+        let database = try database(Cluster())
         let desk = try open(database) {
             $0.statementTimeout = .milliseconds(200)
             $0.connections = 1
