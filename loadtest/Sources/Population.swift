@@ -40,8 +40,9 @@ struct Population {
         case .doses:
             try connection.execute(
                 """
-                insert into care.dose_occurrence (id, user_id, scheduled_at)
-                select \(rowID), \(userID), date_trunc('day', now()) + interval '12 hours' \(series)
+                insert into care.dose_occurrence (id, user_id, scheduled_at, window_end)
+                select \(rowID), \(userID), date_trunc('day', now()) + interval '12 hours', now() + interval '1 day'
+                \(series)
                 """)
             guard historyDays > 0 else { return }
             try connection.execute(

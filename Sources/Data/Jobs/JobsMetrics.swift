@@ -30,6 +30,9 @@ package final class JobsMetrics: MetricSource {
     package func append(to exposition: inout Exposition) {
         exposition.counter("job_batches_total", "Batches of jobs, by job and result.", batches)
         exposition.counter("job_changes_total", "What jobs wrote or deleted, by job.", changes)
+        exposition.counter(
+            "retained_rows_deleted_total", "Old events and answers deleted.",
+            Job.allCases.filter(\.isRetention).map { changes[$0.name].count }.reduce(0, +))
         exposition.histogram("job_seconds", "Time of one batch of a job.", seconds)
         exposition.gauge(
             "job_lag_seconds", "For how long the oldest of a job's work has been due.",
