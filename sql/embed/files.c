@@ -46,6 +46,9 @@ static const char migrations_0011_medications[] = {
 static const char migrations_0012_changed_by[] = {
 #embed "../migrations/0012_changed_by.sql" suffix(, )
     0};
+static const char migrations_0013_push[] = {
+#embed "../migrations/0013_push.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -175,6 +178,9 @@ static const char functions_58_care_plan[] = {
 static const char functions_58_care_plan_triggers[] = {
 #embed "../functions/58_care_plan_triggers.sql" suffix(, )
     0};
+static const char functions_58_care_reminder_due[] = {
+#embed "../functions/58_care_reminder_due.sql" suffix(, )
+    0};
 static const char functions_59_care_triggers[] = {
 #embed "../functions/59_care_triggers.sql" suffix(, )
     0};
@@ -216,6 +222,9 @@ static const char functions_71_care_medication_read[] = {
     0};
 static const char functions_71_sync_positions_of[] = {
 #embed "../functions/71_sync_positions_of.sql" suffix(, )
+    0};
+static const char functions_72_care_device_act[] = {
+#embed "../functions/72_care_device_act.sql" suffix(, )
     0};
 static const char functions_72_care_medication_act[] = {
 #embed "../functions/72_care_medication_act.sql" suffix(, )
@@ -259,6 +268,9 @@ static const char functions_79_sync_dispatch[] = {
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
     0};
+static const char functions_81_care_job_fire_reminders[] = {
+#embed "../functions/81_care_job_fire_reminders.sql" suffix(, )
+    0};
 static const char functions_81_care_job_plan_doses[] = {
 #embed "../functions/81_care_job_plan_doses.sql" suffix(, )
     0};
@@ -279,6 +291,9 @@ static const char functions_86_sync_adherence_export[] = {
     0};
 static const char functions_87_care_job_spread_products[] = {
 #embed "../functions/87_care_job_spread_products.sql" suffix(, )
+    0};
+static const char functions_88_sync_push[] = {
+#embed "../functions/88_sync_push.sql" suffix(, )
     0};
 static const char functions_89_sync_feedback[] = {
 #embed "../functions/89_sync_feedback.sql" suffix(, )
@@ -307,6 +322,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 10, "0010_feedback.sql", migrations_0010_feedback, sizeof migrations_0010_feedback - 1},
     {carillon_sql_migration, 11, "0011_medications.sql", migrations_0011_medications, sizeof migrations_0011_medications - 1},
     {carillon_sql_migration, 12, "0012_changed_by.sql", migrations_0012_changed_by, sizeof migrations_0012_changed_by - 1},
+    {carillon_sql_migration, 13, "0013_push.sql", migrations_0013_push, sizeof migrations_0013_push - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},
@@ -350,6 +366,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "57_care_reminder_occurrence_events.sql", functions_57_care_reminder_occurrence_events, sizeof functions_57_care_reminder_occurrence_events - 1},
     {carillon_sql_function, 0, "58_care_plan.sql", functions_58_care_plan, sizeof functions_58_care_plan - 1},
     {carillon_sql_function, 0, "58_care_plan_triggers.sql", functions_58_care_plan_triggers, sizeof functions_58_care_plan_triggers - 1},
+    {carillon_sql_function, 0, "58_care_reminder_due.sql", functions_58_care_reminder_due, sizeof functions_58_care_reminder_due - 1},
     {carillon_sql_function, 0, "59_care_triggers.sql", functions_59_care_triggers, sizeof functions_59_care_triggers - 1},
     {carillon_sql_function, 0, "60_care_stats.sql", functions_60_care_stats, sizeof functions_60_care_stats - 1},
     {carillon_sql_function, 0, "61_care_read.sql", functions_61_care_read, sizeof functions_61_care_read - 1},
@@ -364,6 +381,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "70_care_act.sql", functions_70_care_act, sizeof functions_70_care_act - 1},
     {carillon_sql_function, 0, "71_care_medication_read.sql", functions_71_care_medication_read, sizeof functions_71_care_medication_read - 1},
     {carillon_sql_function, 0, "71_sync_positions_of.sql", functions_71_sync_positions_of, sizeof functions_71_sync_positions_of - 1},
+    {carillon_sql_function, 0, "72_care_device_act.sql", functions_72_care_device_act, sizeof functions_72_care_device_act - 1},
     {carillon_sql_function, 0, "72_care_medication_act.sql", functions_72_care_medication_act, sizeof functions_72_care_medication_act - 1},
     {carillon_sql_function, 0, "72_care_schedule_act.sql", functions_72_care_schedule_act, sizeof functions_72_care_schedule_act - 1},
     {carillon_sql_function, 0, "72_care_settings_act.sql", functions_72_care_settings_act, sizeof functions_72_care_settings_act - 1},
@@ -378,6 +396,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "78_sync_reminders.sql", functions_78_sync_reminders, sizeof functions_78_sync_reminders - 1},
     {carillon_sql_function, 0, "79_sync_dispatch.sql", functions_79_sync_dispatch, sizeof functions_79_sync_dispatch - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
+    {carillon_sql_function, 0, "81_care_job_fire_reminders.sql", functions_81_care_job_fire_reminders, sizeof functions_81_care_job_fire_reminders - 1},
     {carillon_sql_function, 0, "81_care_job_plan_doses.sql", functions_81_care_job_plan_doses, sizeof functions_81_care_job_plan_doses - 1},
     {carillon_sql_function, 0, "82_care_zone_rules.sql", functions_82_care_zone_rules, sizeof functions_82_care_zone_rules - 1},
     {carillon_sql_function, 0, "83_care_miss_doses.sql", functions_83_care_miss_doses, sizeof functions_83_care_miss_doses - 1},
@@ -385,6 +404,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "85_sync_adherence_queries.sql", functions_85_sync_adherence_queries, sizeof functions_85_sync_adherence_queries - 1},
     {carillon_sql_function, 0, "86_sync_adherence_export.sql", functions_86_sync_adherence_export, sizeof functions_86_sync_adherence_export - 1},
     {carillon_sql_function, 0, "87_care_job_spread_products.sql", functions_87_care_job_spread_products, sizeof functions_87_care_job_spread_products - 1},
+    {carillon_sql_function, 0, "88_sync_push.sql", functions_88_sync_push, sizeof functions_88_sync_push - 1},
     {carillon_sql_function, 0, "89_sync_feedback.sql", functions_89_sync_feedback, sizeof functions_89_sync_feedback - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},

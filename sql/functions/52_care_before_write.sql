@@ -98,18 +98,43 @@ begin
 end
 $$;
 
--- care.complete_reminder_occurrence: id from the rule, and always its user. KEY SHARE waits for a transaction that
--- moves the rule to another user, and makes a later one wait: that one then sees this row. Lock order: care.reminder_rule.
+-- care.complete_reminder_occurrence: id, day and time from the rule, and always its user. An occurrence that was moved keeps
+-- wall time and instant: moved_local says the instant in the rule's zone; an instant that a backend writes says the wall time
+-- of a rule that follows its user. One that is snoozed again after it was sent is scheduled again. KEY SHARE waits for a
+-- transaction that moves the rule to another user, and makes a later one wait: that one then sees this row. Lock order:
+-- care.reminder_rule.
 create or replace function care.complete_reminder_occurrence() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    owner text;
+    r care.reminder_rule;
 begin
+    if tg_op = 'INSERT' or (new.rule_id, new.user_id) is distinct from (old.rule_id, old.user_id) then
+        perform from care.reminder_rule where id = new.rule_id for key share;
+    end if;
+    select * into r from care.reminder_rule where id = new.rule_id;
+    new.user_id := coalesce(r.user_id, new.user_id);
+    new.original_local := coalesce(new.original_local, new.day + r.time);
+    new.day := new.original_local::date;
     new.id := coalesce(new.id, care.occurrence_id(new.rule_id, new.original_local));
-    select user_id into owner from care.reminder_rule where id = new.rule_id for key share;
-    new.user_id := coalesce(owner, new.user_id);
+    if r.id is null then
+        return new;
+    elsif tg_op = 'INSERT' and new.moved_local is not null
+        or tg_op = 'UPDATE' and new.moved_local is distinct from old.moved_local
+    then
+        new.moved_to := care.resolve_local(new.moved_local, r.timezone);
+    elsif tg_op = 'INSERT' or new.moved_to is distinct from old.moved_to then
+        new.moved_local := case when r.tz_mode = 'follow' then new.moved_to at time zone r.timezone end;
+        if care.resolve_local(new.moved_local, r.timezone) <> new.moved_to then
+            new.moved_local := null;
+        end if;
+    end if;
+    if tg_op = 'UPDATE' and old.status in ('sent', 'missed') and new.status = old.status
+        and new.snoozed_until > coalesce(old.snoozed_until, '-infinity')
+    then
+        new.status := 'scheduled';
+    end if;
     return new;
 end
 $$;

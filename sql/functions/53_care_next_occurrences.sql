@@ -1,3 +1,6 @@
+-- When rules fire. An occurrence of a rule is a local day of it; its exception, where there is one, is found by that day, so
+-- that an edit of the rule's time keeps it.
+
 -- care.repeats_on: whether a rule that repeats so fires on a day; as needed, on none. ISO weekdays: 1 = Monday … 7 = Sunday.
 -- No locks.
 create or replace function care.repeats_on(repeat text, repeat_on smallint[], day date) returns boolean
@@ -9,12 +12,54 @@ as $$
                        else false end
 $$;
 
--- care.next_occurrences: the next `wanted` times (at most 30) a rule fires after `since`, in order: wall time in the
--- rule's zone, exceptions applied (cancelled left out, moved where they were moved to). A disabled rule has none. A day
--- that a zone skipped (Apia, 2011-12-30) gives no second event on the next. No locks.
-create or replace function care.next_occurrences(rule care.reminder_rule, since timestamptz, wanted int default 10)
-returns setof timestamptz
-language plpgsql stable
+-- care.wall_start: the instant of a rule's time on a day; null on a day that the zone skipped (Apia, 2011-12-30). No locks.
+create or replace function care.wall_start(day date, wall time, zone text) returns timestamptz
+language sql stable parallel safe
+begin atomic
+    select case when (t.at at time zone zone)::date = day
+                    or (care.resolve_local(day::timestamp, zone) at time zone zone)::date = day then t.at end
+    from (select care.resolve_local(day + wall, zone) as at offset 0) as t;
+end;
+
+-- care.moved_start: where an exception moved its occurrence: wall time in the rule's zone, else an instant; null where it did
+-- not. No locks.
+create or replace function care.moved_start(x care.reminder_occurrence, zone text) returns timestamptz
+language sql stable parallel safe
+begin atomic
+    select coalesce(care.resolve_local((x).moved_local, zone), (x).moved_to);
+end;
+
+-- care.occurrence_of: a rule's occurrence of one day: no row where the rule gives none. `start`: its time, or where it was moved
+-- to; `fires`: that, or the end of a snooze; `status` cancelled: it does not fire. No locks.
+create or replace function care.occurrence_of(rule care.reminder_rule, on_day date,
+                                              out id text, out start timestamptz, out fires timestamptz, out status text)
+returns setof record
+language plpgsql stable rows 1
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    x care.reminder_occurrence;
+    given constant timestamptz := case when care.repeats_on(rule.repeat, rule.repeat_on, on_day)
+                                       then care.wall_start(on_day, rule.time, rule.timezone) end;
+begin
+    if given is null then
+        return;
+    end if;
+    select * into x from care.reminder_occurrence as o where o.rule_id = rule.id and o.day = on_day;
+    id := coalesce(x.id, care.occurrence_id(rule.id, on_day + rule.time));
+    start := coalesce(care.moved_start(x, rule.timezone), given);
+    fires := greatest(start, x.snoozed_until);
+    status := coalesce(x.status, 'scheduled');
+    return next;
+end
+$$;
+
+-- care.rule_times: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without those
+-- that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none. An exception of an earlier
+-- day is found by index, for it may have been moved or snoozed to now. No locks.
+create or replace function care.rule_times(rule care.reminder_rule, since timestamptz, wanted int)
+returns table(id text, day date, start timestamptz, status text)
+language plpgsql stable rows 10
 as $$
 declare
     first_day date := (since at time zone rule.timezone)::date - 1;
@@ -23,28 +68,120 @@ declare
     exceptions int;
     days int;
 begin
-    wanted := least(wanted, 30);
     if not rule.enabled or per_week = 0 then
         return;
     end if;
     select count(*) into exceptions from (
-        select from care.reminder_occurrence as x
-        where x.rule_id = rule.id and x.original_local >= first_day
-        limit 366
+        select from care.reminder_occurrence as x where x.rule_id = rule.id and x.day >= first_day limit 366
     ) as them;
     days := ((wanted + exceptions) * 7 + per_week - 1) / per_week + 9;
     return query
-    select distinct at from (
-        select coalesce(x.moved_to, care.resolve_local(wall, rule.timezone)) as at
-        from generate_series(0, days) as n
-        cross join lateral (select first_day + n + rule.time as wall) as w
-        left join care.reminder_occurrence as x on x.rule_id = rule.id and x.original_local = wall
+    select coalesce(t.id, care.occurrence_id(rule.id, t.day + rule.time)), t.day, t.fires, coalesce(t.status, 'scheduled')
+    from (
+        select x.id, d.day, x.status,
+               greatest(coalesce(care.moved_start(x, rule.timezone), care.wall_start(d.day, rule.time, rule.timezone)),
+                        x.snoozed_until) as fires
+        from (select first_day + n as day from generate_series(0, days) as n) as d
+        left join care.reminder_occurrence as x on x.rule_id = rule.id and x.day = d.day
             -- The same days once more, so that a plan that reads the rule's exceptions at once leaves out the past.
-            and x.original_local >= first_day and x.original_local < first_day + days + 1
-        where care.repeats_on(rule.repeat, rule.repeat_on, first_day + n) and x.status is distinct from 'cancelled'
-    ) as times
-    where at > since
-    order by at
+            and x.day >= first_day and x.day <= first_day + days
+        where care.repeats_on(rule.repeat, rule.repeat_on, d.day) and x.status is distinct from 'cancelled'
+            and (x.id is null or care.wall_start(d.day, rule.time, rule.timezone) is not null)
+        union all
+        -- No zone is more than a day from the one in which the time was told.
+        select x.id, x.day, x.status,
+               greatest(coalesce(care.moved_start(x, rule.timezone), care.wall_start(x.day, rule.time, rule.timezone)),
+                        x.snoozed_until)
+        from care.reminder_occurrence as x
+        where x.rule_id = rule.id and greatest(x.moved_to, x.snoozed_until) >= since - interval '2 days'
+            and x.day not between first_day and first_day + days and x.status <> 'cancelled'
+            and care.repeats_on(rule.repeat, rule.repeat_on, x.day)
+            and care.wall_start(x.day, rule.time, rule.timezone) is not null
+    ) as t
+    where t.fires >= since
+    order by t.fires, t.day
     limit wanted;
 end
 $$;
+
+-- care.upcoming: the next `wanted` occurrences (at most 30) that fire after `since`, in order. No locks.
+create or replace function care.upcoming(rule care.reminder_rule, since timestamptz, wanted int default 10)
+returns table(id text, start timestamptz, status text)
+language plpgsql stable rows 10
+as $$
+begin
+    return query
+    select t.id, t.start, t.status
+    from care.rule_times(rule, since + interval '1 microsecond', least(wanted, 30)) as t;
+end
+$$;
+
+-- care.next_occurrences: when these fire. No locks.
+create or replace function care.next_occurrences(rule care.reminder_rule, since timestamptz, wanted int default 10)
+returns setof timestamptz
+language plpgsql stable
+as $$
+begin
+    return query select distinct u.start from care.upcoming(rule, since, wanted) as u order by 1;
+end
+$$;
+
+-- care.find_reminder_occurrence: the rule and the day of an occurrence's id: of an exception, else of a day of one of the user's
+-- rules from two days ago to 40 ahead. No row where there is none. The days around now are tried first. No locks.
+create or replace function care.find_reminder_occurrence(who text, id text)
+returns table(rule_id text, day date)
+language plpgsql stable rows 1
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    today constant date := (sync.clock() at time zone 'UTC')::date;
+    span int[];
+begin
+    return query
+    select x.rule_id, x.day from care.reminder_occurrence as x
+    where x.id = find_reminder_occurrence.id and x.user_id = who;
+    foreach span slice 1 in array '{{-3,2},{3,41}}'::int[] loop
+        if found then
+            return;
+        end if;
+        return query
+        select r.id, d.day
+        from care.reminder_rule as r
+        cross join lateral (select today + n as day from generate_series(span[1], span[2]) as n) as d
+        where r.user_id = who and care.occurrence_id(r.id, d.day + r.time) = find_reminder_occurrence.id
+        limit 1;
+    end loop;
+end
+$$;
+
+-- care.rule_doses: the doses that a reminder of a day is about: those of its product, or of its stack's products, whose span from
+-- window_start (else an hour before the time) to window_end has the reminder's start in it. Neither cancelled ones nor
+-- intakes as needed. No locks.
+create or replace function care.rule_doses(rule care.reminder_rule, on_day date) returns setof care.dose_occurrence
+language plpgsql stable rows 2
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at timestamptz;
+begin
+    if num_nonnulls(rule.product_id, rule.stack_id) = 0 then
+        return;
+    end if;
+    select o.start into at from care.occurrence_of(rule, on_day) as o;
+    return query
+    select d.* from care.dose_occurrence as d
+    where d.user_id = rule.user_id
+        and d.local_date between (at at time zone 'UTC')::date - 7 and (at at time zone 'UTC')::date + 2
+        and (d.product_id = rule.product_id or d.product_id in (
+            select i.product_id from care.stack_item as i where i.stack_id = rule.stack_id))
+        and d.status <> 'cancelled' and not d.as_needed
+        and at between coalesce(d.window_start, d.scheduled_at - interval '1 hour') and d.window_end;
+end
+$$;
+
+-- care.acted: whether a person has acted on a dose. A miss that a job found is no act. No locks.
+create or replace function care.acted(d care.dose_occurrence) returns boolean
+language sql stable
+begin atomic
+    select (d).status in ('taken', 'made_up', 'skipped') or (d).status = 'missed' and (d).changed_by is distinct from 'system';
+end;

@@ -20,7 +20,8 @@ begin
             ('zone', 'BEFORE INSERT OR UPDATE OF timezone', 'reminder_rule', $$check_zone('timezone')$$),
             ('move', 'AFTER UPDATE OF user_id', 'reminder_rule', 'move_reminder()'),
             ('complete', 'BEFORE INSERT', 'reminder_occurrence', 'complete_reminder_occurrence()'),
-            ('belong', 'BEFORE UPDATE OF rule_id, user_id', 'reminder_occurrence', 'complete_reminder_occurrence()'),
+            ('belong', 'BEFORE UPDATE OF rule_id, user_id, original_local, day, moved_to, moved_local, snoozed_until',
+             'reminder_occurrence', 'complete_reminder_occurrence()'),
             ('zone', 'BEFORE INSERT OR UPDATE OF zone', 'user_settings', $$check_zone('zone')$$),
             ('follow_zone', 'AFTER INSERT OR UPDATE OF zone', 'user_settings', 'follow_zone()'),
             ('complete', 'BEFORE INSERT', 'schedule', 'complete_schedule()'),
@@ -48,6 +49,10 @@ begin
         select 'tell_medications', event, place, 'tell_medications()', 'A', 'FOR EACH ROW'
         from (values ('schedule', 'AFTER INSERT OR DELETE OR UPDATE'), ('stack_item', 'AFTER INSERT OR DELETE OR UPDATE'),
                      ('stack', 'BEFORE DELETE OR UPDATE OF user_id')) as inside(place, event)
+        union all
+        select 'due', 'AFTER INSERT OR UPDATE', 'reminder_rule', 'rule_due()', 'O', 'FOR EACH ROW'
+        union all
+        select 'due', 'AFTER INSERT OR DELETE OR UPDATE', 'reminder_occurrence', 'exception_due()', 'O', 'FOR EACH ROW'
         union all
         select 'leave_notes', 'AFTER UPDATE OF id, user_id', 'dose_occurrence', 'leave_notes()', 'A', 'FOR EACH ROW'
         union all

@@ -20,20 +20,20 @@ begin
             select coalesce(jsonb_agg(care.rule_json(r, clock) order by r.created_at desc, r.id collate "C"), '[]')
             from care.reminder_rule as r where r.user_id = who),
         'occurrences', (
-            select coalesce(jsonb_agg(care.rule_occurrence_json(x, r.timezone)
+            select coalesce(jsonb_agg(care.rule_occurrence_json(x, r)
                                       order by x.original_local, x.id collate "C"), '[]')
             from care.reminder_rule as r
             cross join lateral (
-                -- By index, without those of the past: no zone is a day from UTC.
+                -- By index, without those of the past: no zone is more than a day from UTC, or from another.
                 select o.* from care.reminder_occurrence as o
-                where o.rule_id = r.id and o.original_local > (clock - interval '2 days') at time zone 'UTC'
+                where o.rule_id = r.id and o.day >= (clock at time zone 'UTC')::date - 2
                 union all
                 select o.* from care.reminder_occurrence as o
-                where o.rule_id = r.id and o.original_local <= (clock - interval '2 days') at time zone 'UTC'
-                    and greatest(o.moved_to, o.snoozed_until) > clock - interval '1 day'
+                where o.rule_id = r.id and o.day < (clock at time zone 'UTC')::date - 2
+                    and greatest(o.moved_to, o.snoozed_until) > clock - interval '3 days'
             ) as x
             where r.user_id = who and x.user_id = r.user_id
-                and greatest(care.resolve_local(x.original_local, r.timezone), x.moved_to, x.snoozed_until)
+                and greatest(care.resolve_local(x.day + r.time, r.timezone), care.moved_start(x, r.timezone), x.snoozed_until)
                     > clock - interval '1 day'),
         'position', jsonb_build_object('epoch', p.epoch, 'offset', p.top))::text
     from sync.positions(array[who], array['reminders']) as p;

@@ -86,7 +86,8 @@ from (values
     ('care.act_medications', '{adherence,medications}',
      '{createMedication,updateMedication,archiveMedication,createSchedule,updateSchedule,deleteSchedule}'),
     ('care.act_medications', '{adherence,medications}', '{createStack,updateStack,deleteStack}'),
-    ('care.act_medications', '{adherence,medications,reminders}', '{updateSettings}')
+    ('care.act_medications', '{adherence,medications,reminders}', '{updateSettings}'),
+    ('care.act_devices', '{reminders}', '{registerDevice,removeDevice,notify}')
 ) as own(function, topics, types)
 cross join lateral unnest(own.types) as type
 on conflict (type) do update set function = excluded.function, topics = excluded.topics

@@ -22,6 +22,7 @@ begin
         when 'retain_events' then select j.done, j.more into done, more from care.job_retain_events(batch, at) as j;
         when 'retain_actions' then select j.done, j.more into done, more from care.job_retain_actions(batch, at) as j;
         when 'spread_products' then select j.done, j.more into done, more from care.job_spread_products(batch, at) as j;
+        when 'fire_reminders' then select j.done, j.more into done, more from care.job_fire_reminders(batch, at) as j;
         when 'retain_feedback' then select j.done, j.more into done, more from care.job_retain_feedback(batch, at) as j;
         else
             raise exception 'there is no job of this name' using errcode = 'invalid_parameter_value';
@@ -37,6 +38,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return case name when 'miss_doses' then care.miss_lag(coalesce(clock, sync.clock()))
-                     when 'plan_doses' then care.plan_lag(coalesce(clock, sync.clock())) end;
+                     when 'plan_doses' then care.plan_lag(coalesce(clock, sync.clock()))
+                     when 'fire_reminders' then care.fire_lag(coalesce(clock, sync.clock())) end;
 end
 $$;

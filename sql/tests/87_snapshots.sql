@@ -47,9 +47,9 @@ select test.is('unknown, and another''s: null, with a position', (select string_
 insert into care.reminder_rule (id, user_id, product_id, label, time, timezone, created_at) values
     ('snr1', 'sn', 'sp', 'old', '08:00', 'America/New_York', '2025-11-01Z'), ('snr2', 'sn', null, 'new', '21:30', 'Europe/Berlin', '2025-11-02Z'), ('snrx', 'sn2', null, 'sn-alien', '08:00', 'UTC', '2025-11-02Z');
 insert into care.reminder_occurrence (id, rule_id, user_id, original_local, status, snoozed_until, moved_to) values
-    ('sx-old', 'snr1', 'sn', '2025-11-18 08:00', 'sent', null, null), ('sx-snoozed', 'snr1', 'sn', '2025-11-18 09:00', 'sent', '2025-11-20 11:00Z', null),
+    ('sx-old', 'snr1', 'sn', '2025-11-16 08:00', 'sent', null, null), ('sx-snoozed', 'snr1', 'sn', '2025-11-18 09:00', 'sent', '2025-11-20 11:00Z', null),
     ('sx-moved', 'snr1', 'sn', '2025-11-17 08:00', 'scheduled', null, '2025-11-22 08:00Z'), ('sx-off', 'snr2', 'sn', '2025-11-21 21:30', 'cancelled', null, null),
-    ('sx-ahead', 'snr1', 'sn', '2025-11-24 08:00', 'scheduled', null, '2025-11-19 08:00Z'), ('sx-both', 'snr1', 'sn', '2025-11-19 07:00', 'sent', '2025-11-18 13:00Z', '2025-11-18 12:30Z');
+    ('sx-ahead', 'snr1', 'sn', '2025-11-24 08:00', 'scheduled', null, '2025-11-19 08:00Z'), ('sx-both', 'snr1', 'sn', '2025-11-15 07:00', 'sent', '2025-11-18 13:00Z', '2025-11-18 12:30Z');
 create function test.rules(who text) returns jsonb language sql as $$ select body::jsonb from sync.reminders(who) $$;
 select test.is('rules, the newest first', jsonb_path_query_array(test.rules('sn'), '$.items[*].label')::text, '["new", "old"]');
 select test.is('a rule as its event has it', test.rules('sn') #> '{items,1}' #- '{nextOccurrences}', (select data - '{_sync,nextOccurrences}'::text[] from sync.event where user_id = 'sn' and name = 'reminder.created' and data ->> 'id' = 'snr1'));
@@ -57,11 +57,12 @@ select test.is('its next times, exceptions applied', test.rules('sn') #>> '{item
 select test.is('occurrences that differ, as long as they matter', jsonb_path_query_array(test.rules('sn'), '$.occurrences[*].occurrenceId')::text, '["sx-moved", "sx-snoozed", "sx-off", "sx-ahead"]');
 select test.is('as their events have them', test.rules('sn') #> '{occurrences,0}', (select data - '_sync' from sync.event where user_id = 'sn' and name = 'reminder.occurrence_updated' and data ->> 'occurrenceId' = 'sx-moved'));
 -- A day ago is 12:01 UTC of the 19th.
-insert into care.reminder_rule (id, user_id, label, time, timezone) values ('szw', 'sz', 'w', '08:00', 'Etc/GMT+12'), ('sze', 'sz', 'e', '08:00', 'Etc/GMT-14');
+insert into care.reminder_rule (id, user_id, label, time, timezone) values ('szw1', 'sz', 'w', '00:01', 'Etc/GMT+12'), ('szw2', 'sz', 'w', '00:02', 'Etc/GMT+12'),
+    ('sze1', 'sz', 'e', '02:01', 'Etc/GMT-14'), ('sze2', 'sz', 'e', '02:02', 'Etc/GMT-14'), ('sze3', 'sz', 'e', '02:03', 'Etc/GMT-14');
 insert into care.reminder_occurrence (id, rule_id, user_id, original_local, status, moved_to) values
-    ('sz-w-over', 'szw', 'sz', '2025-11-19 00:01', 'sent', null), ('sz-w', 'szw', 'sz', '2025-11-19 00:02', 'sent', null),
-    ('sz-e-over', 'sze', 'sz', '2025-11-20 02:01', 'sent', null), ('sz-e', 'sze', 'sz', '2025-11-20 02:02', 'sent', null),
-    ('sz-moved-back', 'sze', 'sz', '2025-11-20 02:03', 'sent', '2025-11-10 00:00Z'), ('sz-both-over', 'sze', 'sz', '2025-11-01 02:03', 'sent', '2025-11-10 00:00Z');
+    ('sz-w-over', 'szw1', 'sz', '2025-11-19 00:01', 'sent', null), ('sz-w', 'szw2', 'sz', '2025-11-19 00:02', 'sent', null),
+    ('sz-e-over', 'sze1', 'sz', '2025-11-20 02:01', 'sent', null), ('sz-e', 'sze2', 'sz', '2025-11-20 02:02', 'sent', null),
+    ('sz-moved-back', 'sze3', 'sz', '2025-11-20 02:03', 'sent', '2025-11-10 00:00Z'), ('sz-both-over', 'sze3', 'sz', '2025-11-01 02:03', 'sent', '2025-11-10 00:00Z');
 select test.is('a day ago in the rule''s zone, whichever', jsonb_path_query_array(test.rules('sz'), '$.occurrences[*].occurrenceId')::text, '["sz-w", "sz-e", "sz-moved-back"]');
 select test.is('the position, in the body too', (select (body::jsonb -> 'position') = jsonb_build_object('epoch', epoch, 'offset', top) and top = test.top('sn', 'reminders') from sync.reminders('sn')), true);
 select test.is('nobody has none', test.rules('nobody') - 'position', '{"items": [], "occurrences": []}'::jsonb);
@@ -96,8 +97,8 @@ alter table care.reminder_occurrence disable trigger user;
 insert into care.reminder_rule (id, user_id, label, time, timezone) select 'sy' || n, 'sy', 'x', '08:00', 'America/New_York' from generate_series(1, 20) as n;
 create function test.rules_reads() returns bigint language sql as $$ select min(test.reads('sync.reminders(''sy'')')) from generate_series(1, 3) $$;
 create temp table without as select test.rules_reads() as n;
-insert into care.reminder_occurrence (id, rule_id, user_id, original_local, status, moved_to, snoozed_until)
-select 'sy' || r || '-' || d, 'sy' || r, 'sy', timestamp '2025-11-17 08:00' - make_interval(days => d), 'sent', timestamptz '2025-11-17 14:00Z' - make_interval(days => d),
+insert into care.reminder_occurrence (id, rule_id, user_id, original_local, day, status, moved_to, snoozed_until)
+select 'sy' || r || '-' || d, 'sy' || r, 'sy', timestamp '2025-11-17 08:00' - make_interval(days => d), date '2025-11-17' - d, 'sent', timestamptz '2025-11-17 14:00Z' - make_interval(days => d),
     case when d % 2 = 0 then timestamptz '2025-11-17 15:00Z' - make_interval(days => d) end
 from generate_series(1, 20) as r, generate_series(0, 1094) as d;
 analyze care.reminder_occurrence;

@@ -1,0 +1,105 @@
+-- What fires next of each rule that pushes: care.reminder_due. Triggers keep it as rules and exceptions are written; the job
+-- that fires moves it on (81_care_job_fire_reminders.sql).
+--
+-- Its row is the lock under which a rule fires: who changes it reads the rule and its exceptions after it has the lock, so the
+-- last one that has it sees all that was committed. Of two that find no row (the rule begins to push, while an exception is
+-- written) the later one waits for the earlier one's commit, by an advisory lock.
+
+-- care.set_due: puts a rule's row right. What has fired does not fire again: it looks ahead of `clock`, unless the occurrence that
+-- is due has not been fired yet, for the job is late: that one stays due while it still lies in the past. Lock order:
+-- care.reminder_due, or an advisory lock and then that.
+create or replace function care.set_due(rule text, clock timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    r care.reminder_rule;
+    d care.reminder_due;
+    next_id text;
+    next_day date;
+    next_at timestamptz;
+begin
+    select * into d from care.reminder_due as x where x.rule_id = rule for update;
+    if not found then
+        perform pg_advisory_xact_lock(hashtextextended('care.reminder_due.' || rule, 0));
+        select * into d from care.reminder_due as x where x.rule_id = rule for update;
+    end if;
+    select * into r from care.reminder_rule as x where x.id = rule;
+    if r.id is null or not r.enabled or r.delivery = 'local' then
+        delete from care.reminder_due as x where x.rule_id = rule;
+        return;
+    end if;
+    if d.due_at <= clock then
+        select o.id, d.day, o.fires into next_id, next_day, next_at from care.occurrence_of(r, d.day) as o
+        where o.fires <= clock and o.status <> 'cancelled';
+    end if;
+    if next_id is null then
+        select t.id, t.day, t.start into next_id, next_day, next_at from care.rule_times(r, clock + interval '1 microsecond', 1) as t;
+    end if;
+    if next_id is null then
+        delete from care.reminder_due as x where x.rule_id = rule;
+        return;
+    end if;
+    insert into care.reminder_due as x (rule_id, user_id, occurrence_id, day, due_at)
+    values (r.id, r.user_id, next_id, next_day, next_at)
+    on conflict (rule_id) do update
+        set user_id = excluded.user_id, occurrence_id = excluded.occurrence_id, day = excluded.day, due_at = excluded.due_at
+        where (x.user_id, x.occurrence_id, x.day, x.due_at)
+            is distinct from (excluded.user_id, excluded.occurrence_id, excluded.day, excluded.due_at);
+end
+$$;
+
+-- care.rule_due: after a rule was written. Lock order: the rule (by the statement), then care.set_due.
+create or replace function care.rule_due() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if tg_op = 'UPDATE' then
+        if (new.user_id, new.time, new.timezone, new.repeat, new.repeat_on, new.delivery, new.enabled)
+            is not distinct from
+           (old.user_id, old.time, old.timezone, old.repeat, old.repeat_on, old.delivery, old.enabled)
+            or new.delivery = 'local' and old.delivery = 'local'
+        then
+            return null;
+        end if;
+    elsif new.delivery = 'local' then
+        return null;
+    end if;
+    perform care.set_due(new.id, sync.clock());
+    return null;
+end
+$$;
+
+-- care.exception_due: after an exception was written: only what says when it fires, and whether. Lock order: the exception (by
+-- the statement), then care.set_due.
+create or replace function care.exception_due() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+begin
+    if tg_op = 'UPDATE' then
+        if (new.id, new.rule_id, new.day, new.moved_to, new.moved_local, new.snoozed_until, new.status = 'cancelled')
+            is not distinct from
+           (old.id, old.rule_id, old.day, old.moved_to, old.moved_local, old.snoozed_until, old.status = 'cancelled')
+        then
+            return null;
+        end if;
+    elsif tg_op = 'INSERT' and new.status <> 'cancelled' and num_nonnulls(new.moved_to, new.moved_local, new.snoozed_until) = 0
+        and new.id = care.occurrence_id(new.rule_id, new.original_local)
+    then
+        -- It says that it was sent, say: nothing of its time.
+        return null;
+    end if;
+    if tg_op <> 'INSERT' and (tg_op = 'DELETE' or old.rule_id <> new.rule_id) then
+        perform care.set_due(old.rule_id, clock);
+    end if;
+    if tg_op <> 'DELETE' then
+        perform care.set_due(new.rule_id, clock);
+    end if;
+    return null;
+end
+$$;

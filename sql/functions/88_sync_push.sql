@@ -1,0 +1,160 @@
+-- The outbox of pushes: what a hub claims, sends, and settles. No transaction spans the sending: a hub that is killed after it
+-- claimed has a lease that ends, and after it sent, a push that goes twice, under the same occurrence's id.
+
+-- sync.claim_pushes: leases at most `wanted` waiting pushes to a hub, the longest due first, with the token that each device has
+-- at this moment; the text is left to the hub, but for those enqueued by hand. `labels`: the rule's label is the title.
+-- `epoch` and `top`: how far the device should read of topic `reminders`. What is not to be sent any more is settled here: what
+-- has expired, what has no device, and what the rule does not say any more or whose doses were acted on meanwhile.
+-- Lock order: care.push, those that nobody else has. It reads all else.
+create or replace function sync.claim_pushes(hub text, wanted int, lease interval, labels boolean default false)
+returns table(id bigint, attempt int, platform text, token text, environment text, topic text, user_id text, device_id text,
+              occurrence_id text, rule_id text, kind text, title text, body text, start timestamptz, expires_at timestamptz,
+              epoch text, top bigint)
+language plpgsql security definer rows 100
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+#variable_conflict use_column
+declare
+    clock constant timestamptz := sync.clock();
+    ids bigint[];
+    good bigint[];
+    leased bigint[] := '{}';
+begin
+    if coalesce(wanted, 0) < 1 or lease is null or lease <= interval '0' then
+        raise exception 'wanted and lease must be positive' using errcode = 'invalid_parameter_value';
+    end if;
+    perform sync.raise_commit();
+    loop
+        ids := array(
+            select p.id from care.push as p where p.state = 'waiting' and p.next_at <= clock
+            order by p.next_at limit wanted - cardinality(leased) for update skip locked);
+        exit when ids = '{}';
+        update care.push as p
+        set state = f.fate, settled_at = clock, judged = p.kind = 'notify' or f.fate = 'dropped'
+        from (
+            select w.id, care.push_fate(w, clock) as fate from care.push as w where w.id = any(ids) offset 0
+        ) as f
+        where p.id = f.id and f.fate is not null;
+        update care.push as p
+        set attempt = p.attempt + 1, hub = claim_pushes.hub, next_at = clock + lease, registered_at = d.registered_at
+        from care.device as d
+        where p.id = any(ids) and p.state = 'waiting' and d.user_id = p.user_id and d.device_id = p.device_id;
+        good := array(select p.id from care.push as p where p.id = any(ids) and p.state = 'waiting' and p.next_at > clock);
+        leased := leased || good;
+        exit when cardinality(leased) >= wanted or cardinality(ids) = cardinality(good);
+    end loop;
+    return query
+    select p.id, p.attempt, d.platform, d.token, d.environment, d.topic, p.user_id, p.device_id, p.occurrence_id, p.rule_id,
+           p.kind, coalesce(p.title, case when labels then r.label end), p.body, p.start, p.expires_at, t.epoch, t.top
+    from care.push as p
+    join care.device as d on d.user_id = p.user_id and d.device_id = p.device_id
+    left join care.reminder_rule as r on r.id = p.rule_id and r.user_id = p.user_id
+    left join (
+        select distinct s.user_id, s.epoch, s.top
+        from (select array_agg(distinct w.user_id) as users from care.push as w where w.id = any(leased)) as u
+        cross join lateral sync.positions(u.users, array_fill('reminders'::text, array[cardinality(u.users)])) as s
+    ) as t on t.user_id = p.user_id
+    where p.id = any(leased)
+    order by p.id;
+end
+$$;
+
+-- care.push_fate: why a waiting push is not sent any more: expired, dead (its device is gone, or declined), or dropped: its rule or
+-- its occurrence says otherwise, or its doses were acted on since; null where it is. Only of a push that did not go at once
+-- these are asked again: when it was made, they were. No locks.
+create or replace function care.push_fate(p care.push, clock timestamptz) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    r care.reminder_rule;
+begin
+    if p.kind = 'reminder' and (p.attempt > 0 or p.created_at < clock - interval '2 seconds') then
+        select * into r from care.reminder_rule as x where x.id = p.rule_id and x.user_id = p.user_id;
+        if r.id is null or not r.enabled or r.delivery = 'local' or not exists (
+            select from care.occurrence_of(r, p.day) as o
+            where o.id = p.occurrence_id and o.fires = p.start and o.status <> 'cancelled')
+        then
+            return 'dropped';
+        elsif (select bool_and(care.acted(d)) from care.rule_doses(r, p.day) as d) then
+            return 'dropped';
+        end if;
+    end if;
+    if p.expires_at <= clock then
+        return 'expired';
+    elsif not exists (
+        select from care.device as d
+        where d.user_id = p.user_id and d.device_id = p.device_id and d.permission is distinct from 'denied')
+    then
+        return 'dead';
+    end if;
+    return null;
+end
+$$;
+
+-- sync.settle_pushes: what became of claimed pushes, each with the attempt that its claim told: `sent` (a provider accepted it),
+-- `retry` (again after retry_seconds; expired where that is too late), `dead` or `expired`. Where another hub has claimed a
+-- push since, only `sent` counts. `drop_before`: the token with which it was claimed is no good: the device loses it, unless it
+-- told it again at that moment or later. Lock order: care.push by id, care.device by key.
+create or replace function sync.settle_pushes(hub text, ids bigint[], attempts int[], results text[], retry_seconds int[],
+                                              drop_before timestamptz[]) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+begin
+    if exists (select from unnest(results) as r where coalesce(r not in ('sent', 'retry', 'dead', 'expired'), true)) then
+        raise exception 'a result must be sent, retry, dead or expired' using errcode = 'invalid_parameter_value';
+    end if;
+    perform sync.raise_commit();
+    perform from care.push as p where p.id = any(ids) order by p.id for no key update;
+    perform from care.device as d
+    where (d.user_id, d.device_id) in (
+        select p.user_id, p.device_id
+        from unnest(ids, drop_before) as a(id, drop_before) join care.push as p on p.id = a.id
+        where a.drop_before is not null)
+    order by d.user_id, d.device_id for update;
+    delete from care.device as d
+    using unnest(ids, drop_before) as a(id, drop_before) join care.push as p on p.id = a.id
+    where d.user_id = p.user_id and d.device_id = p.device_id
+        and d.registered_at = p.registered_at and d.registered_at < a.drop_before;
+    update care.push as p
+    set state = case when a.result <> 'retry' then a.result when a.again < p.expires_at then 'waiting' else 'expired' end,
+        settled_at = case when a.result <> 'retry' or a.again >= p.expires_at then clock end,
+        next_at = case when a.result = 'retry' then a.again else p.next_at end,
+        judged = p.kind = 'notify'
+    from (
+        select u.id, u.attempt, u.result, clock + make_interval(secs => greatest(coalesce(u.seconds, 0), 0)) as again
+        from unnest(ids, attempts, results, retry_seconds) as u(id, attempt, result, seconds)
+    ) as a
+    where p.id = a.id and p.state <> 'sent'
+        and (a.result = 'sent' or p.state = 'waiting' and p.attempt = a.attempt and p.hub = settle_pushes.hub);
+end
+$$;
+
+-- sync.push_state: for gauges: how many pushes wait that are due, or leased; for how many seconds the oldest has been due; and how many
+-- devices have declined. Counts end at 100,000. No locks.
+create or replace function sync.push_state(out waiting bigint, out oldest_seconds double precision, out declined bigint)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+begin
+    select count(*) into waiting from (select from care.push as p where p.state = 'waiting' limit 100000) as w;
+    oldest_seconds := greatest(0, extract(epoch from clock - (
+        select p.next_at from care.push as p where p.state = 'waiting' order by p.next_at limit 1)));
+    oldest_seconds := coalesce(oldest_seconds, 0);
+    select count(*) into declined from (select from care.device as d where d.permission = 'denied' limit 100000) as x;
+end
+$$;
