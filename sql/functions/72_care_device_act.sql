@@ -24,7 +24,7 @@ begin
     for field, pattern, problem in
         select * from (values
             ('platform', '^(apns|fcm|webhook)$', 'must be apns, fcm or webhook'),
-            ('token', '^[!-~]{1,4096}$', 'must have 1 to 4096 visible characters of ASCII'),
+            ('token', '^[!-~]+$', 'must have 1 to 4096 visible characters of ASCII'),
             ('environment', '^(production|sandbox)$', 'must be production or sandbox'),
             ('topic', '^[A-Za-z0-9._-]{1,255}$', 'must have 1 to 255 letters, digits, dots, dashes and underscores'),
             ('permission', '^(granted|denied)$', 'must be granted or denied')
@@ -35,7 +35,7 @@ begin
             return care.invalid('payload.' || field, 'is required');
         elsif jsonb_typeof(doc -> field) <> 'string' then
             return care.invalid('payload.' || field, 'must be a string');
-        elsif doc ->> field !~ pattern then
+        elsif doc ->> field !~ pattern or octet_length(doc ->> field) > 4096 then
             return care.invalid('payload.' || field, problem);
         end if;
     end loop;
@@ -53,15 +53,15 @@ declare
     was care.device;
     d care.device;
     device constant text := doc ->> 'deviceId';
-    token constant text := case when care.given(doc, 'token') is not null then doc ->> 'token' end;
+    told constant text := case when care.given(doc, 'token') is not null then doc ->> 'token' end;
 begin
-    if token is not null then
-        perform pg_advisory_xact_lock(hashtextextended('care.device.' || token, 0));
-        delete from care.device as x where x.token = register_device.token and (x.user_id, x.device_id) <> (who, device);
+    if told is not null then
+        perform pg_advisory_xact_lock(hashtextextended('care.device.' || told, 0));
+        delete from care.device as x where x.token = told and (x.user_id, x.device_id) <> (who, device);
     end if;
     select * into was from care.device as x where x.user_id = who and x.device_id = device for update;
     insert into care.device as x (user_id, device_id, platform, token, environment, topic, permission, registered_at, created_at)
-    values (who, device, doc ->> 'platform', token, doc ->> 'environment', doc ->> 'topic', doc ->> 'permission', clock, clock)
+    values (who, device, doc ->> 'platform', told, doc ->> 'environment', doc ->> 'topic', doc ->> 'permission', clock, clock)
     on conflict (user_id, device_id) do update
         set platform = excluded.platform, token = excluded.token, environment = excluded.environment, topic = excluded.topic,
             permission = excluded.permission, registered_at = excluded.registered_at

@@ -18,18 +18,20 @@ as $$
 declare
     stop constant timestamptz := clock_timestamp() + interval '20 milliseconds';
     outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
-    due care.reminder_due[];
+    asked int;
+    due care.reminder_due[] := '{}';
     d care.reminder_due;
     judged bigint;
 begin
     perform set_config('sync.actor', 'system', true);
     done := 0;
     loop
-        more := done >= batch or done > 0 and clock_timestamp() >= stop;
+        asked := least(batch - done, 25);
+        more := asked = 0 or cardinality(due) = 25 and clock_timestamp() >= stop;
         exit when more;
         due := array(
             select x from care.reminder_due as x where x.due_at <= clock
-            order by x.due_at limit least(batch - done, 25) for update skip locked);
+            order by x.due_at limit asked for update skip locked);
         exit when due = '{}';
         foreach d in array due loop
             perform care.fire(d, clock);
