@@ -1,6 +1,6 @@
 -- care.job_fire_reminders: fires what is due by `clock`, at most `batch` rules, those first that have been due longest: pushes into
 -- the outbox and the step to the rule's next occurrence are one transaction. Then it writes what became of pushes that are
--- settled as statuses of their occurrences. `done`: rules and occurrences; `more`: call it again. Nothing of it changes a rule.
+-- settled as statuses of their occurrences. `done`: rules and pushes; `more`: call it again. Nothing of it changes a rule.
 --
 -- Any number of hubs may call it: a rule that another session fires, or that somebody edits, is left to the next call. Killed
 -- anywhere it loses nothing and repeats nothing. After hubs were down each occurrence that was missed is fired late, or told

@@ -196,4 +196,3 @@ select test.is('of an occurrence', test.act('pt', 'n3', 'notify', jsonb_build_ob
 select test.fails('no such result', $$select sync.settle_pushes('h', '{1}', '{1}', '{lost}', '{null}', '{null}')$$, '22023');
 select test.fails('a claim of none', $$select * from sync.claim_pushes('h', 0, '1 second')$$, '22023');
 select test.fails('a lease of no time', $$select * from sync.claim_pushes('h', 1, '0 seconds')$$, '22023');
-select test.is('streams are contiguous', test.contiguous(), true);

@@ -1,7 +1,7 @@
 -- When reminders fire: exceptions by day, moves as wall time, snoozes; whose an occurrence's id is; which doses a reminder is about.
 set timezone = 'UTC';
 select test.set_clock('2025-11-20 12:00Z') \g /dev/null
-create function test.times(rule text, since timestamptz, wanted int default 3) returns text language sql as $$
+create function test.fires(rule text, since timestamptz, wanted int default 3) returns text language sql as $$
     select string_agg(to_char(u.start at time zone 'UTC', 'DD HH24:MI') || case u.status when 'scheduled' then '' else ' ' || u.status end, ', ' order by u.start)
     from care.reminder_rule as r, care.upcoming(r, since, wanted) as u where r.id = rule $$;
 create function test.found(who text, id text) returns text language sql as $$
@@ -11,33 +11,33 @@ insert into care.user_settings (user_id, zone) values ('rt', 'Europe/Berlin');
 insert into care.reminder_rule (id, user_id, time, timezone, tz_mode) values ('rt1', 'rt', '08:30', 'Europe/Berlin', 'follow'), ('rt2', 'rt', '21:00', 'UTC', 'fixed');
 insert into care.reminder_occurrence (rule_id, original_local, status) values ('rt1', '2025-11-22 08:30', 'cancelled');
 insert into care.reminder_occurrence (rule_id, day, moved_local) values ('rt1', '2025-11-21', '2025-11-21 10:15');
-select test.is('a cancelled day and a moved one', test.times('rt1', '2025-11-20 12:00Z'), '21 09:15, 23 07:30, 24 07:30');
+select test.is('a cancelled day and a moved one', test.fires('rt1', '2025-11-20 12:00Z'), '21 09:15, 23 07:30, 24 07:30');
 select test.is('an exception named by its day has the rule''s time, and its id', (select original_local || ' ' || (id = care.occurrence_id('rt1', '2025-11-21 08:30')) from care.reminder_occurrence where rule_id = 'rt1' and day = '2025-11-21'), '2025-11-21 08:30:00 true');
 update care.reminder_rule set time = '09:00' where id = 'rt1';
-select test.is('both stand when the time is edited', test.times('rt1', '2025-11-20 12:00Z'), '21 09:15, 23 08:00, 24 08:00');
+select test.is('both stand when the time is edited', test.fires('rt1', '2025-11-20 12:00Z'), '21 09:15, 23 08:00, 24 08:00');
 select test.is('under the ids that they had', (select string_agg(u.id, ',') = care.occurrence_id('rt1', '2025-11-21 08:30') from care.reminder_rule as r, care.upcoming(r, '2025-11-20 12:00Z', 1) as u where r.id = 'rt1'), true);
 select test.fails('a day has one exception', $$insert into care.reminder_occurrence (rule_id, original_local) values ('rt1', '2025-11-22 09:00')$$, '23505');
 update care.user_settings set zone = 'America/New_York' where user_id = 'rt';
-select test.is('a move of a rule that follows is wall time', test.times('rt1', '2025-11-20 15:00Z'), '21 15:15, 23 14:00, 24 14:00');
+select test.is('a move of a rule that follows is wall time', test.fires('rt1', '2025-11-20 15:00Z'), '21 15:15, 23 14:00, 24 14:00');
 select test.is('and events tell it so', (select concat_ws(' ', data ->> 'start', data ->> 'movedTo', data ->> 'date', (data ->> 'id' = data ->> 'occurrenceId')::text) from sync.reminders('rt') as s, jsonb_path_query(s.body::jsonb, '$.occurrences[*] ? (@.date == "2025-11-21")') as data), '2025-11-21T10:15:00-05:00 2025-11-21T10:15 2025-11-21 true');
 insert into care.reminder_occurrence (rule_id, day, moved_to) values ('rt1', '2025-11-24', '2025-11-24 16:00Z'), ('rt2', '2025-11-21', '2025-11-21 16:00Z');
 select test.is('an instant that a backend writes becomes wall time where the rule follows', (select string_agg(coalesce(moved_local::text, 'none'), ', ' order by rule_id) from care.reminder_occurrence where moved_to::date in ('2025-11-24', '2025-11-21') and moved_to::time = '16:00'), '2025-11-24 11:00:00, none');
 update care.user_settings set zone = 'UTC' where user_id = 'rt';
-select test.is('so it moves along', test.times('rt1', '2025-11-23 12:00Z', 1) || ', ' || test.times('rt2', '2025-11-20 22:00Z', 1), '24 11:00, 21 16:00');
+select test.is('so it moves along', test.fires('rt1', '2025-11-23 12:00Z', 1) || ', ' || test.fires('rt2', '2025-11-20 22:00Z', 1), '24 11:00, 21 16:00');
 update care.reminder_occurrence set moved_to = null where rule_id = 'rt1' and day = '2025-11-24';
-select test.is('moved back', test.times('rt1', '2025-11-23 12:00Z', 1) || coalesce((select moved_local::text from care.reminder_occurrence where rule_id = 'rt1' and day = '2025-11-24'), ''), '24 09:00');
+select test.is('moved back', test.fires('rt1', '2025-11-23 12:00Z', 1) || coalesce((select moved_local::text from care.reminder_occurrence where rule_id = 'rt1' and day = '2025-11-24'), ''), '24 09:00');
 
 -- Snoozes.
 insert into care.reminder_occurrence (rule_id, day, snoozed_until) values ('rt2', '2025-11-22', '2025-11-22 21:10Z');
-select test.is('a snoozed occurrence fires at the end of the snooze', test.times('rt2', '2025-11-22 21:05Z', 2) || ' | ' || test.times('rt2', '2025-11-22 20:00Z', 1), '22 21:10, 23 21:00 | 22 21:10');
+select test.is('a snoozed occurrence fires at the end of the snooze', test.fires('rt2', '2025-11-22 21:05Z', 2) || ' | ' || test.fires('rt2', '2025-11-22 20:00Z', 1), '22 21:10, 23 21:00 | 22 21:10');
 select test.is('also as times', (select string_agg(to_char(t at time zone 'UTC', 'DD HH24:MI'), ', ') from care.reminder_rule as r, care.next_occurrences(r, '2025-11-22 21:05Z', 2) as t where r.id = 'rt2'), '22 21:10, 23 21:00');
 update care.reminder_occurrence set status = 'sent' where rule_id = 'rt2' and day = '2025-11-22';
 update care.reminder_occurrence set snoozed_until = '2025-11-22 21:20Z' where rule_id = 'rt2' and day = '2025-11-22';
 select test.is('snoozed again after it was sent it is scheduled again', (select status from care.reminder_occurrence where rule_id = 'rt2' and day = '2025-11-22'), 'scheduled');
 insert into care.reminder_occurrence (rule_id, day, moved_to) values ('rt2', '2025-11-10', '2025-11-20 18:00Z'), ('rt2', '2025-12-30', '2025-11-20 19:00Z');
-select test.is('moved to today from far away, before and after', test.times('rt2', '2025-11-20 12:00Z', 3), '20 18:00, 20 19:00, 20 21:00');
+select test.is('moved to today from far away, before and after', test.fires('rt2', '2025-11-20 12:00Z', 3), '20 18:00, 20 19:00, 20 21:00');
 update care.reminder_rule set repeat = 'custom', repeat_on = '{4}' where id = 'rt2';
-select test.is('exceptions of days that the rule gives no more sleep', test.times('rt2', '2025-11-20 12:00Z', 3), '20 21:00, 27 21:00, 04 21:00');
+select test.is('exceptions of days that the rule gives no more sleep', test.fires('rt2', '2025-11-20 12:00Z', 3), '20 21:00, 27 21:00, 04 21:00');
 update care.reminder_rule set repeat = 'daily', repeat_on = null where id = 'rt2';
 
 -- Whose an id is.
