@@ -25,8 +25,9 @@ begin
 end
 $$;
 
--- care.job_retain_actions: deletes at most `batch` actions, with their keys, and as many revocations, that were written
--- over 90 days ago; `done` is the larger number. Locks: the rows it deletes.
+-- care.job_retain_actions: deletes at most `batch` actions, with their keys, and as many revocations, that were written over
+-- 90 days ago, and as many pushes that were settled over 30 days ago, dead ones among them; `done` is the largest number.
+-- Locks: the rows it deletes.
 create or replace function care.job_retain_actions(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -35,6 +36,7 @@ set jit = off
 as $$
 declare
     revocations bigint;
+    pushes bigint;
 begin
     delete from sync.action as a
     using (
@@ -50,13 +52,18 @@ begin
     ) as oldest
     where r.user_id = oldest.user_id and r.written_at < clock - interval '90 days';
     get diagnostics revocations = row_count;
-    done := greatest(done, revocations);
+    delete from care.push as p
+    where p.id = any(array(
+        select o.id from care.push as o where o.state <> 'waiting' and o.settled_at < clock - interval '30 days'
+        order by o.settled_at limit batch for update skip locked));
+    get diagnostics pushes = row_count;
+    done := greatest(done, revocations, pushes);
     more := done >= batch;
 end
 $$;
 
--- sync.retain: both, for hubs of version 0.1, with events older than `days` days. Returns the larger number. Call until it is
--- less than `batch`. Locks: the rows it deletes.
+-- sync.retain: both, for hubs of version 0.1, with events older than `days` days. Returns the larger number. Call until it
+-- is less than `batch`. Locks: the rows it deletes.
 create or replace function sync.retain(days int, batch int) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -21,16 +21,16 @@ begin atomic
     from (select care.resolve_local(day + wall, zone) as at offset 0) as t;
 end;
 
--- care.moved_start: where an exception moved its occurrence: wall time in the rule's zone, else an instant; null where it did
--- not. No locks.
+-- care.moved_start: where an exception moved its occurrence: wall time in the rule's zone, else an instant; null where it
+-- did not. No locks.
 create or replace function care.moved_start(x care.reminder_occurrence, zone text) returns timestamptz
 language sql stable parallel safe
 begin atomic
     select coalesce(care.resolve_local((x).moved_local, zone), (x).moved_to);
 end;
 
--- care.occurrence_of: a rule's occurrence of one day: no row where the rule gives none. `start`: its time, or where it was moved
--- to; `fires`: that, or the end of a snooze; `status` cancelled: it does not fire. No locks.
+-- care.occurrence_of: a rule's occurrence of one day: no row where the rule gives none. `start`: its time, or where it was
+-- moved to; `fires`: that, or the end of a snooze; `status` cancelled: it does not fire. No locks.
 create or replace function care.occurrence_of(rule care.reminder_rule, on_day date,
                                               out id text, out start timestamptz, out fires timestamptz, out status text)
 returns setof record
@@ -54,9 +54,9 @@ begin
 end
 $$;
 
--- care.rule_times: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without those
--- that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none. An exception of an earlier
--- day is found by index, for it may have been moved or snoozed to now. No locks.
+-- care.rule_times: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without
+-- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none. An exception of
+-- an earlier day is found by index, for it may have been moved or snoozed to now. No locks.
 create or replace function care.rule_times(rule care.reminder_rule, since timestamptz, wanted int)
 returns table(id text, day date, start timestamptz, status text)
 language plpgsql stable rows 10
@@ -126,8 +126,8 @@ begin
 end
 $$;
 
--- care.find_reminder_occurrence: the rule and the day of an occurrence's id: of an exception, else of a day of one of the user's
--- rules from two days ago to 40 ahead. No row where there is none. The days around now are tried first. No locks.
+-- care.find_reminder_occurrence: the rule and the day of an occurrence's id: of an exception, else of a day of one of the
+-- user's rules from two days ago to 40 ahead. No row where there is none. The days around now are tried first. No locks.
 create or replace function care.find_reminder_occurrence(who text, id text)
 returns table(rule_id text, day date)
 language plpgsql stable rows 1
@@ -154,8 +154,8 @@ begin
 end
 $$;
 
--- care.rule_doses: the doses that a reminder of a day is about: those of its product, or of its stack's products, whose span from
--- window_start (else an hour before the time) to window_end has the reminder's start in it. Neither cancelled ones nor
+-- care.rule_doses: the doses that a reminder of a day is about: those of its product, or of its stack's products, whose span
+-- from window_start (else an hour before the time) to window_end has the reminder's start in it. Neither cancelled ones nor
 -- intakes as needed. No locks.
 create or replace function care.rule_doses(rule care.reminder_rule, on_day date) returns setof care.dose_occurrence
 language plpgsql stable rows 2

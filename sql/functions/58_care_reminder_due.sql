@@ -1,13 +1,13 @@
 -- What fires next of each rule that pushes: care.reminder_due. Triggers keep it as rules and exceptions are written; the job
 -- that fires moves it on (81_care_job_fire_reminders.sql).
 --
--- Its row is the lock under which a rule fires: who changes it reads the rule and its exceptions after it has the lock, so the
--- last one that has it sees all that was committed. Of two that find no row (the rule begins to push, while an exception is
--- written) the later one waits for the earlier one's commit, by an advisory lock.
+-- Its row is the lock under which a rule fires: who changes it reads the rule and its exceptions after it has the lock, so
+-- the last one that has it sees all that was committed. Of two that find no row (the rule begins to push, while an exception
+-- is written) the later one waits for the earlier one's commit, by an advisory lock.
 
--- care.set_due: puts a rule's row right. What has fired does not fire again: it looks ahead of `clock`, unless the occurrence that
--- is due has not been fired yet, for the job is late: that one stays due while it still lies in the past. Lock order:
--- care.reminder_due, or an advisory lock and then that.
+-- care.set_due: puts a rule's row right. What has fired does not fire again: it looks ahead of `clock`, unless the
+-- occurrence that is due has not been fired yet, for the job is late: that one stays due while it still lies in the past.
+-- Lock order: care.reminder_due, or an advisory lock and then that.
 create or replace function care.set_due(rule text, clock timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -72,8 +72,8 @@ begin
 end
 $$;
 
--- care.exception_due: after an exception was written: only what says when it fires, and whether. Lock order: the exception (by
--- the statement), then care.set_due.
+-- care.exception_due: after an exception was written: only what says when it fires, and whether. Lock order: the exception
+-- (by the statement), then care.set_due.
 create or replace function care.exception_due() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -11,7 +11,8 @@ begin
 end
 $$;
 
--- care.device_problem: of registerDevice's payload. Tokens and topics become parts of requests: visible ASCII only. No locks.
+-- care.device_problem: of registerDevice's payload. Tokens and topics become parts of requests: visible ASCII only. No
+-- locks.
 create or replace function care.device_problem(doc jsonb) returns sync.verdict
 language plpgsql stable
 as $$
@@ -43,8 +44,8 @@ begin
 end
 $$;
 
--- care.register_device: the device with its token of now. A token is of one device: another one that had it loses it, for a phone
--- that changed hands must not show the reminders of who had it before. Of each user the twenty devices are kept that
+-- care.register_device: the device with its token of now. A token is of one device: another one that had it loses it, for a
+-- phone that changed hands must not show the reminders of who had it before. Of each user the twenty devices are kept that
 -- told theirs last. Lock order: an advisory lock of the token, care.device.
 create or replace function care.register_device(who text, doc jsonb, clock timestamptz) returns sync.verdict
 language plpgsql
@@ -79,8 +80,8 @@ begin
 end
 $$;
 
--- care.notify: a push by hand to each of the user's devices that has not declined: of one occurrence of a reminder, or with a text
--- of its own. It expires after `expiresInSeconds` (four hours by default). Locks: none; rows are new.
+-- care.notify: a push by hand to each of the user's devices that has not declined: of one occurrence of a reminder, or with
+-- a text of its own. It expires after `expiresInSeconds` (four hours by default). Locks: none; rows are new.
 create or replace function care.notify(who text, key text, doc jsonb, clock timestamptz) returns sync.verdict
 language plpgsql
 as $$

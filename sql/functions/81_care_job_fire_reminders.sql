@@ -1,10 +1,11 @@
--- care.job_fire_reminders: fires what is due by `clock`, at most `batch` rules, those first that have been due longest: pushes into
--- the outbox and the step to the rule's next occurrence are one transaction. Then it writes what became of pushes that are
--- settled as statuses of their occurrences. `done`: rules and pushes; `more`: call it again. Nothing of it changes a rule.
+-- care.job_fire_reminders: fires what is due by `clock`, at most `batch` rules, those first that have been due longest:
+-- pushes into the outbox and the step to the rule's next occurrence are one transaction. Then it writes what became of
+-- pushes that are settled as statuses of their occurrences. `done`: rules and pushes; `more`: call it again. Nothing of it
+-- changes a rule.
 --
--- Any number of hubs may call it: a rule that another session fires, or that somebody edits, is left to the next call. Killed
--- anywhere it loses nothing and repeats nothing. After hubs were down each occurrence that was missed is fired late, or told
--- as missed where it has expired. It stops after 20 ms of work.
+-- Any number of hubs may call it: a rule that another session fires, or that somebody edits, is left to the next call.
+-- Killed anywhere it loses nothing and repeats nothing. After hubs were down each occurrence that was missed is fired late,
+-- or told as missed where it has expired. It stops after 20 ms of work.
 --
 -- Lock order: care.reminder_due, then care.push; or rules (SHARE), exceptions and streams, of which it waits for none, then
 -- care.push.
@@ -39,6 +40,11 @@ begin
         done := done + cardinality(due);
     end loop;
     if not more then
+        -- Where hubs send none, or none in time.
+        update care.push as p set state = 'expired', settled_at = clock, judged = p.kind = 'notify'
+        where p.id = any(array(
+            select w.id from care.push as w where w.state = 'waiting' and w.expires_at <= clock and w.next_at <= clock
+            order by w.expires_at limit 50 for update skip locked));
         judged := care.judge_pushes(least(batch - done, 50)::int);
         done := done + judged;
         more := judged > 0 and exists (select from care.push as p where p.state <> 'waiting' and not p.judged);
@@ -47,10 +53,10 @@ begin
 end
 $$;
 
--- care.fire: fires one rule's due occurrence, whose row the caller holds, and moves the row on. What is due is asked again, for the
--- zone's rules may have changed. Suppressed where the reminder has doses and all are acted on. A push goes to each device that
--- has not declined, until the window of its doses ends, else for four hours. Where a rule only pushes, and there is no such
--- device, the occurrence is missed. Locks: care.job_fire_reminders.
+-- care.fire: fires one rule's due occurrence, whose row the caller holds, and moves the row on. What is due is asked again,
+-- for the zone's rules may have changed. Suppressed where the reminder has doses and all are acted on. A push goes to each
+-- device that has not declined, until the window of its doses ends, else for four hours. Where a rule only pushes, and there
+-- is no such device, the occurrence is missed. Locks: care.job_fire_reminders.
 create or replace function care.fire(d care.reminder_due, clock timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -103,9 +109,10 @@ begin
 end
 $$;
 
--- care.judge_pushes: writes statuses of at most `most` occurrences whose pushes are settled: sent where a provider has accepted
--- one; missed where none has, and none waits any more. A cancelled one stays so, and one that was snoozed since is judged by
--- its last firing. Returns how many it judged; what others hold is left to a later call. Locks: care.job_fire_reminders.
+-- care.judge_pushes: writes statuses of at most `most` occurrences whose pushes are settled: sent where a provider has
+-- accepted one; missed where none has, and none waits any more. A cancelled one stays so, and one that was snoozed since is
+-- judged by its last firing. Returns how many it judged; what others hold is left to a later call. Locks:
+-- care.job_fire_reminders.
 create or replace function care.judge_pushes(most int) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,11 +1,11 @@
--- The outbox of pushes: what a hub claims, sends, and settles. No transaction spans the sending: a hub that is killed after it
--- claimed has a lease that ends, and after it sent, a push that goes twice, under the same occurrence's id.
+-- The outbox of pushes: what a hub claims, sends, and settles. No transaction spans the sending: a hub that is killed after
+-- it claimed has a lease that ends, and after it sent, a push that goes twice, under the same occurrence's id.
 
--- sync.claim_pushes: leases at most `wanted` waiting pushes to a hub, the longest due first, with the token that each device has
--- at this moment; the text is left to the hub, but for those enqueued by hand. `labels`: the rule's label is the title.
--- `epoch` and `top`: how far the device should read of topic `reminders`. What is not to be sent any more is settled here: what
--- has expired, what has no device, and what the rule does not say any more or whose doses were acted on meanwhile.
--- Lock order: care.push, those that nobody else has. It reads all else.
+-- sync.claim_pushes: leases at most `wanted` waiting pushes to a hub, the longest due first, with the token that each device
+-- has at this moment; the text is left to the hub, but for those enqueued by hand. `labels`: the rule's label is the title.
+-- `epoch` and `top`: how far the device should read of topic `reminders`. What is not to be sent any more is settled here:
+-- what has expired, what has no device, and what the rule does not say any more or whose doses were acted on meanwhile. Lock
+-- order: care.push, those that nobody else has. It reads all else.
 create or replace function sync.claim_pushes(hub text, wanted int, lease interval, labels boolean default false)
 returns table(id bigint, attempt int, platform text, token text, environment text, topic text, user_id text, device_id text,
               occurrence_id text, rule_id text, kind text, title text, body text, start timestamptz, expires_at timestamptz,
@@ -63,9 +63,9 @@ begin
 end
 $$;
 
--- care.push_fate: why a waiting push is not sent any more: expired, dead (its device is gone, or declined), or dropped: its rule or
--- its occurrence says otherwise, or its doses were acted on since; null where it is. Only of a push that did not go at once
--- these are asked again: when it was made, they were. No locks.
+-- care.push_fate: why a waiting push is not sent any more: expired, dead (its device is gone, or declined), or dropped: its
+-- rule or its occurrence says otherwise, or its doses were acted on since; null where it is. Only of a push that did not go
+-- at once these are asked again: when it was made, they were. No locks.
 create or replace function care.push_fate(p care.push, clock timestamptz) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -96,10 +96,10 @@ begin
 end
 $$;
 
--- sync.settle_pushes: what became of claimed pushes, each with the attempt that its claim told: `sent` (a provider accepted it),
--- `retry` (again after retry_seconds; expired where that is too late), `dead` or `expired`. Where another hub has claimed a
--- push since, only `sent` counts. `drop_before`: the token with which it was claimed is no good: the device loses it, unless it
--- told it again at that moment or later. Lock order: care.push by id, care.device by key.
+-- sync.settle_pushes: what became of claimed pushes, each with the attempt that its claim told: `sent` (a provider accepted
+-- it), `retry` (again after retry_seconds; expired where that is too late), `dead` or `expired`. Where another hub has
+-- claimed a push since, only `sent` counts. `drop_before`: the token with which it was claimed is no good: the device loses
+-- it, unless it told it again at that moment or later. Lock order: care.push by id, care.device by key.
 create or replace function sync.settle_pushes(hub text, ids bigint[], attempts int[], results text[], retry_seconds int[],
                                               drop_before timestamptz[]) returns void
 language plpgsql security definer
@@ -140,8 +140,8 @@ begin
 end
 $$;
 
--- sync.push_state: for gauges: how many pushes wait that are due, or leased; for how many seconds the oldest has been due; and how many
--- devices have declined. Counts end at 100,000. No locks.
+-- sync.push_state: for gauges: how many pushes wait that are due, or leased; for how many seconds the oldest has been due;
+-- and how many devices have declined. Counts end at 100,000. No locks.
 create or replace function sync.push_state(out waiting bigint, out oldest_seconds double precision, out declined bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -18,8 +18,8 @@ begin
 end
 $$;
 
--- `day`: the local day that the exception is of: it is found by that, whatever the rule's time becomes. Of two of one day the
--- one that was written last stays. First as a generated column, for that fires no triggers.
+-- `day`: the local day that the exception is of: it is found by that, whatever the rule's time becomes. Of two of one day
+-- the one that was written last stays. First as a generated column, for that fires no triggers.
 delete from care.reminder_occurrence as x
 using (
     select o.id, row_number() over (partition by o.rule_id, o.original_local::date order by o.updated_at desc, o.id) as place
@@ -29,12 +29,12 @@ where ranked.id = x.id and ranked.place > 1;
 alter table care.reminder_occurrence add column day date generated always as (original_local::date) stored;
 alter table care.reminder_occurrence alter column day drop expression, alter column day set not null;
 create unique index reminder_occurrence_day on care.reminder_occurrence (rule_id, day);
--- `moved_local`: where it was moved to as wall time in the rule's zone; it wins over `moved_to`, which is that instant in the
--- zone of the time when it was written.
+-- `moved_local`: where it was moved to as wall time in the rule's zone; it wins over `moved_to`, which is that instant in
+-- the zone of the time when it was written.
 alter table care.reminder_occurrence add column moved_local timestamp;
 
--- Devices that pushes go to. `token`: what the provider knows the device by; one that declined may have none. `registered_at`:
--- when the device told it last. `permission`: granted, denied; null where the device does not say.
+-- Devices that pushes go to. `token`: what the provider knows the device by; one that declined may have none.
+-- `registered_at`: when the device told it last. `permission`: granted, denied; null where the device does not say.
 create table care.device (
     user_id text collate "C" not null,
     device_id text collate "C" not null,
@@ -67,8 +67,8 @@ select r.id, r.user_id, '-infinity' from care.reminder_rule as r where r.enabled
 
 -- The outbox: one row for one firing of an occurrence and one device. `kind`: reminder, or notify (by hand: no rule).
 -- `next_at`: when it may be claimed; the end of the lease where it is. `attempt`: how often it was claimed. `registered_at`:
--- of the token with which it was claimed last. `state`: waiting; sent (a provider accepted it), dead, expired, or dropped (not
--- wanted any more). `judged`: the occurrence's status says what became of it.
+-- of the token with which it was claimed last. `state`: waiting; sent (a provider accepted it), dead, expired, or dropped
+-- (not wanted any more). `judged`: the occurrence's status says what became of it.
 create table care.push (
     id bigint generated always as identity primary key,
     user_id text collate "C" not null,
@@ -93,5 +93,6 @@ create table care.push (
     unique (user_id, occurrence_id, device_id, start)
 ) with (fillfactor = 80);
 create index push_waiting on care.push (next_at) where state = 'waiting';
+create index push_expires on care.push (expires_at) where state = 'waiting';
 create index push_unjudged on care.push (settled_at) where state <> 'waiting' and not judged;
 create index push_settled on care.push (settled_at) where state <> 'waiting';

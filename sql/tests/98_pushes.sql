@@ -32,6 +32,8 @@ create function test.statuses(who text) returns text language sql as $$
     select coalesce(string_agg(e.data ->> 'status', ' ' order by e.o), '') from sync.event as e where e.user_id = who and e.name = 'reminder.occurrence_updated' $$;
 -- What other tests left.
 delete from care.reminder_rule where delivery <> 'local';
+delete from care.push;
+delete from care.device;
 
 -- What is due.
 insert into care.reminder_rule (id, user_id, time, timezone, delivery) values ('pl', 'pl', '13:00', 'UTC', 'local'), ('pp', 'pp', '13:00', 'UTC', 'push');
@@ -104,8 +106,8 @@ select test.at('2025-11-22 17:00Z') \g /dev/null
 select test.is('what expired is claimed by nobody', test.claim('h'), '');
 select test.is('it is missed', (select string_agg(p.state, ' ') from care.push as p where p.user_id = 'pf' and p.start = '2025-11-22 13:00Z') || ' ' || test.fire() || ' ' || test.statuses('pf'), 'expired expired 2 sent missed sent missed');
 select test.at('2025-11-25 12:00Z') \g /dev/null
-select test.is('after days without a hub each day is told', test.fire() || ' ' || test.pushes('pf'), '2 phone:sent:20 13:00 tablet:sent:20 13:00 phone:dead:21 13:00 tablet:sent:21 13:00 phone:expired:22 13:00 tablet:expired:22 13:00 phone:waiting:23 13:00 tablet:waiting:23 13:00 phone:waiting:24 13:00 tablet:waiting:24 13:00');
-select test.is('as missed', test.claim('h') || test.fire() || ' ' || test.statuses('pf') || ' ' || test.due('pf1'), '4 sent missed sent missed missed missed 25 13:00');
+select test.is('after days without a hub each day is told', test.fire() || ' ' || test.pushes('pf'), '6 phone:sent:20 13:00 tablet:sent:20 13:00 phone:dead:21 13:00 tablet:sent:21 13:00 phone:expired:22 13:00 tablet:expired:22 13:00 phone:expired:23 13:00 tablet:expired:23 13:00 phone:expired:24 13:00 tablet:expired:24 13:00');
+select test.is('as missed', test.claim('h') || test.fire() || ' ' || test.statuses('pf') || ' ' || test.due('pf1'), '0 sent missed sent missed missed missed 25 13:00');
 
 -- Doses.
 delete from care.reminder_rule where id = 'pf1';
@@ -143,6 +145,18 @@ select test.is('a device that goes before the claim: dead', test.device('pn2', '
 select test.is('removed again', test.short(test.act('pn2', 'rm2', 'removeDevice', '{"deviceId":"pn-phone"}')), 'noop');
 delete from care.reminder_rule where user_id in ('pn', 'pn2');
 
+-- Where no hub claims, the job tells what has expired; what is old goes.
+insert into care.reminder_rule (id, user_id, time, timezone, delivery) values ('px', 'px', '09:10', 'UTC', 'both');
+select test.device('px', 'px-phone') || test.at('2025-11-30 09:10Z') || test.fire() || test.pushes('px') || test.at('2025-11-30 13:09:59Z') || test.fire() \g /dev/null
+select test.is('a push that nobody claims waits until it expires', test.pushes('px') || ' ' || test.statuses('px'), 'px-phone:waiting:30 09:10 ');
+select test.at('2025-11-30 13:10Z') || test.fire() \g /dev/null
+select test.is('then it is missed', test.pushes('px') || ' ' || test.statuses('px'), 'px-phone:expired:30 09:10 missed');
+select test.is('for thirty days it is kept', (select done from sync.job('retain_actions', 1000, '2025-12-30 13:09Z')) is not null and exists (select from care.push where user_id = 'px'), true);
+select test.is('and no longer', (select done from sync.job('retain_actions', 1000, '2025-12-30 13:11Z')) > 0 , true);
+select test.is('which are those that are settled', (select count(*) from care.push where user_id = 'px'), 0::bigint);
+delete from care.reminder_rule where id = 'px';
+select test.at('2025-11-30 09:10Z') \g /dev/null
+
 -- Late jobs and edits.
 insert into care.reminder_rule (id, user_id, time, timezone, delivery) values ('pe', 'pe', '10:00', 'UTC', 'push');
 select test.device('pe', 'pe-phone') || test.at('2025-12-01 10:30Z') \g /dev/null
@@ -152,7 +166,7 @@ update care.reminder_rule set delivery = 'both' where id = 'pe';
 select test.is('so does any that leaves its time in the past', test.due('pe'), '30 10:00');
 update care.reminder_rule set time = '10:15' where id = 'pe';
 select test.is('it is that day''s, as the rule says now', test.due('pe'), '30 10:15');
-select test.is('each day once', test.fire() || ' ' || test.pushes('pe') || ' ' || test.due('pe'), '2 pe-phone:waiting:30 10:15 pe-phone:waiting:01 10:15 02 10:15');
+select test.is('each day once', test.fire() || ' ' || test.pushes('pe') || ' ' || test.due('pe'), '3 pe-phone:expired:30 10:15 pe-phone:waiting:01 10:15 02 10:15');
 update care.reminder_rule set time = '10:29' where id = 'pe';
 select test.is('what has fired does not fire again at an earlier time', test.due('pe'), '02 10:29');
 update care.reminder_rule set time = '10:31' where id = 'pe';
