@@ -52,8 +52,8 @@ package final class GatewayFixture {
         configuration.limits.messagesPerSecond = 0
         configuration.limits.controlFramesPerSecond = 0
         // A busy machine must not look like a slow client or a slow hub.
-        configuration.timeouts.handshake = .seconds(60)
-        configuration.timeouts.answer = .seconds(60)
+        configuration.timeouts.handshake = .seconds(600)
+        configuration.timeouts.answer = .seconds(600)
         configuration.timeouts.message = .seconds(600)
         change(&configuration)
         var policy = TokenPolicy()

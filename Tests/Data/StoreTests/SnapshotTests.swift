@@ -141,8 +141,8 @@ import Testing
         let database = try Cluster.shared.get().database()
         let kiosk = try open(database) {
             $0.queryConnections = 1
-            $0.actionTimeout = .seconds(90)
-            $0.statementTimeout = .seconds(100)
+            $0.actionTimeout = .seconds(600)
+            $0.statementTimeout = .seconds(610)
         }
         _ = try kiosk.found("u", .reminders)
         let holder = try Self.pause(database)
