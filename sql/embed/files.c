@@ -49,6 +49,9 @@ static const char migrations_0012_changed_by[] = {
 static const char migrations_0013_push[] = {
 #embed "../migrations/0013_push.sql" suffix(, )
     0};
+static const char migrations_0014_reminders[] = {
+#embed "../migrations/0014_reminders.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -63,6 +66,9 @@ static const char functions_13_care_intent[] = {
     0};
 static const char functions_14_care_audit[] = {
 #embed "../functions/14_care_audit.sql" suffix(, )
+    0};
+static const char functions_14_care_reminder_audit[] = {
+#embed "../functions/14_care_reminder_audit.sql" suffix(, )
     0};
 static const char functions_19_sync_sealed[] = {
 #embed "../functions/19_sync_sealed.sql" suffix(, )
@@ -157,6 +163,9 @@ static const char functions_53_care_medication_writes[] = {
 static const char functions_53_care_next_occurrences[] = {
 #embed "../functions/53_care_next_occurrences.sql" suffix(, )
     0};
+static const char functions_53_care_reminder_writes[] = {
+#embed "../functions/53_care_reminder_writes.sql" suffix(, )
+    0};
 static const char functions_54_care_count_day[] = {
 #embed "../functions/54_care_count_day.sql" suffix(, )
     0};
@@ -241,6 +250,21 @@ static const char functions_72_care_stack_act[] = {
 static const char functions_72_sync_digest[] = {
 #embed "../functions/72_sync_digest.sql" suffix(, )
     0};
+static const char functions_73_care_reminder_act[] = {
+#embed "../functions/73_care_reminder_act.sql" suffix(, )
+    0};
+static const char functions_73_care_reminder_days[] = {
+#embed "../functions/73_care_reminder_days.sql" suffix(, )
+    0};
+static const char functions_73_care_reminder_merge[] = {
+#embed "../functions/73_care_reminder_merge.sql" suffix(, )
+    0};
+static const char functions_73_care_reminder_payload[] = {
+#embed "../functions/73_care_reminder_payload.sql" suffix(, )
+    0};
+static const char functions_73_care_reminder_resolve[] = {
+#embed "../functions/73_care_reminder_resolve.sql" suffix(, )
+    0};
 static const char functions_73_sync_apply[] = {
 #embed "../functions/73_sync_apply.sql" suffix(, )
     0};
@@ -323,11 +347,13 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 11, "0011_medications.sql", migrations_0011_medications, sizeof migrations_0011_medications - 1},
     {carillon_sql_migration, 12, "0012_changed_by.sql", migrations_0012_changed_by, sizeof migrations_0012_changed_by - 1},
     {carillon_sql_migration, 13, "0013_push.sql", migrations_0013_push, sizeof migrations_0013_push - 1},
+    {carillon_sql_migration, 14, "0014_reminders.sql", migrations_0014_reminders, sizeof migrations_0014_reminders - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},
     {carillon_sql_function, 0, "13_care_intent.sql", functions_13_care_intent, sizeof functions_13_care_intent - 1},
     {carillon_sql_function, 0, "14_care_audit.sql", functions_14_care_audit, sizeof functions_14_care_audit - 1},
+    {carillon_sql_function, 0, "14_care_reminder_audit.sql", functions_14_care_reminder_audit, sizeof functions_14_care_reminder_audit - 1},
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
     {carillon_sql_function, 0, "20_sync_flush.sql", functions_20_sync_flush, sizeof functions_20_sync_flush - 1},
     {carillon_sql_function, 0, "21_sync_refuse_truncate.sql", functions_21_sync_refuse_truncate, sizeof functions_21_sync_refuse_truncate - 1},
@@ -359,6 +385,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},
     {carillon_sql_function, 0, "53_care_medication_writes.sql", functions_53_care_medication_writes, sizeof functions_53_care_medication_writes - 1},
     {carillon_sql_function, 0, "53_care_next_occurrences.sql", functions_53_care_next_occurrences, sizeof functions_53_care_next_occurrences - 1},
+    {carillon_sql_function, 0, "53_care_reminder_writes.sql", functions_53_care_reminder_writes, sizeof functions_53_care_reminder_writes - 1},
     {carillon_sql_function, 0, "54_care_count_day.sql", functions_54_care_count_day, sizeof functions_54_care_count_day - 1},
     {carillon_sql_function, 0, "55_care_occurrence_events.sql", functions_55_care_occurrence_events, sizeof functions_55_care_occurrence_events - 1},
     {carillon_sql_function, 0, "56_care_reminder_events.sql", functions_56_care_reminder_events, sizeof functions_56_care_reminder_events - 1},
@@ -387,6 +414,11 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "72_care_settings_act.sql", functions_72_care_settings_act, sizeof functions_72_care_settings_act - 1},
     {carillon_sql_function, 0, "72_care_stack_act.sql", functions_72_care_stack_act, sizeof functions_72_care_stack_act - 1},
     {carillon_sql_function, 0, "72_sync_digest.sql", functions_72_sync_digest, sizeof functions_72_sync_digest - 1},
+    {carillon_sql_function, 0, "73_care_reminder_act.sql", functions_73_care_reminder_act, sizeof functions_73_care_reminder_act - 1},
+    {carillon_sql_function, 0, "73_care_reminder_days.sql", functions_73_care_reminder_days, sizeof functions_73_care_reminder_days - 1},
+    {carillon_sql_function, 0, "73_care_reminder_merge.sql", functions_73_care_reminder_merge, sizeof functions_73_care_reminder_merge - 1},
+    {carillon_sql_function, 0, "73_care_reminder_payload.sql", functions_73_care_reminder_payload, sizeof functions_73_care_reminder_payload - 1},
+    {carillon_sql_function, 0, "73_care_reminder_resolve.sql", functions_73_care_reminder_resolve, sizeof functions_73_care_reminder_resolve - 1},
     {carillon_sql_function, 0, "73_sync_apply.sql", functions_73_sync_apply, sizeof functions_73_sync_apply - 1},
     {carillon_sql_function, 0, "74_sync_topics.sql", functions_74_sync_topics, sizeof functions_74_sync_topics - 1},
     {carillon_sql_function, 0, "75_sync_adherence_day.sql", functions_75_sync_adherence_day, sizeof functions_75_sync_adherence_day - 1},

@@ -58,32 +58,43 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if tg_op <> 'DELETE' or current_setting('care.erasing', true) is distinct from 'on' then
-        raise exception '% of care.dose_audit is refused: it tells what was, for good', tg_op
+        raise exception '% of care.% is refused: it tells what was, for good', tg_op, tg_table_name
             using errcode = 'insufficient_privilege',
-                hint = 'If a user''s data must go, delete the doses, then SELECT care.erase_audit(user_id).';
+                hint = 'If a user''s data must go, delete doses and reminders, then SELECT care.erase_audit(user_id).';
     end if;
     return null;
 end
 $$;
 
--- care.erase_audit: deletes what the audit has of a user, of whom no dose is left; returns how many rows. For a person's
--- right to be forgotten. Refused while the user has doses. Locks: the rows it deletes.
+-- care.erase_audit: deletes what the audits have of a user, of whom no dose and no reminder is left, with the tombstones of
+-- reminders; returns how many rows of audits. For a person's right to be forgotten. Refused while the user has doses or
+-- reminders. Locks: the rows it deletes.
 create or replace function care.erase_audit(who text) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     erased bigint;
+    total bigint;
     outer_erasing constant text := coalesce(current_setting('care.erasing', true), '');
 begin
     if exists (select from care.dose_occurrence as d where d.user_id = who) then
         raise exception 'this user has doses: delete them first' using errcode = 'object_not_in_prerequisite_state';
+    elsif exists (select from care.reminder_rule as r where r.user_id = who) then
+        raise exception 'this user has reminders: delete them first' using errcode = 'object_not_in_prerequisite_state';
     end if;
     perform set_config('care.erasing', 'on', true);
     delete from care.dose_audit as a where a.user_id = who;
+    get diagnostics total = row_count;
+    delete from care.reminder_audit as a where a.user_id = who;
     get diagnostics erased = row_count;
+    total := total + erased;
+    delete from care.reminder_occurrence_audit as a where a.user_id = who;
+    get diagnostics erased = row_count;
+    delete from care.reminder_tombstone as t where t.user_id = who;
+    delete from care.reminder_alias as n where n.user_id = who;
     perform set_config('care.erasing', outer_erasing, true);
-    return erased;
+    return total + erased;
 end
 $$;
 

@@ -25,9 +25,36 @@ begin
 end
 $$;
 
--- care.job_retain_actions: deletes at most `batch` actions, with their keys, and as many revocations, that were written over
--- 90 days ago, and as many pushes that were settled over 30 days ago, dead ones among them; `done` is the largest number.
--- Locks: the rows it deletes.
+-- care.job_retain_tombstones: deletes at most `batch` tombstones of reminders that were deleted over 90 days ago, with the names
+-- that devices had for them. Locks: the rows it deletes.
+create or replace function care.job_retain_tombstones(batch int, clock timestamptz) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    done bigint;
+begin
+    with gone as (
+        delete from care.reminder_tombstone as t
+        using (
+            select user_id, id from care.reminder_tombstone where deleted_at < clock - interval '90 days'
+            order by deleted_at limit batch
+        ) as oldest
+        where t.user_id = oldest.user_id and t.id = oldest.id
+        returning t.user_id, t.id
+    ), forgotten as (
+        delete from care.reminder_alias as n using gone as g where n.user_id = g.user_id and n.rule_id = g.id
+    )
+    select count(*) into done from gone;
+    return done;
+end
+$$;
+
+-- care.job_retain_actions: deletes at most `batch` actions, with their keys, and as many revocations and tombstones of reminders,
+-- that were written over 90 days ago, and as many pushes that were settled over 30 days ago, dead ones among them; `done` is
+-- the largest number. Locks: the rows it deletes.
 create or replace function care.job_retain_actions(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -57,7 +84,7 @@ begin
         select o.id from care.push as o where o.state <> 'waiting' and o.settled_at < clock - interval '30 days'
         order by o.settled_at limit batch for update skip locked));
     get diagnostics pushes = row_count;
-    done := greatest(done, revocations, pushes);
+    done := greatest(done, revocations, pushes, care.job_retain_tombstones(batch, clock));
     more := done >= batch;
 end
 $$;

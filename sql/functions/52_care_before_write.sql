@@ -87,14 +87,15 @@ begin
 end
 $$;
 
--- care.complete_reminder: a rule's zone is the user's where the writer names none.
+-- care.complete_reminder: a rule's zone is the user's where the writer names none. A linked rule takes its schedule's time, days
+-- and zone. Locks: the schedule (SHARE).
 create or replace function care.complete_reminder() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     new.timezone := coalesce(new.timezone, care.zone_of(new.user_id));
-    return new;
+    return case when new.schedule_id is null then new else care.linked(new, true) end;
 end
 $$;
 

@@ -1,17 +1,49 @@
--- care.rule_json: a reminder rule as events and snapshots show it, with its next ten times. No locks.
-create or replace function care.rule_json(r care.reminder_rule, clock timestamptz) returns jsonb
+-- Reminder rules as events, answers and snapshots show them, and the builder of their events.
+
+-- care.rule_fields: what people change of a rule, as JSON. No locks.
+create or replace function care.rule_fields(r care.reminder_rule) returns jsonb
 language plpgsql stable
 as $$
 begin
     return jsonb_build_object(
-        'id', r.id, 'userId', r.user_id, 'clientId', r.client_id, 'productId', r.product_id,
-        'stackId', r.stack_id, 'appliesTo', r.applies_to, 'preset', r.preset, 'label', r.label,
+        'productId', r.product_id, 'stackId', r.stack_id, 'appliesTo', r.applies_to, 'preset', r.preset, 'label', r.label,
         'time', to_char(r.time, 'HH24:MI'), 'timezone', r.timezone, 'tzMode', r.tz_mode, 'repeat', r.repeat,
-        'repeatOn', r.repeat_on, 'snoozeMinutes', r.snooze_minutes, 'delivery', r.delivery,
-        'enabled', r.enabled, 'rev', r.rev, 'createdAt', r.created_at, 'updatedAt', r.updated_at,
+        'repeatOn', r.repeat_on, 'snoozeMinutes', r.snooze_minutes, 'delivery', r.delivery, 'enabled', r.enabled,
+        'scheduleId', r.schedule_id);
+end
+$$;
+
+-- care.rule_json: a reminder rule as events show it, with its next ten times. No locks.
+create or replace function care.rule_json(r care.reminder_rule, clock timestamptz) returns jsonb
+language plpgsql stable
+as $$
+begin
+    return care.rule_fields(r) || jsonb_build_object(
+        'id', r.id, 'userId', r.user_id, 'clientId', r.client_id, 'rev', r.rev, 'createdAt', r.created_at,
+        'updatedAt', r.updated_at,
         'nextOccurrences', (
             select coalesce(jsonb_agg(care.local_iso(at, r.timezone) order by at), '[]')
             from care.next_occurrences(r, clock) as at));
+end
+$$;
+
+-- care.rule_shown: the same with its next occurrences, each with the id by which it is snoozed: as answers and snapshots show
+-- it. `since`: from then on; `wanted`: so many, at most 30. No locks.
+create or replace function care.rule_shown(r care.reminder_rule, since timestamptz, wanted int default 10) returns jsonb
+language plpgsql stable
+as $$
+declare
+    times jsonb;
+    upcoming jsonb;
+begin
+    select coalesce(jsonb_agg(care.local_iso(u.start, r.timezone) order by u.start, u.id), '[]'),
+           coalesce(jsonb_agg(jsonb_build_object('id', u.id, 'ruleId', r.id, 'start', care.local_iso(u.start, r.timezone),
+                                                 'status', u.status) order by u.start, u.id), '[]')
+    into times, upcoming
+    from care.upcoming(r, since, wanted) as u;
+    return care.rule_fields(r) || jsonb_build_object(
+        'id', r.id, 'userId', r.user_id, 'clientId', r.client_id, 'rev', r.rev, 'createdAt', r.created_at,
+        'updatedAt', r.updated_at, 'nextOccurrences', times, 'upcoming', upcoming);
 end
 $$;
 

@@ -79,7 +79,7 @@ begin
 end
 $$;
 
--- care.settings_json: a user's settings; of a user without a row, those that hold. No locks.
+-- care.settings_json: a user's settings, with the times of all presets; of a user without a row, those that hold. No locks.
 create or replace function care.settings_json(who text) returns jsonb
 language plpgsql stable
 as $$
@@ -87,7 +87,10 @@ begin
     return coalesce(
         (select jsonb_build_object('userId', who, 'timezone', u.zone, 'rev', u.rev, 'updatedAt', u.updated_at)
          from care.user_settings as u where u.user_id = who),
-        jsonb_build_object('userId', who, 'timezone', 'UTC', 'rev', 0, 'updatedAt', null));
+        jsonb_build_object('userId', who, 'timezone', 'UTC', 'rev', 0, 'updatedAt', null))
+        || jsonb_build_object('presetTimes', (
+            select jsonb_object_agg(preset, to_char(care.preset_time(who, preset), 'HH24:MI'))
+            from unnest('{AM_WITH_FOOD,WITH_BREAKFAST,LUNCH,BEDTIME}'::text[]) as preset));
 end
 $$;
 

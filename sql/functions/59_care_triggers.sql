@@ -19,6 +19,7 @@ begin
             ('complete', 'BEFORE INSERT', 'reminder_rule', 'complete_reminder()'),
             ('zone', 'BEFORE INSERT OR UPDATE OF timezone', 'reminder_rule', $$check_zone('timezone')$$),
             ('move', 'AFTER UPDATE OF user_id', 'reminder_rule', 'move_reminder()'),
+            ('follow_schedule', 'AFTER UPDATE', 'schedule', 'follow_schedule()'),
             ('complete', 'BEFORE INSERT', 'reminder_occurrence', 'complete_reminder_occurrence()'),
             ('belong', 'BEFORE UPDATE OF rule_id, user_id, original_local, day, moved_to, moved_local, snoozed_until',
              'reminder_occurrence', 'complete_reminder_occurrence()'),
@@ -31,6 +32,9 @@ begin
             ('follow_dose', 'AFTER UPDATE OF dose', 'schedule', 'follow_dose()'),
             ('follow_dose', 'AFTER UPDATE OF dose', 'stack_item', 'follow_dose()')
         ) as own
+        union all
+        select 'belong', 'BEFORE UPDATE', 'reminder_rule', 'link_reminder()', 'O',
+               'FOR EACH ROW WHEN ((new.schedule_id IS NOT NULL))'
         union all
         select 'plan_' || lower(event), 'AFTER ' || event, place, call, 'O', scope
         from (values ('schedule', 'plan_schedules()'), ('stack_item', 'plan_stacks()')) as planned(place, call)
@@ -59,9 +63,13 @@ begin
         select 'forget_notes', 'AFTER DELETE', 'dose_occurrence', 'forget_notes()', 'A',
                'REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
         union all
-        select 'audit_' || lower(event), 'AFTER ' || event, 'dose_occurrence', 'audit_doses()', 'A',
+        select 'audit_' || lower(event), 'AFTER ' || event, place, call, 'A',
                'REFERENCING ' || seen || ' FOR EACH STATEMENT'
         from (values
+            ('dose_occurrence', 'audit_doses()'), ('reminder_rule', 'audit_rules()'),
+            ('reminder_occurrence', 'audit_rule_occurrences()')
+        ) as kept(place, call)
+        cross join (values
             ('INSERT', 'NEW TABLE AS new_rows'),
             ('UPDATE', 'OLD TABLE AS old_rows NEW TABLE AS new_rows'),
             ('DELETE', 'OLD TABLE AS old_rows')

@@ -1,16 +1,24 @@
--- care.act: what sync.settle hands the types of care to: judges an action and carries it out. `base` and `client_time` null where they
--- are absent. Lock order: the doses by id.
+-- care.act: what sync.settle hands the types of doses to: judges an action and carries it out. `base` and `client_time` null where they
+-- are absent. The resolve of a reminder's conflict is the reminders'. Lock order: the doses by id.
 create or replace function care.act(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb, tz text)
 returns sync.verdict
 language plpgsql
 as $$
 declare
     clock constant timestamptz := sync.clock();
-    verdict sync.verdict := care.request_problem(type, doc, base, client_time, tz, clock);
+    verdict sync.verdict;
+    target sync.action;
     time_field text;
     told jsonb;
     i care.intent;
 begin
+    if type = 'resolve' and doc ->> 'of' is not null then
+        select * into target from sync.action as a where a.user_id = who and a.key = doc ->> 'of';
+        if target.memo ? 'reminder' then
+            return care.resolve_reminder(who, key, target, doc, base, client_time, clock);
+        end if;
+    end if;
+    verdict := care.request_problem(type, doc, base, client_time, tz, clock);
     if verdict.status is not null then
         return verdict;
     end if;

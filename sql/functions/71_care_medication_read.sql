@@ -83,6 +83,20 @@ begin
 end
 $$;
 
+-- care.presets_problem: times of presets, null for the usual one.
+create or replace function care.presets_problem(v jsonb) returns text
+language plpgsql immutable
+as $$
+begin
+    if jsonb_typeof(v) <> 'object' then
+        return 'must be an object';
+    elsif v - '{AM_WITH_FOOD,WITH_BREAKFAST,LUNCH,BEDTIME}'::text[] <> '{}' then
+        return 'may have AM_WITH_FOOD, WITH_BREAKFAST, LUNCH and BEDTIME, and no more';
+    end if;
+    return null;
+end
+$$;
+
 -- care.medication_field_problem: one member of such a payload, by its name; it is there and not null.
 create or replace function care.medication_field_problem(field text, v jsonb, clock timestamptz) returns text
 language plpgsql stable
@@ -106,6 +120,7 @@ begin
         when 'startsOn' then care.year_problem(v)
         when 'endsOn' then care.year_problem(v)
         when 'timezone' then care.zone_problem(v)
+        when 'presetTimes' then care.presets_problem(v)
         when 'enabled' then care.boolean_problem(v)
         when 'archived' then care.boolean_problem(v)
         when 'takenAt' then care.past_problem(v, clock)
@@ -122,6 +137,12 @@ declare
     e record;
     problem text;
 begin
+    for e in select t.key, t.value from jsonb_each(coalesce(care.given(doc, 'presetTimes'), '{}')) as t order by t.key loop
+        problem := case when e.value <> 'null' then care.clock_problem(e.value) end;
+        if problem is not null then
+            return care.invalid('payload.presetTimes.' || e.key, problem);
+        end if;
+    end loop;
     foreach field in array array['times', 'scheduleIds', 'repeatOn', 'items'] loop
         continue when jsonb_typeof(doc -> field) is distinct from 'array';
         for e in select t.v, t.n - 1 as n from jsonb_array_elements(doc -> field) with ordinality as t(v, n) loop
@@ -172,7 +193,7 @@ as $$
             '{id!,repeat,repeatOn,time,dose,windowMinutes,startsOn,endsOn,timezone,tzMode,enabled}'
         when 'createStack' then '{id!,name!,items}'
         when 'updateStack' then '{id!,name,items}'
-        when 'updateSettings' then '{timezone!}'
+        when 'updateSettings' then '{timezone,presetTimes}'
         when 'logDose' then '{id!,productId!,takenAt,dose,note}'
         else '{id!}' end::text[]
 $$;

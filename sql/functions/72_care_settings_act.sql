@@ -1,22 +1,30 @@
 -- Actions on settings, and intakes that no schedule asked for.
 
--- care.update_settings: the person changes the zone: rules and schedules that follow move with it (care.follow_zone). Lock
--- order: care.user_settings, reminder rules, schedules, doses.
+-- care.update_settings: the person changes the zone (rules and schedules that follow move with it: care.follow_zone) or the times
+-- of presets, each by its name; null: the usual time again. Reminders that were made from a preset keep their time. Lock order:
+-- care.user_settings, reminder rules, schedules, doses.
 create or replace function care.update_settings(who text, doc jsonb, base jsonb) returns sync.verdict
 language plpgsql
 as $$
 declare
     u care.user_settings;
+    zone text;
+    presets jsonb;
 begin
+    if care.given(doc, 'timezone') is null and care.given(doc, 'presetTimes') is null then
+        return care.invalid('payload.timezone', 'is required, or presetTimes');
+    end if;
     select * into u from care.user_settings as x where x.user_id = who for update;
-    if coalesce(u.zone, 'UTC') = doc ->> 'timezone' then
+    zone := coalesce(doc ->> 'timezone', u.zone, 'UTC');
+    presets := jsonb_strip_nulls(coalesce(u.preset_times, '{}') || coalesce(care.given(doc, 'presetTimes'), '{}'));
+    if coalesce(u.zone, 'UTC') = zone and coalesce(u.preset_times, '{}') = presets then
         return care.done('noop', care.settings_json(who));
     elsif u.rev > care.base_rev(base, who) then
-        return care.plain_conflict('settings', who, care.settings_json(who),
-                                   jsonb_build_object('timezone', doc -> 'timezone'));
+        return care.plain_conflict('settings', who, care.settings_json(who), jsonb_strip_nulls(jsonb_build_object(
+            'timezone', doc -> 'timezone', 'presetTimes', doc -> 'presetTimes')));
     end if;
-    insert into care.user_settings (user_id, zone) values (who, doc ->> 'timezone')
-    on conflict (user_id) do update set zone = excluded.zone;
+    insert into care.user_settings (user_id, zone, preset_times) values (who, zone, nullif(presets, '{}'))
+    on conflict (user_id) do update set zone = excluded.zone, preset_times = excluded.preset_times;
     return care.done('applied', care.settings_json(who));
 end
 $$;

@@ -80,8 +80,10 @@ create or replace trigger put_in_force after insert or update or delete or trunc
 insert into sync.action_type as t (type, function, topics)
 select type, own.function, own.topics
 from (values
-    ('care.act', '{adherence}'::text[],
-     '{markTaken,markMissed,makeUp,skip,addNote,undo,bulkMarkAll,resolve}'::text[]),
+    ('care.act', '{adherence}'::text[], '{markTaken,markMissed,makeUp,skip,addNote,undo,bulkMarkAll}'::text[]),
+    ('care.act', '{adherence,reminders}', '{resolve}'),
+    ('care.act_reminders', '{reminders}',
+     '{createReminder,updateReminder,deleteReminder,snoozeReminder,setReminderOccurrence}'),
     ('care.act_medications', '{adherence}', '{logDose}'),
     ('care.act_medications', '{adherence,medications}',
      '{createMedication,updateMedication,archiveMedication,createSchedule,updateSchedule,deleteSchedule}'),

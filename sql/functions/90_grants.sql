@@ -38,6 +38,8 @@ grant execute on function
     sync.adherence_month(text, date),
     sync.adherence_occurrence(text, text),
     sync.reminders(text),
+    sync.reminder(text, text, bigint, text),
+    sync.preview_reminder(text, text),
     sync.adherence_stats(text, date, date),
     sync.adherence_history(text, date, date, text, text, text, bigint),
     sync.adherence_export(text, text, date, date),

@@ -115,7 +115,7 @@ insert into sync.action_type values ('weigh', 'app.weigh', '{weight}'), ('skip',
 set role carillon_owner;
 \ir ../functions/79_sync_dispatch.sql
 reset role;
-select test.is('all are there', (select string_agg(type || ' ' || function || ' ' || topics::text, ', ' order by type) from sync.action_type where type in ('skip', 'undo', 'weigh')) || ' ' || (select count(*) from sync.action_type), 'skip care.act {adherence}, undo care.act {adherence}, weigh app.weigh {weight} 23');
+select test.is('all are there', (select string_agg(type || ' ' || function || ' ' || topics::text, ', ' order by type) from sync.action_type where type in ('skip', 'undo', 'weigh')) || ' ' || (select count(*) from sync.action_type), 'skip care.act {adherence}, undo care.act {adherence}, weigh app.weigh {weight} 28');
 select test.is('and in force', test.short(test.act('w', 'after', 'skip', '{"occurrenceId":"nothing"}')), 'conflict gone');
 create temp table was as select xmin::text as x from sync.action_type order by type;
 set role carillon_owner;

@@ -1,0 +1,78 @@
+-- What follows when reminder rules and their schedules are written; 59_care_triggers.sql says which trigger calls what.
+--
+-- Lock order of all that writes reminders: rules, then the schedules that they are linked to, then occurrences that differ
+-- from their rule, each by id; then streams. Who changes a schedule holds it, and then locks the rules that are linked to it: an action
+-- meets no other one of the same user there, and plain SQL that does both at once may meet a deadlock, and is to be repeated.
+
+-- care.preset_time: when a user takes what a preset stands for: the user's own time, else the usual one; null for CUSTOM and
+-- for what is no preset. No locks.
+create or replace function care.preset_time(who text, preset text) returns time
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(
+        (select u.preset_times ->> preset from care.user_settings as u where u.user_id = who),
+        case preset when 'AM_WITH_FOOD' then '08:00' when 'WITH_BREAKFAST' then '08:30' when 'LUNCH' then '12:30'
+                    when 'BEDTIME' then '22:00' end)::time
+$$;
+
+-- care.linked: a rule with the time, the days and the zone of its schedule. One of another user is no link. A schedule that is
+-- taken as needed has no time: its reminder keeps its own, and is silent. Locks: the schedule (SHARE), where `held`.
+create or replace function care.linked(r care.reminder_rule, held boolean) returns care.reminder_rule
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    s care.schedule;
+begin
+    if held then
+        select * into s from care.schedule as x where x.id = r.schedule_id for share;
+    else
+        select * into s from care.schedule as x where x.id = r.schedule_id;
+    end if;
+    if s.id is null then
+        return r;
+    elsif s.user_id <> r.user_id then
+        r.schedule_id := null;
+    elsif s.repeat = 'as_needed' then
+        r.enabled := false;
+    else
+        r.time := s.time;
+        r.repeat := s.repeat;
+        r.repeat_on := s.repeat_on;
+        r.timezone := s.timezone;
+        r.tz_mode := s.tz_mode;
+    end if;
+    return r;
+end
+$$;
+
+-- care.link_reminder: before a rule that has a schedule is changed. A new link waits for who changes the schedule, or makes
+-- that one wait, who then sees the rule. Lock order: the rule, then the schedule (SHARE).
+create or replace function care.link_reminder() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return care.linked(new, new.schedule_id is distinct from old.schedule_id);
+end
+$$;
+
+-- care.follow_schedule: rules that are linked to a schedule take its time, days and zone, and let it go when it gets another
+-- user. Lock order: the schedule (held), its rules by id.
+create or replace function care.follow_schedule() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if (new.user_id, new.time, new.repeat, new.repeat_on, new.timezone, new.tz_mode)
+        is not distinct from (old.user_id, old.time, old.repeat, old.repeat_on, old.timezone, old.tz_mode)
+    then
+        return null;
+    end if;
+    perform from care.reminder_rule as r where r.schedule_id = new.id order by r.id collate "C" for update;
+    -- care.link_reminder says what becomes of them.
+    update care.reminder_rule as r set schedule_id = r.schedule_id where r.schedule_id = new.id;
+    return null;
+end
+$$;

@@ -1,0 +1,264 @@
+-- Actions on reminder rules. The user's account is locked (sync.settle): of one user's actions one runs at a time, and only plain
+-- SQL may come between. Lock order: the rule, its schedule (SHARE); then the flush.
+--
+-- What was decided where the specification leaves it open:
+--   1  An id that begins with `tmp-` is a client's name of the rule, as `clientId` is; any other id is the rule's, a UUID or not. A rule
+--      shows its first name as `clientId`, and answers to all of them, also when it is gone.
+--   2  A create without an id of its own is keyless, whatever its key: none, or a `tmp-` one (a clientId of another kind is an
+--      id of its own). Where it equals a live rule of the last 24 hours in target, time, repeat, days (of custom) and
+--      zone, it IS that rule: noop; the name that it brings is added to the rule's (the first one raises the rev: an event
+--      tells it).
+--   3  A create under an id or name that is in use is that rule: noop. Under one that was deleted in the last 90 days it is a conflict,
+--      `gone`: a queue that comes late brings nothing back unasked.
+--   4  The product and the stack need not be known to care: they are the app's ids. A schedule must be the user's, and of the same
+--      product or stack; a linked rule may leave out its target.
+--   5  repeat is daily and delivery local where nothing is said; tzMode is fixed. repeatOn is kept beside any repeat, and counts for custom. A
+--      preset gives a time only to a new rule.
+--   6  An update of what never was is a conflict too (`gone`); a deletion of it is done already. A deletion conflicts (`state`) where
+--      another device has changed the rule since the revision that it names.
+--   7  keep_local, accept_server and merge of a conflict: 73_care_reminder_resolve.sql.
+
+-- care.find_rule: the id of a rule, living or deleted, by its id or by what a device calls it; null: there is none. No locks.
+create or replace function care.find_rule(who text, name text) returns text
+language plpgsql stable
+as $$
+begin
+    return coalesce(
+        (select r.id from care.reminder_rule as r where r.id = name and r.user_id = who),
+        (select n.rule_id from care.reminder_alias as n where n.user_id = who and n.alias = name),
+        (select t.id from care.reminder_tombstone as t where t.user_id = who and t.id = name));
+end
+$$;
+
+-- care.name_rule: what a device calls a rule: the first name stands in the rule. Lock order: the rule, the name.
+create or replace function care.name_rule(r care.reminder_rule, name text) returns care.reminder_rule
+language plpgsql
+as $$
+begin
+    if name is null or name = r.id or exists (
+        select from care.reminder_alias as n where n.user_id = r.user_id and n.alias = name and n.rule_id = r.id
+    ) then
+        return r;
+    elsif r.client_id is null then
+        update care.reminder_rule as x set client_id = name where x.id = r.id returning x.* into r;
+    else
+        insert into care.reminder_alias (user_id, alias, rule_id) values (r.user_id, name, r.id)
+        on conflict (user_id, alias) do update set rule_id = excluded.rule_id;
+    end if;
+    return r;
+end
+$$;
+
+-- care.rule_gone: the verdict on a change of a rule that was deleted, or never was: with keep_local it comes back, with its id, as
+-- it was with what the person wants. No locks.
+create or replace function care.rule_gone(who text, id text, type text, name text, wanted jsonb, clock timestamptz)
+returns sync.verdict
+language plpgsql stable
+as $$
+declare
+    t care.reminder_tombstone;
+    fields jsonb;
+begin
+    select * into t from care.reminder_tombstone as x where x.user_id = who and x.id = rule_gone.id;
+    if t.id is null then
+        return care.rule_conflict('gone', name, null, null, wanted, '{}', '{}', '["accept_server"]',
+                                  jsonb_build_object('type', type, 'id', name, 'rev', 0, 'local', wanted, 'taken', wanted), clock);
+    end if;
+    fields := care.rule_fields(jsonb_populate_record(null::care.reminder_rule, t.rule));
+    return care.rule_conflict(
+        'gone', t.id, null, fields, wanted, '{}', fields || wanted, '["keep_local", "accept_server"]',
+        jsonb_build_object('type', type, 'id', t.id, 'rev', t.rev, 'local', wanted, 'taken', wanted, 'gone', t.rule), clock);
+end
+$$;
+
+-- care.create_reminder. Locks: the rule, its schedule (SHARE).
+create or replace function care.create_reminder(who text, doc jsonb, clock timestamptz) returns sync.verdict
+language plpgsql
+as $$
+declare
+    given constant text := doc ->> 'id';
+    own constant text := case when given not like 'tmp-%' then given end;
+    names constant text[] := array_remove(array[doc ->> 'clientId', case when given like 'tmp-%' then given end], null);
+    wanted jsonb := care.rule_wanted(who, doc);
+    r care.reminder_rule;
+    s care.schedule;
+    verdict sync.verdict;
+    name text;
+    found_id text;
+begin
+    foreach name in array array_remove(own || names, null) loop
+        found_id := care.find_rule(who, name);
+        continue when found_id is null;
+        select * into r from care.reminder_rule as x where x.id = found_id and x.user_id = who for no key update;
+        if r.id is null then
+            return care.rule_gone(who, found_id, 'createReminder', name, wanted, clock);
+        end if;
+        return care.named(r, names || own, clock);
+    end loop;
+    if exists (select from care.reminder_rule as x where x.id = own) then
+        return care.invalid('payload.id', 'is in use');
+    end if;
+    if care.given(wanted, 'scheduleId') is not null then
+        select * into s from care.schedule as x where x.id = wanted ->> 'scheduleId' and x.user_id = who;
+        if not wanted ?| '{productId,stackId}' then
+            wanted := wanted || jsonb_build_object('productId', s.product_id, 'stackId', s.stack_id);
+        end if;
+    end if;
+    r.user_id := who;
+    r.schedule_id := wanted ->> 'scheduleId';
+    r := care.rule_with(r, jsonb_build_object(
+        'appliesTo', case when care.given(wanted, 'stackId') is null then 'item' else 'stack' end,
+        'time', to_char(care.preset_time(who, wanted ->> 'preset'), 'HH24:MI'), 'timezone', care.zone_of(who),
+        'tzMode', 'fixed', 'repeat', 'daily', 'delivery', 'local', 'enabled', true) || wanted);
+    verdict := care.rule_problem(r, null);
+    if verdict.status is not null then
+        return verdict;
+    elsif r.schedule_id is not null then
+        r := care.linked(r, false);
+    end if;
+    if own is null and (doc ->> 'clientId' is null or doc ->> 'clientId' like 'tmp-%') then
+        select x.id into found_id from care.reminder_rule as x
+        where x.user_id = who and x.created_at > clock - interval '24 hours'
+            and (x.product_id, x.stack_id) is not distinct from (r.product_id, r.stack_id)
+            and (x.time, x.timezone, x.repeat) = (r.time, r.timezone, r.repeat)
+            and (x.repeat <> 'custom' or x.repeat_on <@ r.repeat_on and x.repeat_on @> r.repeat_on)
+        order by x.created_at desc, x.id collate "C" desc limit 1;
+        if found_id is not null then
+            select * into r from care.reminder_rule as x where x.id = found_id for no key update;
+            return care.named(r, names, clock);
+        end if;
+    end if;
+    insert into care.reminder_rule as x (id, user_id, client_id, product_id, stack_id, applies_to, preset, label, time, timezone,
+                                         tz_mode, repeat, repeat_on, snooze_minutes, delivery, enabled, schedule_id,
+                                         created_at, updated_at)
+    values (coalesce(own, gen_random_uuid()::text), who, names[1], r.product_id, r.stack_id, r.applies_to, r.preset, r.label,
+            r.time, r.timezone, r.tz_mode, r.repeat, r.repeat_on, r.snooze_minutes, r.delivery, r.enabled, r.schedule_id,
+            clock, clock)
+    returning x.* into r;
+    perform care.name_rule(r, names[2]);
+    return care.done('applied', care.rule_shown(r, clock));
+end
+$$;
+
+-- care.named: the verdict of a create that is a rule which is there: what the device calls it is kept. Locks: care.name_rule.
+create or replace function care.named(r care.reminder_rule, names text[], clock timestamptz) returns sync.verdict
+language plpgsql
+as $$
+declare
+    name text;
+begin
+    foreach name in array names loop
+        r := care.name_rule(r, name);
+    end loop;
+    perform care.tell_now();
+    return care.done('noop', care.rule_shown(r, clock));
+end
+$$;
+
+-- care.update_reminder: fields, by their wanted values. Locks: the rule, its schedule (SHARE).
+create or replace function care.update_reminder(who text, name text, wanted jsonb, base bigint, clock timestamptz)
+returns sync.verdict
+language plpgsql
+as $$
+declare
+    found_id constant text := care.find_rule(who, name);
+    r care.reminder_rule;
+    wish care.reminder_rule;
+    server jsonb;
+    known jsonb;
+    taken jsonb;
+    conflicts text[];
+    verdict sync.verdict;
+begin
+    select * into r from care.reminder_rule as x where x.id = found_id and x.user_id = who for no key update;
+    if r.id is null then
+        return care.rule_gone(who, found_id, 'updateReminder', name, wanted, clock);
+    end if;
+    server := care.rule_fields(r);
+    known := case when base is null then server else care.known_fields(r, base) end;
+    select m.taken, m.conflicts into taken, conflicts from care.merged(wanted, server, known) as m;
+    if conflicts <> '{}' then
+        -- What was sent along unchanged is no wish of the person's.
+        wanted := (select jsonb_object_agg(e.key, e.value) from jsonb_each(wanted) as e
+                   where taken ? e.key or e.key = any(conflicts));
+        return care.rule_conflict('field', r.id, r, known, wanted, conflicts, taken, '["keep_local", "accept_server", "merge"]',
+                                  jsonb_build_object('type', 'updateReminder', 'id', r.id, 'rev', r.rev, 'local', wanted,
+                                                     'taken', taken), clock);
+    elsif taken = '{}' then
+        return care.done('noop', care.rule_shown(r, clock));
+    end if;
+    wish := care.rule_with(r, server || taken);
+    verdict := care.rule_problem(wish, r);
+    if verdict.status is not null then
+        return verdict;
+    end if;
+    update care.reminder_rule as x
+    set product_id = wish.product_id, stack_id = wish.stack_id, applies_to = wish.applies_to, preset = wish.preset,
+        label = wish.label, time = wish.time, timezone = wish.timezone, tz_mode = wish.tz_mode, repeat = wish.repeat,
+        repeat_on = wish.repeat_on, snooze_minutes = wish.snooze_minutes, delivery = wish.delivery, enabled = wish.enabled,
+        schedule_id = wish.schedule_id
+    where x.id = r.id
+    returning x.* into r;
+    return care.done('applied', care.rule_shown(r, clock));
+end
+$$;
+
+-- care.delete_reminder: with its occurrences. Without a revision it is forced. Lock order: the rule, its occurrences.
+create or replace function care.delete_reminder(who text, name text, base bigint, clock timestamptz) returns sync.verdict
+language plpgsql
+as $$
+declare
+    found_id constant text := care.find_rule(who, name);
+    r care.reminder_rule;
+    t care.reminder_tombstone;
+begin
+    select * into r from care.reminder_rule as x where x.id = found_id and x.user_id = who for update;
+    if r.id is null then
+        select * into t from care.reminder_tombstone as x where x.user_id = who and x.id = found_id;
+        return row('noop', case when t.id is null then '{}'::jsonb
+                                else jsonb_build_object('result', jsonb_build_object('id', t.id, 'rev', t.rev)) end,
+                   null, t.id is null)::sync.verdict;
+    elsif base is not null and care.rule_changed(r, base) then
+        return care.rule_conflict('state', r.id, r, care.known_fields(r, base), '{}', '{}', '{}',
+                                  '["keep_local", "accept_server"]',
+                                  jsonb_build_object('type', 'deleteReminder', 'id', r.id, 'rev', r.rev), clock);
+    end if;
+    delete from care.reminder_rule as x where x.id = r.id;
+    return care.done('applied', jsonb_build_object('id', r.id, 'rev', r.rev));
+end
+$$;
+
+-- care.act_reminders: what sync.settle hands the types of reminders to. `base` and `client_time` null where they are absent. An
+-- update with applyTo occurrence is about one occurrence. Locks: those of the type's own function.
+create or replace function care.act_reminders(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb,
+                                              tz text) returns sync.verdict
+language plpgsql
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+    kind constant text := case when type = 'updateReminder' and doc ->> 'applyTo' = 'occurrence' then 'setReminderOccurrence'
+                               else type end;
+    verdict sync.verdict;
+    rev bigint;
+begin
+    if type = 'updateReminder' and care.given(doc, 'applyTo') is not null then
+        if care.choice_problem(doc -> 'applyTo', '{rule,occurrence}') is not null then
+            return care.invalid('payload.applyTo', care.choice_problem(doc -> 'applyTo', '{rule,occurrence}'));
+        end if;
+    end if;
+    verdict := care.reminder_problem(kind, doc, base, client_time);
+    if verdict.status is not null then
+        return verdict;
+    end if;
+    rev := care.rule_base(doc, base, coalesce(doc ->> 'id', ''), coalesce(care.find_rule(who, doc ->> 'id'), ''));
+    case kind
+        when 'createReminder' then return care.create_reminder(who, doc, clock);
+        when 'updateReminder' then return care.update_reminder(who, doc ->> 'id', care.rule_wanted(who, doc), rev, clock);
+        when 'deleteReminder' then return care.delete_reminder(who, doc ->> 'id', rev, clock);
+        when 'snoozeReminder' then return care.snooze_reminder(who, doc, client_time, clock);
+        -- The rev of a whole object is the rule's; that of an occurrence is named by base alone.
+        else return care.set_reminder_day(who, doc, coalesce(care.base_rev(base, doc ->> 'occurrenceId'),
+                                                             care.base_rev(base, doc ->> 'id')), clock);
+    end case;
+end
+$$;

@@ -1,0 +1,132 @@
+-- What a change of a reminder meets on the server.
+--
+-- A merge has three sides, field by field: the rule as the device knew it, as it is now, and as the person wants it. What was sent along
+-- unchanged says nothing. What only the person changed is taken, what both changed to the same is there, and what both changed to
+-- different values is a conflict, of the whole action. A device knew the rule of the revision that it names, and what it has
+-- changed itself since: its actions come in order, so several of one queue may name the same revision. Without a revision what
+-- the person wants goes before what is there. With one that nobody knows, each field that differs is a conflict.
+
+-- care.known_fields: what a device knew of a rule: at `base`, with its own changes since; null where nobody knows. No locks.
+create or replace function care.known_fields(r care.reminder_rule, base bigint) returns jsonb
+language plpgsql stable
+as $$
+declare
+    own constant text := nullif(current_setting('sync.device', true), '');
+    seen care.reminder_rule := care.rule_at(r.user_id, r.id, base);
+    known jsonb;
+    a record;
+begin
+    if seen.id is null then
+        return null;
+    end if;
+    known := care.rule_fields(seen);
+    if base < r.rev and own is not null then
+        for a in
+            select care.rule_fields(jsonb_populate_record(null::care.reminder_rule, l.was)) as was,
+                   care.rule_fields(jsonb_populate_record(null::care.reminder_rule, l."is")) as now
+            from care.reminder_audit as l
+            where l.rule_id = r.id and l.user_id = r.user_id and l.device = own and l.rev > base
+                and l.was is not null and l."is" is not null
+            order by l.n
+        loop
+            known := known || coalesce(
+                (select jsonb_object_agg(e.key, e.value) from jsonb_each(a.now) as e where a.was -> e.key <> e.value), '{}');
+        end loop;
+    end if;
+    return known;
+end
+$$;
+
+-- care.merged: which of the wanted fields are taken, and which are in conflict. `known` null: nobody knows. No locks.
+create or replace function care.merged(wanted jsonb, server jsonb, known jsonb, out taken jsonb, out conflicts text[])
+language plpgsql immutable
+as $$
+declare
+    field text;
+begin
+    taken := '{}';
+    conflicts := '{}';
+    foreach field in array care.rule_names() loop
+        continue when not wanted ? field or wanted -> field = server -> field or wanted -> field = known -> field;
+        if known -> field = server -> field then
+            taken := taken || jsonb_build_object(field, wanted -> field);
+        else
+            conflicts := conflicts || field;
+        end if;
+    end loop;
+end
+$$;
+
+-- care.rule_conflict: the verdict on what a person must decide: with `merge`, what is taken goes in, and the server has the rest.
+-- `r` null: the rule is gone. `pending`: what resolve needs to know. No locks.
+create or replace function care.rule_conflict(code text, id text, r care.reminder_rule, known jsonb, local jsonb,
+                                              conflicts text[], taken jsonb, options jsonb, pending jsonb,
+                                              clock timestamptz) returns sync.verdict
+language plpgsql stable
+as $$
+declare
+    server jsonb;
+    merged jsonb;
+begin
+    if r.id is not null then
+        merged := care.rule_json(r, clock);
+        server := merged || jsonb_build_object('changedBy', (
+            select jsonb_build_object('actor', a.actor, 'deviceId', a.device, 'key', a.key, 'at', a.at)
+            from care.reminder_audit as a where a.rule_id = r.id and a.user_id = r.user_id order by a.n desc limit 1));
+        merged := merged - 'nextOccurrences';
+    end if;
+    return row('conflict', jsonb_build_object(
+        'code', code,
+        'message', case code when 'field' then 'the same field has been changed to something else since'
+                             when 'gone' then 'this reminder is not there any more' else 'it has been changed since' end,
+        'conflict', jsonb_build_object(
+            'code', code, 'entity', jsonb_build_object('type', 'reminder', 'id', id), 'server', server, 'base', known,
+            'local', local, 'options', options, 'merged', coalesce(merged, '{}') || taken,
+            'fields', (
+                select coalesce(jsonb_agg(jsonb_build_object('name', f.name, 'base', known -> f.name,
+                                                             'server', server -> f.name, 'local', local -> f.name)
+                                          order by f.place), '[]')
+                from unnest(conflicts) with ordinality as f(name, place)))),
+        jsonb_build_object('reminder', pending), false)::sync.verdict;
+end
+$$;
+
+-- care.rule_problem: what a rule as a whole says; `was`: the rule before (all null: it is new). A linked one takes its schedule's time,
+-- days and zone; while it is linked, these are changed there. Lock order: the schedule (SHARE).
+create or replace function care.rule_problem(r care.reminder_rule, was care.reminder_rule) returns sync.verdict
+language plpgsql
+as $$
+declare
+    s care.schedule;
+begin
+    if num_nonnulls(r.product_id, r.stack_id) <> 1 then
+        return care.invalid('payload.productId', 'is required, or stackId');
+    elsif (r.applies_to = 'stack') is distinct from (r.stack_id is not null) then
+        return care.invalid('payload.appliesTo', 'must be stack beside stackId, and item beside productId');
+    elsif r.schedule_id is not null then
+        select * into s from care.schedule as x where x.id = r.schedule_id and x.user_id = r.user_id for share;
+        if s.id is null then
+            return care.unknown('payload.scheduleId', 'names no schedule');
+        elsif (s.product_id, s.stack_id) is distinct from (r.product_id, r.stack_id) then
+            return care.invalid('payload.scheduleId', 'is of another medication or stack');
+        elsif was.schedule_id is distinct from r.schedule_id then
+            return case when s.repeat = 'as_needed' then care.invalid('payload.scheduleId', 'has no time: it is as needed') end;
+        elsif r.time <> was.time then
+            return care.invalid('payload.time', 'is that of its schedule');
+        elsif (r.repeat, r.repeat_on) is distinct from (was.repeat, was.repeat_on) then
+            return care.invalid('payload.repeat', 'is that of its schedule');
+        elsif (r.timezone, r.tz_mode) is distinct from (was.timezone, was.tz_mode) then
+            return care.invalid('payload.timezone', 'is that of its schedule');
+        elsif s.repeat = 'as_needed' and r.enabled and not was.enabled then
+            return care.invalid('payload.enabled', 'cannot be: its schedule is as needed');
+        end if;
+        return null;
+    end if;
+    if r.time is null then
+        return care.invalid('payload.time', 'is required, or a preset that has one');
+    elsif r.repeat = 'custom' and coalesce(cardinality(r.repeat_on), 0) = 0 then
+        return care.invalid('payload.repeatOn', 'is required');
+    end if;
+    return null;
+end
+$$;

@@ -1,0 +1,164 @@
+-- Actions on reminder rules: made, changed, deleted, and what a person decides where two devices disagree.
+set timezone = 'UTC';
+select test.set_clock('2025-11-20 12:00Z') \g /dev/null
+insert into care.user_settings (user_id, zone) values ('ra', 'Europe/Berlin'), ('rb', 'UTC'), ('rc', 'UTC'), ('rl', 'America/New_York');
+create function test.rule(who text, key text, type text, payload jsonb, base jsonb default null, device text default null) returns text language sql as $$
+    select test.short(test.act(who, key, type, payload, base, device)) $$;
+create function test.fields(rule text, variadic names text[]) returns text language sql as $$
+    select string_agg(coalesce(f ->> n, '-'), ' ' order by place)
+    from (select care.rule_fields(r) || jsonb_build_object('rev', r.rev, 'clientId', r.client_id) as f from care.reminder_rule as r where r.id = rule) as t,
+         unnest(names) with ordinality as u(n, place) $$;
+
+create function test.rules_of(who text, product text) returns bigint language sql as $$ select count(*) from care.reminder_rule where user_id = who and product_id = product $$;
+
+-- Create: what is left out, and what is wrong.
+select test.is(format('created: %s', payload), test.rule('ra', 'c' || n, 'createReminder', payload || jsonb_build_object('id', 'ra-' || n)) || ' ' || test.fields('ra-' || n, 'time', 'timezone', 'tzMode', 'repeat', 'repeatOn', 'delivery', 'enabled', 'appliesTo', 'preset'), want) from (values
+    (1, '{"productId":"p","preset":"AM_WITH_FOOD"}'::jsonb, 'applied 08:00 Europe/Berlin fixed daily - local true item AM_WITH_FOOD'),
+    (2, '{"productId":"p","preset":"WITH_BREAKFAST"}', 'applied 08:30 Europe/Berlin fixed daily - local true item WITH_BREAKFAST'),
+    (3, '{"productId":"p","preset":"LUNCH","time":"13:15"}', 'applied 13:15 Europe/Berlin fixed daily - local true item LUNCH'),
+    (4, '{"stackId":"s","preset":"BEDTIME","delivery":"both","enabled":false}', 'applied 22:00 Europe/Berlin fixed daily - both false stack BEDTIME'),
+    (5, '{"productId":"p","time":"07:00","repeat":"custom","repeatOn":[7,1],"timezone":"Asia/Tokyo"}', 'applied 07:00 Asia/Tokyo fixed custom [1, 7] local true item -'),
+    (6, '{"productId":"p","time":"07:00","timezone":"Asia/Tokyo","tzMode":"follow"}', 'applied 07:00 Europe/Berlin follow daily - local true item -'),
+    (7, '{"productId":"p","time":"07:05","repeat":"weekdays","repeatOn":[],"label":null,"timezone":"CET","snoozeMinutes":15.0,"stackId":null}', 'applied 07:05 Europe/Brussels fixed weekdays - local true item -')) as t(n, payload, want);
+select test.is(format('refused: %s', payload), test.rule('ra', 'x' || n, 'createReminder', payload), 'rejected invalid payload.' || path) from (values
+    (1, '{"time":"08:00"}'::jsonb, 'productId'), (2, '{"productId":"p","stackId":"s","time":"08:00"}', 'stackId'), (3, '{"productId":"p"}', 'time'), (4, '{"productId":"p","preset":"CUSTOM"}', 'time'),
+    (5, '{"productId":"p","time":"8:00"}', 'time'), (6, '{"productId":"p","time":"08:00","repeat":"hourly"}', 'repeat'), (7, '{"productId":"p","time":"08:00","repeat":"custom"}', 'repeatOn'), (8, '{"productId":"p","time":"08:00","repeat":"custom","repeatOn":[8]}', 'repeatOn'),
+    (9, '{"productId":"p","time":"08:00","repeatOn":[1,1]}', 'repeatOn'), (10, '{"productId":"p","time":"08:00","timezone":"Mars/Base"}', 'timezone'), (11, '{"productId":"p","time":"08:00","tzMode":"local"}', 'tzMode'), (12, '{"productId":"p","time":"08:00","delivery":"sms"}', 'delivery'),
+    (13, '{"productId":"p","time":"08:00","snoozeMinutes":0}', 'snoozeMinutes'), (14, '{"productId":"p","time":"08:00","enabled":"yes"}', 'enabled'), (15, '{"productId":"p","time":"08:00","appliesTo":"stack"}', 'appliesTo'), (16, '{"productId":7,"time":"08:00"}', 'productId'),
+    (17, '{"productId":"p","time":"08:00","preset":"DINNER"}', 'preset'), (18, '{"productId":"p","time":"08:00","scheduleId":"none"}', 'scheduleId'), (19, '{"productId":"p","time":"08:00","clientId":""}', 'clientId'), (20, '{"productId":"p","time":"08:00","id":7}', 'id')) as t(n, payload, path);
+select test.is('another user''s id is in use', test.rule('rb', 'x', 'createReminder', '{"id":"ra-1","productId":"p","time":"08:00"}'), 'rejected invalid payload.id');
+select test.is('the event is the answer''s rule', (select data - '_sync' - 'nextOccurrences' from sync.event where user_id = 'ra' and topic = 'reminders' and name = 'reminder.created' and data ->> 'id' = 'ra-1'),
+    (select answer -> 'result' from sync.action where user_id = 'ra' and key = 'c1') - 'upcoming' - 'nextOccurrences');
+select test.is('the answer tells what there is to snooze', (select string_agg(u ->> 'start', ' ') from (select u from sync.action, jsonb_array_elements(answer #> '{result,upcoming}') as u where user_id = 'ra' and key = 'c1' limit 2) as t),
+    '2025-11-21T08:00:00+01:00 2025-11-22T08:00:00+01:00');
+select test.is('the answer names the stream alone', (select string_agg(k, ' ') from sync.action, jsonb_object_keys(answer -> 'positions') as k where user_id = 'ra' and key = 'c1'), 'user.ra.reminders');
+select test.is('its own times of presets', test.short(a) || ' ' || (a #>> '{result,presetTimes,LUNCH}') || ' ' || (a #>> '{result,presetTimes,BEDTIME}') || ' ' || care.preset_time('rb', 'LUNCH'), 'applied 11:45 22:00 12:30:00')
+    from test.act('ra', 'p1', 'updateSettings', '{"presetTimes":{"LUNCH":"11:45","BEDTIME":null}}') as a;
+select test.rule('ra', 'p2', 'createReminder', '{"id":"ra-p","productId":"q","preset":"LUNCH"}') \g /dev/null
+select test.is('are those of new rules, and of no old one', test.fields('ra-p', 'time') || ' ' || test.fields('ra-3', 'time'), '11:45 13:15');
+select test.is(format('settings: %s', payload), test.rule('ra', 's' || n, 'updateSettings', payload), want) from (values
+    (1, '{}'::jsonb, 'rejected invalid payload.timezone'), (2, '{"presetTimes":7}', 'rejected invalid payload.presetTimes'), (3, '{"presetTimes":{"DINNER":"18:00"}}', 'rejected invalid payload.presetTimes'), (4, '{"presetTimes":{"LUNCH":"noon"}}', 'rejected invalid payload.presetTimes.LUNCH'),
+    (5, '{"presetTimes":{"LUNCH":"11:45"}}', 'noop'), (6, '{"timezone":"Europe/Berlin","presetTimes":{}}', 'noop')) as t(n, payload, want);
+
+-- Names: ids, client ids, temporary ids, and repeats without a key of their own.
+select test.is('the same id again is that rule', test.rule('rb', 'a1', 'createReminder', '{"id":"rb-1","clientId":"mine","productId":"p","time":"08:00"}') || ', ' || test.rule('rb', 'a2', 'createReminder', '{"id":"rb-1","productId":"other","time":"09:00"}') || ', ' || test.rule('rb', 'a3', 'createReminder', '{"clientId":"mine","productId":"p","time":"10:00"}') || ', ' || test.fields('rb-1', 'productId', 'time', 'rev'), 'applied, noop, noop, p 08:00 1');
+create table test.made_rules as select test.act('rb', 'b1', 'createReminder', '{"productId":"z","time":"08:00","repeat":"daily"}') as a;
+select test.is('an equal create without an id is that rule', test.rule('rb', 'b2', 'createReminder', '{"productId":"z","time":"08:00","repeat":"daily","label":"other"}') || ' ' || test.rules_of('rb', 'z'), 'noop 1');
+select test.is('the temporary id that comes later is its client id', test.rule('rb', 'b3', 'createReminder', '{"id":"tmp-z","productId":"z","time":"08:00","repeat":"daily"}') || ' ' || test.fields((select a #>> '{result,id}' from test.made_rules), 'clientId', 'rev'), 'noop tmp-z 2');
+select test.is('and is told', (select name || ' ' || (data ->> 'clientId') from sync.event where user_id = 'rb' and topic = 'reminders' order by o desc limit 1), 'reminder.updated tmp-z');
+select test.is('a second device''s name of it is known too', test.rule('rb', 'b4', 'createReminder', '{"id":"tmp-y","productId":"z","time":"08:00","repeat":"daily"}') || ', ' || test.rule('rb', 'b5', 'updateReminder', '{"id":"tmp-y","label":"Zinc"}') || ', ' || test.fields((select a #>> '{result,id}' from test.made_rules), 'label', 'clientId', 'rev'), 'noop, applied, Zinc tmp-z 3');
+select test.is(format('no repeat: %s', why), test.rule('rb', 'n' || n, 'createReminder', payload) || ' ' || test.rules_of('rb', 'z'), 'applied ' || n + 1) from (values
+    (1, 'another time', '{"productId":"z","time":"08:01"}'::jsonb), (2, 'other days', '{"productId":"z","time":"08:00","repeat":"weekdays"}'), (3, 'another zone', '{"productId":"z","time":"08:00","timezone":"Asia/Tokyo"}'), (4, 'an id of its own', '{"productId":"z","time":"08:00","id":"rb-own"}'),
+    (5, 'a client id that is no temporary one', '{"productId":"z","time":"08:00","clientId":"rb-other"}'), (6, 'custom days', '{"productId":"z","time":"08:00","repeat":"custom","repeatOn":[1,2]}'), (7, 'other custom days', '{"productId":"z","time":"08:00","repeat":"custom","repeatOn":[2]}')) as t(n, why, payload);
+select test.set_clock('2025-11-21 12:00:01Z') \g /dev/null
+select test.is('after a day an equal one is a new one', test.rule('rb', 'b6', 'createReminder', '{"productId":"z","time":"08:01"}') || ' ' || test.rules_of('rb', 'z'), 'applied 9');
+select test.is('a client''s name is only its own user''s', test.rule('rc', 'b', 'updateReminder', '{"id":"tmp-z","label":"x"}'), 'conflict gone');
+
+-- Update: three sides, field by field. Rules begin as rev 1; rev 2 changes the time, by another device.
+create function test.merge(n int, payload jsonb, base jsonb, device text default 'phone') returns text language plpgsql as $$
+declare
+    rule constant text := 'rc-' || n;
+    answer jsonb;
+begin
+    perform test.act('rc', rule || '-c', 'createReminder', jsonb_build_object('id', rule, 'productId', 'p', 'time', '08:00', 'label', 'A', 'repeat', 'daily'), null, 'phone');
+    perform test.act('rc', rule || '-t', 'updateReminder', jsonb_build_object('id', rule, 'time', '09:00'), null, 'tablet');
+    answer := test.act('rc', rule || '-u', 'updateReminder', payload || jsonb_build_object('id', rule), base, device);
+    return concat_ws(' ', test.short(answer), test.fields(rule, 'time', 'label', 'rev'), (select string_agg(f ->> 'name' || ':' || coalesce(f ->> 'base', '-') || ':' || (f ->> 'server') || ':' || (f ->> 'local'), ' ') from jsonb_array_elements(answer #> '{conflict,fields}') as f));
+end
+$$;
+select test.is(why, test.merge(n, payload, base, device), want) from (values
+    (1, 'other fields merge', '{"label":"B"}'::jsonb, '{"rev":1}'::jsonb, 'phone', 'applied 09:00 B 3'),
+    (2, 'the same field is a conflict, of the whole action', '{"time":"10:00","label":"B"}', '{"rev":1}', 'phone', 'conflict field 09:00 A 2 time:08:00:09:00:10:00'),
+    (3, 'the same value is nothing', '{"time":"09:00"}', '{"rev":1}', 'phone', 'noop 09:00 A 2'),
+    (4, 'what is sent back unchanged says nothing', '{"time":"08:00","label":"B","_sync":{"o":7},"nextOccurrences":["x"],"upcoming":[],"userId":"somebody","createdAt":1}', '{"rev":1}', 'phone', 'applied 09:00 B 3'),
+    (5, 'a revision in the object is its base', '{"time":"08:00","rev":1}', null, 'phone', 'noop 09:00 A 2'),
+    (6, 'without a base the last one wins', '{"time":"10:00"}', null, 'phone', 'applied 10:00 A 3'),
+    (7, 'the revision of now is no conflict', '{"time":"10:00"}', '{"rev":2}', 'phone', 'applied 10:00 A 3'),
+    (8, 'a device''s own change is no conflict', '{"time":"10:00"}', '{"rev":1}', 'tablet', 'applied 10:00 A 3'),
+    (9, 'a revision that nobody knows: what differs is a conflict', '{"time":"10:00"}', '{"rev":0}', 'phone', 'conflict field 09:00 A 2 time:-:09:00:10:00'),
+    (10, 'and what does not is none', '{"time":"09:00"}', '{"rev":0}', 'phone', 'noop 09:00 A 2'),
+    (11, 'a base by id', '{"time":"10:00"}', '{"rc-11":{"rev":1}}', 'phone', 'conflict field 09:00 A 2 time:08:00:09:00:10:00'),
+    (12, 'null takes away what may be missing', '{"label":null,"time":null}', '{"rev":2}', 'phone', 'applied 09:00 - 3'),
+    (13, 'a change that leaves no rule is refused', '{"repeat":"custom"}', '{"rev":2}', 'phone', 'rejected invalid payload.repeatOn 09:00 A 2')) as t(n, why, payload, base, device, want);
+select test.is('a queue may name one revision for all its changes', test.rule('rc', 'q1', 'updateReminder', '{"id":"rc-1","time":"11:00"}', '{"rev":3}', 'phone') || ', ' || test.rule('rc', 'q2', 'updateReminder', '{"id":"rc-1","time":"12:00"}', '{"rev":3}', 'phone') || ', ' || test.rule('rc', 'q3', 'updateReminder', '{"id":"rc-1","time":"13:00"}', '{"rev":3}', 'tablet'), 'applied, applied, conflict field');
+select test.is('an item becomes a stack', test.rule('rc', 'st', 'updateReminder', '{"id":"rc-1","productId":null,"stackId":"s","appliesTo":"stack"}') || ' ' || test.fields('rc-1', 'productId', 'stackId', 'appliesTo'), 'applied - s stack');
+select test.is('a rule from before this table is known at its next revision', (select (care.rule_at('rc', 'rc-2', 1)).time || ' ' || (care.rule_at('rc', 'rc-2', 2)).time), '08:00:00 09:00:00');
+
+-- Resolve.
+select test.is('keep_local is the same again', test.rule('rc', 'r2', 'resolve', '{"of":"rc-2-u","choice":"keep_local"}', null, 'phone') || ' ' || test.fields('rc-2', 'time', 'label', 'rev'), 'applied 10:00 B 3');
+select test.merge(22, '{"time":"10:00","label":"B"}', '{"rev":1}') \g /dev/null
+select test.is('accept_server changes nothing', test.rule('rc', 'r22', 'resolve', '{"of":"rc-22-u","choice":"accept_server"}') || ' ' || test.fields('rc-22', 'time', 'label', 'rev'), 'noop 09:00 A 2');
+select test.merge(23, '{"time":"10:00","label":"B"}', '{"rev":1}') \g /dev/null
+select test.is('the preview is what merge leaves', (select (answer #>> '{conflict,merged,time}') || ' ' || (answer #>> '{conflict,merged,label}') || ' ' || (answer #>> '{conflict,server,changedBy,deviceId}') from sync.action where user_id = 'rc' and key = 'rc-23-u'), '09:00 B tablet');
+select test.is('merge takes what does not conflict', test.rule('rc', 'r23', 'resolve', '{"of":"rc-23-u","choice":"merge"}') || ' ' || test.fields('rc-23', 'time', 'label', 'rev'), 'applied 09:00 B 3');
+select test.merge(24, '{"time":"10:00","label":"B"}', '{"rev":1}') \g /dev/null
+select test.is('and what the person edited', test.rule('rc', 'r24', 'resolve', '{"of":"rc-24-u","choice":"merge","merged":{"time":"09:30","id":"x","rev":2}}') || ' ' || test.fields('rc-24', 'time', 'label', 'rev'), 'applied 09:30 B 3');
+select test.merge(25, '{"time":"10:00"}', '{"rev":1}') \g /dev/null
+select test.rule('rc', 't25', 'updateReminder', '{"id":"rc-25","time":"07:00"}', null, 'tablet') \g /dev/null
+select test.is('what moved on meanwhile is another conflict', test.rule('rc', 'r25', 'resolve', '{"of":"rc-25-u","choice":"keep_local"}', null, 'phone') || ', ' || test.rule('rc', 'r25b', 'resolve', '{"of":"r25","choice":"keep_local"}', null, 'phone') || ' ' || test.fields('rc-25', 'time', 'rev'), 'conflict field, applied 10:00 4');
+select test.is(format('resolve %s', payload), test.rule('rc', 'rx' || n, 'resolve', payload), 'rejected invalid payload.' || path) from (values
+    (1, '{"of":"rc-25-u","choice":"both"}'::jsonb, 'choice'), (2, '{"of":"rc-25-u"}', 'choice'), (3, '{"of":"rc-25-u","choice":"merge","merged":7}', 'merged'), (4, '{"of":"rc-25-u","choice":"merge","merged":{"time":"x"}}', 'merged.time'), (5, '{"of":"rc-1-c","choice":"merge"}', 'of')) as t(n, payload, path);
+select test.is('both streams are named', (select string_agg(k, ' ' order by k) from sync.action, jsonb_object_keys(answer -> 'positions') as k where user_id = 'rc' and key = 'r25b'), 'user.rc.adherence user.rc.reminders');
+
+-- Delete, and what meets a deletion.
+select test.merge(30 + n, '{}', null) from generate_series(1, 9) as n \g /dev/null
+select test.is('a deletion of what another device changed is a conflict', test.rule('rc', 'd1', 'deleteReminder', '{"id":"rc-31"}', '{"rev":1}', 'phone') || ' ' || test.fields('rc-31', 'rev'), 'conflict state 2');
+select test.is('kept it is done', test.rule('rc', 'd2', 'resolve', '{"of":"d1","choice":"keep_local"}', null, 'phone') || coalesce(test.fields('rc-31', 'rev'), ''), 'applied');
+select test.is('its own change does not keep a device from deleting', test.rule('rc', 'd3', 'deleteReminder', '{"id":"rc-32"}', '{"rev":1}', 'tablet'), 'applied');
+select test.is('without a base it is forced', test.rule('rc', 'd4', 'deleteReminder', '{"id":"rc-33"}') || ', ' || test.rule('rc', 'd5', 'deleteReminder', '{"id":"rc-33"}', '{"rev":1}') || ', ' || test.rule('rc', 'd6', 'deleteReminder', '{"id":"never"}'), 'applied, noop, noop');
+select test.rule('rc', 'd7', 'deleteReminder', '{"id":"rc-34"}', '{"rev":1}') \g /dev/null
+select test.is('merged or given up the rule stays', test.rule('rc', 'd8', 'resolve', '{"of":"d7","choice":"merge"}') || ', ' || test.rule('rc', 'd9', 'resolve', '{"of":"d7","choice":"accept_server"}') || ' ' || test.fields('rc-34', 'rev'), 'noop, noop 2');
+select test.is('a change of what is deleted is a conflict', test.rule('rc', 'g1', 'updateReminder', '{"id":"rc-33","label":"C"}', '{"rev":2}', 'phone'), 'conflict gone');
+select test.is('accepted it stays away', test.rule('rc', 'g2', 'resolve', '{"of":"g1","choice":"accept_server"}') || coalesce(test.fields('rc-33', 'rev'), ''), 'noop');
+select test.is('kept it comes back, with its id and its next revision', test.rule('rc', 'g3', 'resolve', '{"of":"g1","choice":"keep_local"}', null, 'phone') || ' ' || test.fields('rc-33', 'time', 'label', 'rev'), 'applied 09:00 C 3');
+select test.is('which its devices are told', (select string_agg(name || ' ' || (data ->> 'rev'), ', ' order by o) from sync.event where user_id = 'rc' and topic = 'reminders' and data ->> 'id' = 'rc-33'), 'reminder.created 1, reminder.updated 2, reminder.deleted 2, reminder.created 3');
+select test.is('a second device that keeps its own meets what came back', test.rule('rc', 'g4', 'deleteReminder', '{"id":"rc-35"}') || ', ' || test.rule('rc', 'g5', 'updateReminder', '{"id":"rc-35","label":"P"}', '{"rev":2}', 'phone') || ', ' || test.rule('rc', 'g6', 'updateReminder', '{"id":"rc-35","label":"T"}', '{"rev":2}', 'tablet') || ', '
+    || test.rule('rc', 'g7', 'resolve', '{"of":"g5","choice":"keep_local"}', null, 'phone') || ', ' || test.rule('rc', 'g8', 'resolve', '{"of":"g6","choice":"keep_local"}', null, 'tablet') || ' ' || test.fields('rc-35', 'label', 'rev'), 'applied, conflict gone, conflict gone, applied, conflict field P 3');
+select test.is('a late create of what was deleted asks first', test.rule('rc', 'g9', 'deleteReminder', '{"id":"rc-36"}') || ', ' || test.rule('rc', 'g10', 'createReminder', '{"id":"rc-36","productId":"p","time":"08:00"}') || ', ' || test.rule('rc', 'g11', 'resolve', '{"of":"g10","choice":"keep_local"}') || ' ' || test.fields('rc-36', 'time', 'rev'), 'applied, conflict gone, applied 08:00 3');
+select test.is('a change of what never was is a conflict that nothing can keep', test.short(a) || ' ' || (a #>> '{conflict,options}') || ', ' || test.rule('rc', 'g13', 'resolve', '{"of":"g12","choice":"keep_local"}'), 'conflict gone ["accept_server"], conflict gone')
+    from test.act('rc', 'g12', 'updateReminder', '{"id":"never","label":"x"}') as a;
+select test.is('an undo of a reminder''s action has nothing to do', test.rule('rc', 'u1', 'undo', '{"targetKey":"d4"}'), 'noop');
+select test.is('tombstones and names stay for 90 days', (select count(*) > 0 from care.reminder_tombstone where user_id = 'rc') and care.find_rule('rb', 'tmp-z') is not null, true);
+select test.rule('rb', 'dz', 'deleteReminder', '{"id":"tmp-z"}') \g /dev/null
+select test.is('a deleted rule is known by its names', test.rule('rb', 'dz2', 'updateReminder', '{"id":"tmp-y","label":"x"}'), 'conflict gone');
+select test.set_clock('2026-02-20 12:00Z') \g /dev/null
+do $$ begin while (select more from sync.job('retain_actions', 1000, null)) loop end loop; end $$;
+select test.is('and no longer', (select count(*) from care.reminder_tombstone where user_id in ('rb', 'rc')) || ' ' || coalesce(care.find_rule('rb', 'tmp-y'), 'unknown') || ' ' || (care.find_rule('rb', 'mine')), '0 unknown rb-1');
+select test.set_clock('2025-11-21 12:00Z') \g /dev/null
+
+-- Rules that are linked to schedules.
+insert into care.product (id, user_id, name) values ('rl-p', 'rl', 'Iron'), ('rl-q', 'rl', 'Zinc');
+insert into care.schedule (id, user_id, product_id, time, repeat, repeat_on) values ('rl-s', 'rl', 'rl-p', '07:30', 'custom', '{1,5}');
+insert into care.schedule (id, user_id, product_id, repeat) values ('rl-n', 'rl', 'rl-p', 'as_needed');
+select test.is('a linked rule takes product, time, days and zone from its schedule', test.rule('rl', 'l1', 'createReminder', '{"id":"rl-1","scheduleId":"rl-s","time":"12:00","timezone":"UTC"}') || ' ' || test.fields('rl-1', 'productId', 'time', 'repeat', 'repeatOn', 'timezone', 'tzMode'), 'applied rl-p 07:30 custom [1, 5] America/New_York follow');
+update care.schedule set time = '06:45', repeat = 'daily', repeat_on = null where id = 'rl-s';
+select test.is('and keeps them', test.fields('rl-1', 'time', 'repeat', 'repeatOn', 'rev'), '06:45 daily - 2');
+update care.user_settings set zone = 'Asia/Tokyo' where user_id = 'rl';
+select test.is('also the zone', test.fields('rl-1', 'timezone'), 'Asia/Tokyo');
+update care.reminder_rule set time = '01:00' where id = 'rl-1';
+select test.is('which no writer of the rule changes', test.fields('rl-1', 'time'), '06:45');
+select test.is(format('linked: %s', payload), test.rule('rl', 'lx' || n, 'updateReminder', payload || '{"id":"rl-1"}'), want) from (values
+    (1, '{"time":"09:00"}'::jsonb, 'rejected invalid payload.time'), (2, '{"repeat":"weekdays"}', 'rejected invalid payload.repeat'), (3, '{"timezone":"UTC"}', 'rejected invalid payload.timezone'), (4, '{"productId":"rl-q"}', 'rejected invalid payload.scheduleId'), (5, '{"label":"Iron","time":"06:45"}', 'applied'),
+    (6, '{"scheduleId":"rl-n"}', 'rejected invalid payload.scheduleId'), (7, '{"scheduleId":null,"time":"09:00"}', 'applied'), (8, '{"scheduleId":"rl-s"}', 'applied')) as t(n, payload, want);
+select test.is('unlinked and linked again', test.fields('rl-1', 'time', 'scheduleId'), '06:45 rl-s');
+update care.schedule set repeat = 'as_needed', time = null where id = 'rl-s';
+select test.is('a schedule as needed silences its reminder', test.fields('rl-1', 'time', 'enabled'), '06:45 false');
+update care.schedule set repeat = 'daily', time = '06:00' where id = 'rl-s';
+delete from care.schedule where id = 'rl-s';
+select test.is('a schedule that is deleted leaves the rule as it was', test.fields('rl-1', 'time', 'scheduleId'), '06:00 -');
+select test.is('all of it is told', (select count(*) = max(o) from sync.event where user_id = 'rl' and topic = 'reminders'), true);
+
+-- Who changed what.
+select test.is('changes are recorded with who and where', (select string_agg(concat_ws(':', was_rev, rev, actor, device, key), ', ' order by n) from care.reminder_audit where rule_id = 'rc-33'), '1:user:phone:rc-33-c, 1:2:user:tablet:rc-33-t, 2:user:d4, 3:user:phone:g3');
+select test.fails('what is recorded stays', $$update care.reminder_audit set actor = 'x'$$, '42501');
+select test.fails('of occurrences too', $$delete from care.reminder_occurrence_audit$$, '42501');
+select test.fails('a user with reminders is not erased', $$select care.erase_audit('rc')$$, '55000');
+delete from care.reminder_rule where user_id = 'rc';
+select test.is('one without is', care.erase_audit('rc') > 0, true);
+select test.is('wholly', not exists (select from care.reminder_audit where user_id = 'rc') and not exists (select from care.reminder_tombstone where user_id = 'rc'), true);
+insert into care.reminder_rule (id, user_id, client_id, product_id, time, timezone) values ('plain', 'rm', 'pc', 'p', '08:00', 'UTC');
+update care.reminder_rule set user_id = 'rn' where id = 'plain';
+select test.is('a rule that goes to another user leaves no tombstone', (select count(*) from care.reminder_tombstone where id = 'plain') || ' ' || coalesce(care.find_rule('rm', 'pc'), '-') || ' ' || care.find_rule('rn', 'pc'), '0 plain plain');
+select test.is('and is not its old user''s', test.rule('rm', 'm1', 'updateReminder', '{"id":"pc","label":"x"}') || ', ' || test.rule('rm', 'm2', 'deleteReminder', '{"id":"plain"}') || ' ' || test.fields('plain', 'label'), 'conflict gone, noop -');
+select test.is('nothing is left out of a stream', (select bool_and(n = top and high = top) from (select user_id, count(*) as n, max(o) as high from sync.event where topic = 'reminders' and user_id = any('{ra,rb,rc,rl,rm,rn}') group by user_id) as e join sync.stream as s using (user_id) where s.topic = 'reminders'), true);
+\ir ../functions/11_sync_clock.sql
