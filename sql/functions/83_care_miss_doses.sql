@@ -3,8 +3,8 @@
 -- opens an ended dose again, and a backend writes old ones. A dose that somebody has locked is left for the next call, and
 -- so is one of a user whose stream somebody has locked. A markTaken that comes late undoes it (care.rule_act).
 --
--- Its commit holds the streams of all these users, so it takes few: it stops after 4 ms of writing, for the flush takes about
--- four times as long as the writes before it. Callers ask for as many as they have seen to fit (Sources/Data/Jobs).
+-- Its commit holds the streams of all these users, so it takes few: callers ask for as many as they have seen to fit
+-- (Sources/Data/Jobs). Where that is too many of a sudden, it stops after 10 ms of writing: the flush takes about as long again.
 --
 -- Lock order: doses, then their users' streams; it waits for none of them, so there is no deadlock with actions, with other
 -- writers or with another job. Then, for what it has, day summaries (sync.flush).
@@ -18,7 +18,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     due constant timestamptz := clock - care.grace();
-    stop constant timestamptz := clock_timestamp() + interval '4 milliseconds';
+    stop constant timestamptz := clock_timestamp() + interval '10 milliseconds';
     outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
     asked int;
     written bigint;
@@ -30,7 +30,7 @@ begin
     perform set_config('sync.actor', 'system', true);
     done := 0;
     loop
-        asked := least(batch - done, 25);
+        asked := least(batch - done, 50);
         more := asked = 0 or done > 0 and clock_timestamp() >= stop;
         exit when more;
         select array_agg(o.id), array_agg(distinct o.user_id) filter (where o.user_id is not null) into ids, users

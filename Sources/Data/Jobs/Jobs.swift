@@ -7,7 +7,7 @@
 // - Nothing is remembered between batches but when to look again, and how large a batch may be: what is to be done is
 //   found by what the rows are. A hub that is killed loses nothing, and two hubs do nothing twice.
 // - A batch waits for no row that somebody holds, and its commit comes within about 20 ms: as long may a device's action
-//   wait for it. Between two batches is a pause half as long.
+//   wait for it. Between two batches is a pause of a quarter of that.
 // - Only kinds of errors are logged, and counts are all that metrics have.
 //
 // A late action that undoes a miss is the database's to judge (`care.rule_act`), not this target's.

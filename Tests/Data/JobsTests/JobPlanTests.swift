@@ -24,10 +24,10 @@ import Testing
         #expect(plan.next(now: at(.seconds(61))) == .run(.retainEvents, batch: JobsLimits.batchFirst))
     }
 
-    @Test func aBatchThatLeftMoreIsFollowedAfterHalfItsTime() {
+    @Test func aBatchThatLeftMoreIsFollowedAfterAQuarterOfItsTime() {
         var plan = JobPlan([(.missDoses, .seconds(1))], delay: .zero, now: Self.start)
-        plan.ran(.missDoses, count: 10, isMore: true, for: .milliseconds(14), now: Self.start)
-        #expect(plan.next(now: Self.start) == .wait(.milliseconds(7)))
+        plan.ran(.missDoses, count: 10, isMore: true, for: .milliseconds(16), now: Self.start)
+        #expect(plan.next(now: Self.start) == .wait(.milliseconds(4)))
         plan.ran(.missDoses, count: 10, isMore: true, for: .milliseconds(1), now: Self.start)
         #expect(plan.next(now: Self.start) == .wait(JobsLimits.pauseLeast))
         plan.ran(.missDoses, count: 10, isMore: true, for: .seconds(9), now: Self.start)
@@ -54,15 +54,26 @@ import Testing
         #expect(pace.batch == JobsLimits.batchMax)
         pace.ran(for: .milliseconds(5), count: 3)
         #expect(pace.batch == JobsLimits.batchMax)
-        pace.ran(for: .milliseconds(15), count: pace.batch)
-        #expect(pace.batch == JobsLimits.batchMax)
-        pace.ran(for: .milliseconds(21), count: pace.batch)
+        pace.ran(for: .milliseconds(40), count: 3)
         #expect(pace.batch == JobsLimits.batchMax / 2)
         for _ in 0..<20 { pace.failed() }
         #expect(pace.batch == JobsLimits.batchLeast)
         var small = JobPace()
         small.ran(for: .milliseconds(5), count: small.batch - 1)
         #expect(small.batch == JobsLimits.batchFirst)
+    }
+
+    @Test func batchesAimAtTheirTime() {
+        // A commit that costs 4 ms, and 0.1 ms for each dose.
+        func time(_ batch: Int) -> Duration { .microseconds(4_000 + 100 * batch) }
+        for start in [JobsLimits.batchLeast, JobsLimits.batchMax] {
+            var pace = JobPace()
+            while pace.batch != start {
+                if start < pace.batch { pace.failed() } else { pace.ran(for: .milliseconds(1), count: pace.batch) }
+            }
+            for _ in 0..<20 { pace.ran(for: time(pace.batch), count: pace.batch) }
+            #expect(time(pace.batch) > .milliseconds(19) && time(pace.batch) <= .milliseconds(21))
+        }
     }
 
     @Test func rowsOfAnotherShapeAreNoResult() {
