@@ -11,7 +11,8 @@ $$;
 
 -- care.audit_doses: one row for each dose that a statement changed, by one INSERT. A revision rises with every change, so it
 -- alone tells what changed. A dose that goes to another user ends for the one and begins for the other: neither reads
--- of the other. FULL JOIN, for a plan made with one row must do for thousands. No locks.
+-- of the other. FULL JOIN, for a plan made with one row must do for thousands. One row, the usual update, has a statement of
+-- its own that comes first, without the hash of a join: IS NOT DISTINCT FROM makes none. No locks.
 create or replace function care.audit_doses() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -23,6 +24,18 @@ declare
     key constant text := nullif(current_setting('sync.key', true), '');
 begin
     if tg_op = 'UPDATE' then
+        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
+                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
+                                          status, taken_at, scheduled_at, rev, reason, noted)
+        select n.id, n.user_id, clock, actor, device, key,
+               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
+               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+        from old_rows as o cross join new_rows as n
+        where n.rev <> o.rev and n.id is not distinct from o.id and n.user_id is not distinct from o.user_id
+            and n.user_id <> '' and not exists (select from new_rows offset 1);
+        if found then
+            return null;
+        end if;
         insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
                                           was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
                                           status, taken_at, scheduled_at, rev, reason, noted)

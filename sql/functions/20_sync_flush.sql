@@ -141,12 +141,16 @@ begin
         on conflict (user_id, topic) do update set top = s.top where false;
 
         -- Streams are met by key only (a subquery, ON CONFLICT): a join could become a hash over all of them.
-        with numbered as (
+        with place as materialized (
+            select c.source, c.user_id, c.topic,
+                   (select s.top from sync.stream as s where s.user_id = c.user_id and s.topic = c.topic) as top
+            from (
+                select distinct c.source, c.user_id collate "C" as user_id, c.topic collate "C" as topic
+                from unnest(changes) as c
+            ) as c
+        ), numbered as (
             select d.user_id, p.topic, d.name, d.data,
-                   case when (p.source, d.user_id) in (select c.source, c.user_id from unnest(changes) as c)
-                        then (select s.top from sync.stream as s where s.user_id = d.user_id and s.topic = p.topic)
-                        else sync.foreign_draft(p.source) end
-                   + row_number() over (
+                   coalesce(place.top, sync.foreign_draft(p.source)) + row_number() over (
                        partition by d.user_id, p.topic
                        order by d.summary, p.source, d.id collate "C"
                    ) as o
@@ -154,9 +158,18 @@ begin
                 select c.source, c.topic, array_agg(c) as asked from unnest(changes) as c group by c.source, c.topic
             ) as p
             cross join lateral sync.drafts(p.source, p.asked) as d
+            left join place on place.source = p.source and place.user_id = d.user_id
+        ), whole as (
+            select n.user_id, n.topic, n.o, n.name, n.data,
+                   n.data || jsonb_build_object('_sync', jsonb_build_object('o', n.o, 'k', origin)) as whole
+            from numbered as n
+            offset 0
         ), appended as (
             insert into sync.event (user_id, topic, o, name, data, created_at)
-            select user_id, topic, o, name, sync.sealed(data, o, origin), clock_timestamp() from numbered
+            select w.user_id, w.topic, w.o, w.name,
+                   case when pg_column_size(w.whole) < 1600 then w.whole else sync.sealed(w.data, w.o, origin) end,
+                   clock_timestamp()
+            from whole as w
             returning user_id, topic, o
         )
         insert into sync.stream as s (user_id, topic, top)

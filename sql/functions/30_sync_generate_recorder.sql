@@ -12,7 +12,7 @@
 -- One statement may update a row twice: two foreign keys of it that cascade from one parent, or a new id and a cascade. The
 -- join by id would then pair each version before with each after, so what came and went is counted. Where no id
 -- is twice in either table, a join is the same. An update of one row, the usual one, pays for
--- none of this: its statement comes first, and does nothing where there is a second row.
+-- none of this: its statement comes first, and does nothing where there is a second row, or where the id or the user changed.
 create or replace function sync.generate_recorder(p sync.published) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -24,6 +24,7 @@ declare
     context_type regtype;
     rev text := case when p.rev_column is null then 'null::bigint' else format('o.%I::bigint', p.rev_column) end;
     paired text;
+    stayed text;
     again text;
 begin
     if p.context_column is null then
@@ -55,6 +56,15 @@ begin
         ) as v(user_id, id, op, context, rev)
         where v.user_id <> '' and (o.%3$I is null or n.%3$I is null or o.* *<> n.*)$sql$,
         p.source, p.topic, p.id_column, p.user_column, sync.same_id(p), context, rev);
+    -- The one row of a statement, whose id and user stayed: the same, without the hash of a join.
+    stayed := format($sql$insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
+        select pg_current_xact_id(), %1$s, o.%4$I::text, o.%3$I::text, %2$L, 'U', 0, %5$s, %6$s
+        from old_rows as o cross join new_rows as n
+        where o.%4$I::text collate "C" <> '' and o.* *<> n.*
+            and o.%3$I::text collate "C" is not distinct from n.%3$I::text collate "C"
+            and o.%4$I::text collate "C" is not distinct from n.%4$I::text collate "C"
+            and not exists (select from new_rows offset 1)$sql$,
+        p.source, p.topic, p.id_column, p.user_column, context, rev);
     -- For an id that this transaction has touched before; the contexts follow.
     again := $sql$on conflict (xid, source, user_id, id) do update
             set op = case when t.op = 'U' then excluded.op else t.op end,
@@ -70,10 +80,10 @@ set search_path = pg_catalog, pg_temp%12$s
 as $recorder$
 begin
     if tg_op = 'UPDATE' then
-        %8$s and not exists (select from new_rows offset 1)
+        %13$s
         %10$s;
         if not found then
-            -- Several rows, or nothing to tell.
+            -- Several rows, one that moved, or nothing to tell.
             if exists (select from new_rows offset 1) then
                 if exists (select from old_rows as o group by o.%4$I::text collate "C" having count(*) > 1)
                     or exists (select from new_rows as n group by n.%4$I::text collate "C" having count(*) > 1) then
@@ -101,6 +111,9 @@ begin
                     %8$s
                     %10$s;
                 end if;
+            else
+                %8$s
+                %10$s;
             end if;
         end if;
     elsif tg_op = 'INSERT' then
@@ -136,7 +149,7 @@ set timezone = 'UTC'
 set intervalstyle = 'postgres'
 set extra_float_digits = 1
 set bytea_output = 'hex'$sql$ end || case when hardest < 4 then '' else $sql$
-set quote_all_identifiers = off$sql$ end);
+set quote_all_identifiers = off$sql$ end, stayed);
     execute format('revoke all on function sync.%I() from public', p.recorder);
 end
 $$;

@@ -20,7 +20,9 @@ $$;
 -- care.bump_dose: the same for doses, with what actions go by: the rev with which (status, taken_at, taken_offset, reason)
 -- came, the one with which the note came, the key and device of the action that changed the row (null: no action), and who
 -- did. Nobody else writes these columns. Outside of actions, a writer that sets taken_at and leaves taken_offset as it is
--- tells no offset.
+-- tells no offset. A dose that becomes scheduled again follows its product again, and one that gets another product is of
+-- that; where triggers are off (session_replication_role) the writer says so. Here, and not by a trigger with a condition:
+-- each statement reads that anew from its text. Locks: care.described.
 create or replace function care.bump_dose() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -56,6 +58,18 @@ begin
         end if;
         new.changed_key := nullif(current_setting('sync.key', true), '');
         new.changed_device := nullif(current_setting('sync.device', true), '');
+        if (new.status = 'scheduled' and old.status <> 'scheduled' or new.product_id is distinct from old.product_id)
+            and current_setting('session_replication_role') <> 'replica'
+        then
+            if new.product_id is distinct from old.product_id then
+                new.product_name := null;
+                new.strength := null;
+                new.form := null;
+            end if;
+            if new.product_id is not null then
+                new := care.described(new, true);
+            end if;
+        end if;
     end if;
     return new;
 end

@@ -51,22 +51,6 @@ begin
 end
 $$;
 
--- care.describe_again: a dose that becomes scheduled again follows its product again, and one that gets another product is
--- of that. Locks: care.described.
-create or replace function care.describe_again() returns trigger
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if new.product_id is distinct from old.product_id then
-        new.product_name := null;
-        new.strength := null;
-        new.form := null;
-    end if;
-    return case when new.product_id is null then new else care.described(new, true) end;
-end
-$$;
-
 -- care.follow_product: a user's product tells its scheduled doses in the same transaction, and gives none while it is
 -- archived. One of the catalogue is left to care.job_spread_products. Lock order: the product (held), its schedules, then
 -- its scheduled doses, each by id.

@@ -1,19 +1,13 @@
 -- Days: their counts, and the streaks that these make. A flush counts all its days, then carries the streaks of each user
 -- through them once.
 
--- care.run_after: the streak that ends with a day, from the one before it. A perfect day (something taken or made up,
--- nothing missed, nothing open) adds one, a day with nothing to judge is passed over, any other ends it. No locks.
-create or replace function care.run_after(run_before int, s care.day_summary) returns int
-language plpgsql
+-- care.run_after: the streak that ends with a day, from the one before it: of the day's doses `done` are taken or made up, and
+-- `open` are missed or pending. A perfect day (something done, nothing open) adds one, a day with nothing to judge is passed
+-- over, any other ends it. No locks.
+create or replace function care.run_after(run_before int, done int, open int) returns int
+language sql immutable
 as $$
-begin
-    if s.missed_count > 0 or s.pending_count > 0 then
-        return 0;
-    elsif s.taken_count + s.made_up_count > 0 then
-        return coalesce(run_before, 0) + 1;
-    end if;
-    return coalesce(run_before, 0);
-end
+    select case when open > 0 then 0 when done > 0 then coalesce(run_before, 0) + 1 else coalesce(run_before, 0) end
 $$;
 
 -- care.carry_runs: takes changed streaks to the days after `first_day`, up to the first one after `last_day` that they leave
@@ -24,7 +18,7 @@ create or replace function care.carry_runs(who text, first_day date, last_day da
 language plpgsql
 as $$
 declare
-    s care.day_summary;
+    s record;
     run int;
     best int;
     days date[];
@@ -37,8 +31,11 @@ begin
     select d.run, d.best into run, best from care.day_summary as d
     where d.user_id = who and d.date <= first_day order by d.date desc limit 1;
     best := coalesce(best, 0);
-    for s in select * from care.day_summary as d where d.user_id = who and d.date > first_day order by d.date loop
-        run := care.run_after(run, s);
+    for s in
+        select d.date, d.run, d.best, d.taken_count + d.made_up_count as done, d.missed_count + d.pending_count as open
+        from care.day_summary as d where d.user_id = who and d.date > first_day order by d.date
+    loop
+        run := care.run_after(run, s.done, s.open);
         best := greatest(best, run);
         if s.run <> run or s.best <> best then
             days := days || s.date;
@@ -63,16 +60,17 @@ create or replace function care.keep_day(s care.day_summary, present boolean, cl
 language plpgsql
 as $$
 declare
-    before care.day_summary;
+    run_before int;
+    best_before int;
 begin
     if not present then
         delete from care.day_summary as d where d.user_id = s.user_id and d.date = s.date;
         return;
     end if;
-    select * into before from care.day_summary as d
+    select d.run, d.best into run_before, best_before from care.day_summary as d
     where d.user_id = s.user_id and d.date < s.date order by d.date desc limit 1;
-    s.run := care.run_after(before.run, s);
-    s.best := greatest(before.best, s.run);
+    s.run := care.run_after(run_before, s.taken_count + s.made_up_count, s.missed_count + s.pending_count);
+    s.best := greatest(best_before, s.run);
     insert into care.day_summary as d (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
                                        skipped_count, pending_count, adherence_pct, on_time_pct, updated_at, run, best)
     values (s.user_id, s.date, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count,
@@ -88,28 +86,34 @@ $$;
 
 -- care.summary_json: a day's summary as events and snapshots show it. No locks.
 create or replace function care.summary_json(s care.day_summary) returns jsonb
-language plpgsql stable
+language sql stable
 as $$
-begin
-    return jsonb_build_object(
+    select jsonb_build_object(
         'date', to_char(s.date, 'YYYY-MM-DD'), 'scheduledCount', s.scheduled_count, 'takenCount', s.taken_count,
         'missedCount', s.missed_count, 'madeUpCount', s.made_up_count, 'skippedCount', s.skipped_count,
-        'pendingCount', s.pending_count, 'adherencePct', s.adherence_pct, 'onTimePct', s.on_time_pct);
-end
+        'pendingCount', s.pending_count, 'adherencePct', s.adherence_pct, 'onTimePct', s.on_time_pct)
+$$;
+
+-- care.percent: how many of so many, in percent; null of none. No locks.
+create or replace function care.percent(part bigint, due bigint) returns numeric
+language sql immutable
+as $$
+    select round(100.0 * part / nullif(due, 0), 1)
 $$;
 
 -- care.judged: a summary with the percentages of its counts, `ended` of its pending doses being due. No locks.
 --
 -- The one rule of percentages: they are of the doses due, which are taken, missed, made up, and pending with a window that has
 -- ended by the clock of who shows them: an event's, of its commit; a snapshot's, of its reading. Null when nothing is due.
+-- care.count_days has it too.
 create or replace function care.judged(s care.day_summary, ended bigint) returns care.day_summary
 language plpgsql immutable
 as $$
 declare
-    due constant bigint := nullif(s.taken_count + s.missed_count + s.made_up_count + ended, 0);
+    due constant bigint := s.taken_count + s.missed_count + s.made_up_count + ended;
 begin
-    s.adherence_pct := round(100.0 * (s.taken_count + s.made_up_count) / due, 1);
-    s.on_time_pct := round(100.0 * s.taken_count / due, 1);
+    s.adherence_pct := care.percent(s.taken_count + s.made_up_count, due);
+    s.on_time_pct := care.percent(s.taken_count, due);
     return s;
 end
 $$;
@@ -119,7 +123,7 @@ $$;
 -- lock of the user's stream. Lock order: the day's summary, after the stream.
 --
 -- A day counts all its doses but the cancelled and the intakes as needed, which no schedule asked for: scheduled = taken +
--- missed + made_up + skipped + pending. Percentages by
+-- missed + made_up + skipped + pending. Percentages by the rule of
 -- care.judged at `clock`, the time of the flush. Those that are stored are good later only where nothing is pending:
 -- who shows them reads care.day_shown.
 create or replace function care.count_day(who text, day date, clock timestamptz, out summary jsonb, out turned boolean)
@@ -131,17 +135,18 @@ declare
     ended bigint;
 begin
     select count(*),
-           count(*) filter (where d.status <> 'cancelled'),
            count(*) filter (where d.status = 'taken'),
            count(*) filter (where d.status = 'missed'),
            count(*) filter (where d.status = 'made_up'),
            count(*) filter (where d.status = 'skipped'),
            count(*) filter (where d.status = 'scheduled'),
            count(*) filter (where d.status = 'scheduled' and d.window_end <= clock)
-    into doses, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count, s.pending_count, ended
+    into doses, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count, s.pending_count, ended
     from care.dose_occurrence as d
     where d.user_id = who and d.local_date = day and not d.as_needed;
-    s := care.judged(s, ended);
+    s.scheduled_count := s.taken_count + s.missed_count + s.made_up_count + s.skipped_count + s.pending_count;
+    s.adherence_pct := care.percent(s.taken_count + s.made_up_count, s.taken_count + s.missed_count + s.made_up_count + ended);
+    s.on_time_pct := care.percent(s.taken_count, s.taken_count + s.missed_count + s.made_up_count + ended);
     -- Nobody else writes this row meanwhile. The usual change leaves the day as good or bad for the streak as it was.
     s.user_id := who;
     s.date := day;
@@ -159,5 +164,104 @@ begin
     summary := care.summary_json(s);
 end
 $$;
+
+-- care.count_days: the same for all days of many changes: counts, streaks and all that follows from them, by one statement and
+-- a call for each user with a day that turned. Returns the days as they are now, also those without a dose, which are gone
+-- from care.day_summary, and whose they are. Called by the builder only, under the locks of the users' streams. Lock order: day
+-- summaries in the order of (user, day).
+--
+-- Doses and days are met by key only (OFFSET 0, ON CONFLICT): a join could become a hash over all of a table.
+create or replace function care.count_days(changes sync.change[], clock timestamptz, out days care.day_summary[],
+                                           out users text[])
+language plpgsql
+as $$
+declare
+    gone care.day_summary[];
+    turned care.day_summary[];
+    one care.day_summary;
+begin
+    with dose as materialized (
+        select c.user_id, c.context::date as old_day, c.contexts, r.local_date
+        from unnest(changes) as c
+        left join lateral (
+            select d.local_date from care.dose_occurrence as d where d.id = c.id and d.user_id = c.user_id offset 0
+        ) as r on true
+        where r.local_date is not null or c.op <> 'I'
+    ), counted as materialized (
+        select d.user_id, d.date, n.*, w.run as own_run, w.best as own_best,
+               n.doses = 0 or w.run is null or w.open <> (n.missed + n.pending > 0) or w.done <> (n.taken + n.made_up > 0)
+                   as turned
+        from (
+            select dose.user_id, dose.old_day as date from dose where dose.old_day is not null
+            union
+            select dose.user_id, d::date from dose cross join lateral unnest(dose.contexts) as d
+            union
+            select dose.user_id, dose.local_date from dose where dose.local_date is not null
+            order by 1, 2
+        ) as d
+        cross join lateral (
+            select count(*) as doses,
+                   count(*) filter (where o.status = 'taken')::int as taken,
+                   count(*) filter (where o.status = 'missed')::int as missed,
+                   count(*) filter (where o.status = 'made_up')::int as made_up,
+                   count(*) filter (where o.status = 'skipped')::int as skipped,
+                   count(*) filter (where o.status = 'scheduled')::int as pending,
+                   count(*) filter (where o.status = 'scheduled' and o.window_end <= clock) as ended
+            from care.dose_occurrence as o
+            where o.user_id = d.user_id and o.local_date = d.date and not o.as_needed
+        ) as n
+        left join lateral (
+            select s.run, s.best, s.missed_count + s.pending_count > 0 as open, s.taken_count + s.made_up_count > 0 as done
+            from care.day_summary as s where s.user_id = d.user_id and s.date = d.date
+            offset 0
+        ) as w on true
+    ), day as materialized (
+        -- The first of a user's days that turned has its streak from the day before it. care.carry_runs has those after it.
+        select row(n.user_id, n.date, n.taken + n.missed + n.made_up + n.skipped + n.pending, n.taken, n.missed, n.made_up,
+                   n.skipped, n.pending, care.percent(n.taken + n.made_up, n.taken + n.missed + n.made_up + n.ended),
+                   care.percent(n.taken, n.taken + n.missed + n.made_up + n.ended), clock,
+                   case when n.turned then care.run_after(b.run, n.taken + n.made_up, n.missed + n.pending) else n.own_run end,
+                   case when n.turned
+                        then greatest(b.best, care.run_after(b.run, n.taken + n.made_up, n.missed + n.pending))
+                        else n.own_best end)::care.day_summary as s,
+               n.doses > 0 as present, n.turned
+        from counted as n
+        left join lateral (
+            select p.run, p.best from care.day_summary as p
+            where n.turned and p.user_id = n.user_id and p.date < n.date order by p.date desc limit 1
+        ) as b on true
+    ), written as (
+        insert into care.day_summary as d (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
+                                           skipped_count, pending_count, adherence_pct, on_time_pct, updated_at, run, best)
+        select (day.s).user_id, (day.s).date, (day.s).scheduled_count, (day.s).taken_count, (day.s).missed_count,
+               (day.s).made_up_count, (day.s).skipped_count, (day.s).pending_count, (day.s).adherence_pct,
+               (day.s).on_time_pct, (day.s).updated_at, (day.s).run, (day.s).best
+        from day where day.present
+        on conflict (user_id, date) do update
+            set scheduled_count = excluded.scheduled_count, taken_count = excluded.taken_count,
+                missed_count = excluded.missed_count, made_up_count = excluded.made_up_count,
+                skipped_count = excluded.skipped_count, pending_count = excluded.pending_count,
+                adherence_pct = excluded.adherence_pct, on_time_pct = excluded.on_time_pct,
+                updated_at = excluded.updated_at, run = excluded.run, best = excluded.best
+    )
+    select array_agg(day.s), array_agg(distinct (day.s).user_id), array_agg(day.s) filter (where not day.present),
+           array_agg(day.s) filter (where day.turned)
+    into days, users, gone, turned from day;
+
+    if gone is not null then
+        foreach one in array gone loop
+            delete from care.day_summary as d where d.user_id = one.user_id and d.date = one.date;
+        end loop;
+    end if;
+    if turned is not null then
+        perform care.carry_runs(o.user_id, o.first_day, o.last_day)
+        from (
+            select t.user_id, min(t.date) as first_day, max(t.date) as last_day from unnest(turned) as t
+            group by t.user_id order by t.user_id offset 0
+        ) as o;
+    end if;
+end
+$$;
+drop function if exists care.run_after(int, care.day_summary);
 drop function if exists care.sum_day(text, date, timestamptz);
 drop function if exists care.carry_run(text, date, int, int);

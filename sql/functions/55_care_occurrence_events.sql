@@ -9,26 +9,35 @@ as $$
             || to_char(make_interval(secs => abs(utc_offset)), 'HH24:MI') end
 $$;
 
--- care.dose_state: a dose as events show it. The text of its note is not in it: hasNote is. Rows from before migration 0011
--- have no name of their own: they are shown with the product's. No locks.
-create or replace function care.dose_state(o care.dose_occurrence) returns jsonb
+-- care.name_of: the name of a product that the user may see; null where there is none. No locks.
+create or replace function care.name_of(product text, who text) returns text
 language plpgsql stable
 as $$
 begin
-    if o.product_name is null and o.product_id is not null then
-        select p.name into o.product_name from care.product as p
-        where p.id = o.product_id and (p.user_id is null or p.user_id = o.user_id);
+    if product is null then
+        return null;
     end if;
-    return jsonb_build_object(
-        'scheduleId', o.schedule_id, 'productId', o.product_id, 'productName', o.product_name, 'strength', o.strength,
+    return (select p.name from care.product as p where p.id = product and (p.user_id is null or p.user_id = who));
+end
+$$;
+
+-- care.dose_state: a dose as events show it. The text of its note is not in it: hasNote is. Rows from before migration 0011
+-- have no name of their own: they are shown with the product's. No locks.
+--
+-- In SQL, so that it becomes a part of the statement that reads the dose: a call with all of a row costs as much as the rest.
+create or replace function care.dose_state(o care.dose_occurrence) returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'scheduleId', o.schedule_id, 'productId', o.product_id,
+        'productName', coalesce(o.product_name, care.name_of(o.product_id, o.user_id)), 'strength', o.strength,
         'form', o.form, 'dose', o.dose, 'asNeeded', o.as_needed, 'status', o.status,
         'takenAt', o.taken_at, 'takenAtLocal', care.taken_local(o.taken_at, o.taken_offset),
         'changedBy', jsonb_build_object('actor', o.changed_by, 'deviceId', o.changed_device),
         'hasNote', coalesce(o.note, '') <> '', 'rev', o.rev, 'scheduledAt', o.scheduled_at,
         'timeLocal', care.local_iso(o.scheduled_at, o.tz), 'timezone', o.tz,
         'localDate', to_char(o.local_date, 'YYYY-MM-DD'), 'windowStart', o.window_start, 'windowEnd', o.window_end,
-        'createdAt', o.created_at, 'updatedAt', o.updated_at);
-end
+        'createdAt', o.created_at, 'updatedAt', o.updated_at)
 $$;
 
 -- care.dose_json: a dose as answers to its own user show it: what events show, and its texts. No locks.
@@ -41,47 +50,43 @@ begin
 end
 $$;
 
--- care.occurrence_event: the event of one dose for one user, with all its state. `o` all null: the user has it no more.
--- The text of a note never leaves the table: hasNote does. No locks.
-create or replace function care.occurrence_event(c sync.change, o care.dose_occurrence, summary jsonb)
-returns sync.draft
-language plpgsql
+-- care.occurrence_named: the name of a dose's event: the operation, and its status now (null: the user has it no more). No locks.
+create or replace function care.occurrence_named(op "char", status text) returns text
+language sql immutable
 as $$
-declare
-    updates jsonb;
-    body jsonb;
-begin
-    if o.id is null then
-        updates := jsonb_build_object('status', 'cancelled', 'rev', c.rev);
-    else
-        updates := care.dose_state(o);
-    end if;
-    body := jsonb_build_object(
-        'userId', c.user_id, 'occurrenceId', c.id, 'updates', updates,
-        'daySummary', summary || jsonb_build_object('month', left(summary ->> 'date', 7)));
-    if c.op = 'I' then
-        body := body || jsonb_build_object(
-            'occurrence', updates || jsonb_build_object('id', c.id, 'userId', c.user_id));
-    end if;
-    return row(
-        c.user_id, false, c.id,
-        case when c.op = 'I' then 'occurrence.created'
-             when o.id is null or o.status = 'cancelled' then 'occurrence.cancelled'
-             else 'occurrence.updated' end::text,
-        body);
-end
+    select case when op = 'I' then 'occurrence.created'
+                when status is null or status = 'cancelled' then 'occurrence.cancelled'
+                else 'occurrence.updated' end
 $$;
 
--- care.summary_event: what the summary of a user's day says now, and the user's statistics. No locks.
-create or replace function care.summary_event(who text, summary jsonb, stats jsonb) returns sync.draft
-language plpgsql
+-- care.occurrence_body: the data of the event of one dose for one user, with all its state: care.dose_state, or null where the
+-- user has it no more. `told`: the summary of its day, with the month. The text of a note never leaves the table: hasNote
+-- does. No locks.
+create or replace function care.occurrence_body(who text, id text, op "char", rev bigint, state jsonb, told jsonb) returns jsonb
+language sql stable
 as $$
-begin
-    return row(who, true, summary ->> 'date', 'adherence.summary_updated'::text,
-               jsonb_build_object('userId', who, 'date', summary -> 'date', 'summary', summary, 'stats', stats));
-end
+    select case when op = 'I' then jsonb_build_object(
+        'userId', who, 'occurrenceId', id, 'updates', state, 'daySummary', told,
+        'occurrence', state || jsonb_build_object('id', id, 'userId', who))
+    else jsonb_build_object(
+        'userId', who, 'occurrenceId', id, 'daySummary', told,
+        'updates', coalesce(state, jsonb_build_object('status', 'cancelled', 'rev', rev))) end
 $$;
-drop function if exists care.summary_event(text, jsonb);
+
+-- care.with_month: the summary of a day as the events of its doses have it. No locks.
+create or replace function care.with_month(summary jsonb) returns jsonb
+language sql immutable
+as $$
+    select summary || jsonb_build_object('month', left(summary ->> 'date', 7))
+$$;
+
+-- care.summary_body: the data of the event that tells what the summary of a user's day says now, and the user's statistics.
+-- No locks.
+create or replace function care.summary_body(who text, summary jsonb, stats jsonb) returns jsonb
+language sql immutable
+as $$
+    select jsonb_build_object('userId', who, 'date', summary -> 'date', 'summary', summary, 'stats', stats)
+$$;
 
 -- care.occurrence_events: the builder of care.dose_occurrence: occurrence.created, .updated and .cancelled, and one
 -- adherence.summary_updated for each (user, day) touched: the days a dose had before and the one it has now. Called by
@@ -92,8 +97,9 @@ language plpgsql rows 10
 as $$
 declare
     clock timestamptz := sync.clock();
-    one sync.change := changes[1];
-    now_is care.dose_occurrence;
+    one sync.change;
+    state jsonb;
+    status_now text;
     now_day date;
     day_before date;
     days_before date[];
@@ -101,22 +107,23 @@ declare
     last_turned date;
     told record;
     told_before record;
-    summaries_before jsonb[] := '{}';
+    summaries_before jsonb[];
     summary_before jsonb;
     stats jsonb;
-    draft sync.draft;
+    days care.day_summary[];
+    users text[];
 begin
     if cardinality(changes) = 1 then
-        -- The usual commit, at a third of the cost of the statement below.
-        select * into now_is from care.dose_occurrence as d where d.id = one.id and d.user_id = one.user_id;
-        if now_is.id is null and one.op = 'I' then
+        -- The usual commit, in statements that start faster than those below.
+        one := changes[1];
+        select care.dose_state(d), d.status, d.local_date into state, status_now, now_day
+        from care.dose_occurrence as d where d.id = one.id and d.user_id = one.user_id;
+        if now_day is null and one.op = 'I' then
             return;
         end if;
         day_before := one.context;
-        now_day := coalesce(now_is.local_date, day_before);
+        now_day := coalesce(now_day, day_before);
         told := care.count_day(one.user_id, now_day, clock);
-        draft := care.occurrence_event(one, now_is, told.summary);
-        return next draft;
         if told.turned then
             first_turned := now_day;
             last_turned := now_day;
@@ -137,50 +144,49 @@ begin
             perform care.carry_runs(one.user_id, first_turned, last_turned);
         end if;
         stats := care.stats_at(one.user_id, clock);
-        draft := care.summary_event(one.user_id, told.summary, stats);
-        return next draft;
-        foreach summary_before in array summaries_before loop
-            draft := care.summary_event(one.user_id, summary_before, stats);
-            return next draft;
-        end loop;
+        return next row(
+            one.user_id, false, one.id, care.occurrence_named(one.op, status_now),
+            care.occurrence_body(one.user_id, one.id, one.op, one.rev, state, care.with_month(told.summary)))::sync.draft;
+        return next row(
+            one.user_id, true, told.summary ->> 'date', 'adherence.summary_updated',
+            care.summary_body(one.user_id, told.summary, stats))::sync.draft;
+        if summaries_before is not null then
+            foreach summary_before in array summaries_before loop
+                return next row(
+                    one.user_id, true, summary_before ->> 'date', 'adherence.summary_updated',
+                    care.summary_body(one.user_id, summary_before, stats))::sync.draft;
+            end loop;
+        end if;
         return;
     end if;
 
+    select n.days, n.users into days, users from care.count_days(changes, clock) as n;
+    if days is null then
+        return;
+    end if;
     return query
-    with dose as materialized (
-        select c as change, c.user_id, c.context::date as old_day, r.dose, (r.dose).local_date
-        from unnest(changes) as c
-        left join lateral (
-            select d as dose from care.dose_occurrence as d where d.id = c.id and d.user_id = c.user_id offset 0
-        ) as r on true
-        where (r.dose).id is not null or c.op <> 'I'
-    ), day as materialized (
-        select d.user_id, d.date, counted.summary, counted.turned
-        from (
-            select dose.user_id, dose.old_day as date from dose where dose.old_day is not null
-            union
-            select dose.user_id, d::date from dose cross join lateral unnest((dose.change).contexts) as d
-            union
-            select dose.user_id, dose.local_date from dose where dose.local_date is not null
-            order by 1, 2
-        ) as d
-        cross join lateral care.count_day(d.user_id, d.date, clock) as counted
-    ), own as materialized (
-        -- Grouping takes all days first, and the argument comes before its function: statistics are of what is written.
-        select o.user_id, care.stats_at(care.carry_runs(o.user_id, o.first_day, o.last_day), clock) as stats
-        from (
-            select day.user_id, min(day.date) filter (where day.turned) as first_day,
-                   max(day.date) filter (where day.turned) as last_day
-            from day group by day.user_id
-            offset 0
-        ) as o
+    with day as materialized (
+        select s.user_id, s.date, j.summary, care.with_month(j.summary) as told
+        from unnest(days) as s
+        cross join lateral (select care.summary_json(s) as summary offset 0) as j
     )
-    select e.* from dose
-    join day on day.user_id = dose.user_id and day.date = coalesce(dose.local_date, dose.old_day)
-    cross join lateral care.occurrence_event(dose.change, dose.dose, day.summary) as e
+    select c.user_id, false, c.id, care.occurrence_named(c.op, r.status),
+           care.occurrence_body(c.user_id, c.id, c.op, c.rev, r.state, day.told)
+    from unnest(changes) as c
+    left join lateral (
+        select care.dose_state(d) as state, d.status, d.local_date
+        from care.dose_occurrence as d where d.id = c.id and d.user_id = c.user_id
+        offset 0
+    ) as r on true
+    join day on day.user_id = c.user_id and day.date = coalesce(r.local_date, c.context::date)
+    where r.local_date is not null or c.op <> 'I'
     union all
-    select e.* from day
-    join own on own.user_id = day.user_id
-    cross join lateral care.summary_event(day.user_id, day.summary, own.stats) as e;
+    select day.user_id, true, day.summary ->> 'date', 'adherence.summary_updated'::text,
+           care.summary_body(day.user_id, day.summary, own.stats)
+    from day
+    join care.stats_of(users, clock) as own on own.user_id = day.user_id;
 end
 $$;
+drop function if exists care.summary_event(text, jsonb);
+drop function if exists care.summary_event(text, jsonb, jsonb);
+drop function if exists care.occurrence_event(sync.change, care.dose_occurrence, jsonb);

@@ -47,9 +47,6 @@ begin
         select 'yield_slot', 'AFTER UPDATE OF status', 'dose_occurrence', 'yield_slot()', 'O',
                $$FOR EACH ROW WHEN (((old.status = 'cancelled'::text) AND (new.status <> 'cancelled'::text)))$$
         union all
-        select 'describe', 'BEFORE UPDATE OF status, product_id', 'dose_occurrence', 'describe_again()', 'O',
-        $$FOR EACH ROW WHEN ((((new.status = 'scheduled'::text) AND (old.status <> 'scheduled'::text)) OR (new.product_id IS DISTINCT FROM old.product_id)))$$
-        union all
         select 'tell_medications', event, place, 'tell_medications()', 'A', 'FOR EACH ROW'
         from (values ('schedule', 'AFTER INSERT OR DELETE OR UPDATE'), ('stack_item', 'AFTER INSERT OR DELETE OR UPDATE'),
                      ('stack', 'BEFORE DELETE OR UPDATE OF user_id')) as inside(place, event)
@@ -91,3 +88,12 @@ begin
     end loop;
 end
 $do$;
+-- What care.bump_dose does now.
+do $do$
+begin
+    if exists (select from pg_catalog.pg_trigger where tgrelid = 'care.dose_occurrence'::regclass and tgname = 'describe') then
+        drop trigger describe on care.dose_occurrence;
+    end if;
+end
+$do$;
+drop function if exists care.describe_again();

@@ -1,35 +1,53 @@
--- care.stats_at: a user's streaks and percentages at an instant; today is that of the user's zone. Called by the builder after
--- all days of the flush are written. No locks.
+-- care.open_days: what the days with open doses among the 30 before today add to a user's percentages: these are judged by the
+-- clock. No locks.
+create or replace function care.open_days(who text, today date, clock timestamptz,
+                                          out percents numeric, out days bigint, out ended bigint)
+language plpgsql stable
+as $$
+begin
+    select sum(care.percent(d.good, d.due)), count(nullif(d.due, 0)), sum(d.ended) into percents, days, ended
+    from (
+        select n.ended, d.taken_count + d.made_up_count as good,
+               d.taken_count + d.made_up_count + d.missed_count + n.ended as due
+        from care.day_summary as d
+        cross join lateral (
+            select count(*) as ended from care.dose_occurrence as o
+            where o.user_id = d.user_id and o.local_date = d.date and o.status = 'scheduled' and o.window_end <= clock
+                and not o.as_needed
+        ) as n
+        where d.user_id = who and d.date between today - 30 and today - 1 and d.pending_count > 0
+    ) as d;
+end
+$$;
+
+-- care.stats_of: the streaks and percentages of users at an instant; today is that of each user's zone. Called by the builder
+-- after all days of the flush are written. In SQL, so that it is planned into its callers' statements. No locks.
 --
 -- A day that is still open breaks no streak. Percentages are of the 30 days before today: the mean of the days' own (days
 -- with nothing due are left out), and that of all their doses together; by the rule of care.judged.
-create or replace function care.stats_at(who text, clock timestamptz) returns jsonb
-language plpgsql
+create or replace function care.stats_of(users text[], clock timestamptz) returns table(user_id text, stats jsonb)
+language sql stable
 as $$
-declare
-    today date;
-    near care.day_summary[];
-    s care.day_summary;
-    streak int;
-    longest int;
-    percents numeric;
-    days bigint;
-    done bigint;
-    due bigint;
-    open boolean;
-    more record;
-begin
-    -- Each flush asks this: one statement, and of stored columns alone.
-    select t.today,
-           array(select d from care.day_summary as d where d.user_id = who and d.date <= t.today
-                 order by d.date desc limit 2),
-           past.percents, past.days, past.done, past.due, past.open
-    into today, near, percents, days, done, due, open
-    from (
+    select u.user_id, jsonb_build_object(
+        'currentStreakDays', coalesce(now_is.run, before.run, 0), 'bestStreakDays', greatest(now_is.run, before.best, 0),
+        'avg30DaysPct', round(
+            coalesce(past.percents + more.percents, past.percents, more.percents) / nullif(past.days + coalesce(more.days, 0), 0), 1),
+        'doses30Pct', care.percent(past.done, past.due + coalesce(more.ended, 0)))
+    from unnest(users) as u(user_id)
+    cross join lateral (
         select (clock at time zone coalesce(
-            (select u.zone from care.user_settings as u where u.user_id = who), 'UTC'))::date as today
+            (select z.zone from care.user_settings as z where z.user_id = u.user_id), 'UTC'))::date as today
         offset 0
     ) as t
+    left join lateral (
+        select d.run from care.day_summary as d
+        where d.user_id = u.user_id and d.date = t.today and d.missed_count = 0 and d.pending_count = 0
+        offset 0
+    ) as now_is on true
+    left join lateral (
+        select d.run, d.best from care.day_summary as d
+        where d.user_id = u.user_id and d.date < t.today order by d.date desc limit 1
+    ) as before on true
     cross join lateral (
         select sum(d.adherence_pct) filter (where d.pending_count = 0) as percents,
                count(d.adherence_pct) filter (where d.pending_count = 0) as days,
@@ -37,38 +55,19 @@ begin
                sum(d.taken_count + d.made_up_count + d.missed_count) as due,
                bool_or(d.pending_count > 0) as open
         from care.day_summary as d
-        where d.user_id = who and d.date between t.today - 30 and t.today - 1
-    ) as past;
-    if open then
-        -- Days with open doses are judged by the clock.
-        select sum(round(100.0 * d.good / d.due, 1)) as percents, count(nullif(d.due, 0)) as days, sum(d.ended) as ended
-        into more
-        from (
-            select n.ended, d.taken_count + d.made_up_count as good,
-                   nullif(d.taken_count + d.made_up_count + d.missed_count + n.ended, 0) as due
-            from care.day_summary as d
-            cross join lateral (
-                select count(*) as ended from care.dose_occurrence as o
-                where o.user_id = d.user_id and o.local_date = d.date and o.status = 'scheduled' and o.window_end <= clock
-                    and not o.as_needed
-            ) as n
-            where d.user_id = who and d.date between today - 30 and today - 1 and d.pending_count > 0
-        ) as d;
-        percents := coalesce(percents, 0) + coalesce(more.percents, 0);
-        days := days + more.days;
-        due := due + more.ended;
-    end if;
+        where d.user_id = u.user_id and d.date between t.today - 30 and t.today - 1
+    ) as past
+    left join lateral (
+        select o.* from care.open_days(u.user_id, t.today, clock) as o where past.open
+    ) as more on true
+$$;
 
-    s := near[1];
-    if s.date = today then
-        if s.missed_count = 0 and s.pending_count = 0 then
-            streak := s.run;
-        end if;
-        s := near[2];
-    end if;
-    return jsonb_build_object(
-        'currentStreakDays', coalesce(streak, s.run, 0), 'bestStreakDays', greatest(streak, s.best, 0),
-        'avg30DaysPct', round(percents / nullif(days, 0), 1), 'doses30Pct', round(100.0 * done / nullif(due, 0), 1));
+-- care.stats_at: the same of one user. No locks.
+create or replace function care.stats_at(who text, clock timestamptz) returns jsonb
+language plpgsql
+as $$
+begin
+    return (select s.stats from care.stats_of(array[who], clock) as s);
 end
 $$;
 

@@ -95,7 +95,7 @@ enum Mutant: CaseIterable, Sendable {
         case .offsetsOutliveTheirTimes: ("care.bump_dose", "new.taken_offset := null;", "null;")
         case .undoForgetsOffsets: ("care.intent_of", "(entry #>> '{set,takenOffset}')::int", "null")
         case .backendsAreCalledPeople: ("care.actor", "else 'backend'", "else 'user'")
-        case .statisticsCountToday: ("care.stats_at", "today - 30 and today - 1", "today - 30 and today")
+        case .statisticsCountToday: ("care.stats_of", "t.today - 30 and t.today - 1", "t.today - 30 and t.today")
         }
     }
 
