@@ -14,19 +14,26 @@ $$;
 
 -- care.wall_start: the instant of a rule's time on a day; null on a day that the zone skipped (Apia, 2011-12-30). No locks.
 create or replace function care.wall_start(day date, wall time, zone text) returns timestamptz
-language sql stable parallel safe
-begin atomic
-    select case when (t.at at time zone zone)::date = day
-                    or (care.resolve_local(day::timestamp, zone) at time zone zone)::date = day then t.at end
-    from (select care.resolve_local(day + wall, zone) as at offset 0) as t;
-end;
+language plpgsql stable parallel safe
+as $$
+declare
+    at constant timestamptz := care.resolve_local(day + wall, zone);
+begin
+    if (at at time zone zone)::date <> day
+        and (care.resolve_local(day::timestamp, zone) at time zone zone)::date <> day
+    then
+        return null;
+    end if;
+    return at;
+end
+$$;
 
 -- care.moved_start: where an exception moved its occurrence: wall time in the rule's zone, else an instant; null where it
 -- did not. No locks.
 create or replace function care.moved_start(x care.reminder_occurrence, zone text) returns timestamptz
 language sql stable parallel safe
 begin atomic
-    select coalesce(care.resolve_local((x).moved_local, zone), (x).moved_to);
+    select case when (x).moved_local is null then (x).moved_to else care.resolve_local((x).moved_local, zone) end;
 end;
 
 -- care.occurrence_of: a rule's occurrence of one day: no row where the rule gives none. `start`: its time, or where it was
@@ -54,11 +61,11 @@ begin
 end
 $$;
 
--- care.rule_times: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without
+-- care.rule_days: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without
 -- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none. An exception of
 -- an earlier day is found by index, for it may have been moved or snoozed to now. No locks.
-create or replace function care.rule_times(rule care.reminder_rule, since timestamptz, wanted int)
-returns table(id text, day date, start timestamptz, status text)
+create or replace function care.rule_days(rule care.reminder_rule, since timestamptz, wanted int)
+returns table(exception text, day date, start timestamptz, status text)
 language plpgsql stable rows 10
 as $$
 declare
@@ -76,31 +83,40 @@ begin
     ) as them;
     days := ((wanted + exceptions) * 7 + per_week - 1) / per_week + 9;
     return query
-    select coalesce(t.id, care.occurrence_id(rule.id, t.day + rule.time)), t.day, t.fires, coalesce(t.status, 'scheduled')
+    select t.id, t.day, t.fires, coalesce(t.status, 'scheduled')
     from (
-        select x.id, d.day, x.status,
-               greatest(coalesce(care.moved_start(x, rule.timezone), care.wall_start(d.day, rule.time, rule.timezone)),
-                        x.snoozed_until) as fires
+        select x.id, d.day, x.status, greatest(coalesce(care.moved_start(x, rule.timezone), w.given), x.snoozed_until) as fires
         from (select first_day + n as day from generate_series(0, days) as n) as d
+        cross join lateral (select care.wall_start(d.day, rule.time, rule.timezone) as given offset 0) as w
         left join care.reminder_occurrence as x on x.rule_id = rule.id and x.day = d.day
             -- The same days once more, so that a plan that reads the rule's exceptions at once leaves out the past.
             and x.day >= first_day and x.day <= first_day + days
-        where care.repeats_on(rule.repeat, rule.repeat_on, d.day) and x.status is distinct from 'cancelled'
-            and (x.id is null or care.wall_start(d.day, rule.time, rule.timezone) is not null)
+        where care.repeats_on(rule.repeat, rule.repeat_on, d.day) and w.given is not null
+            and x.status is distinct from 'cancelled'
         union all
         -- No zone is more than a day from the one in which the time was told.
-        select x.id, x.day, x.status,
-               greatest(coalesce(care.moved_start(x, rule.timezone), care.wall_start(x.day, rule.time, rule.timezone)),
-                        x.snoozed_until)
+        select x.id, x.day, x.status, greatest(coalesce(care.moved_start(x, rule.timezone), w.given), x.snoozed_until)
         from care.reminder_occurrence as x
+        cross join lateral (select care.wall_start(x.day, rule.time, rule.timezone) as given offset 0) as w
         where x.rule_id = rule.id and greatest(x.moved_to, x.snoozed_until) >= since - interval '2 days'
             and x.day not between first_day and first_day + days and x.status <> 'cancelled'
-            and care.repeats_on(rule.repeat, rule.repeat_on, x.day)
-            and care.wall_start(x.day, rule.time, rule.timezone) is not null
+            and care.repeats_on(rule.repeat, rule.repeat_on, x.day) and w.given is not null
     ) as t
     where t.fires >= since
     order by t.fires, t.day
     limit wanted;
+end
+$$;
+
+-- care.rule_times: these with their ids, which cost more than all else. No locks.
+create or replace function care.rule_times(rule care.reminder_rule, since timestamptz, wanted int)
+returns table(id text, day date, start timestamptz, status text)
+language plpgsql stable rows 10
+as $$
+begin
+    return query
+    select coalesce(t.exception, care.occurrence_id(rule.id, t.day + rule.time)), t.day, t.start, t.status
+    from care.rule_days(rule, since, wanted) as t;
 end
 $$;
 

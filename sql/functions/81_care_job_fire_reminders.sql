@@ -97,9 +97,11 @@ begin
             values (r.user_id, '', 'reminder', r.id, d.day, o.id, o.fires, ends, clock, clock, 'dead', clock);
         end if;
     end if;
-    select t.id, t.day, t.start into next
-    from care.rule_times(r, o.fires, 5) as t where (t.start, t.day) > (o.fires, d.day)
-    order by t.start, t.day limit 1;
+    select coalesce(t.exception, care.occurrence_id(r.id, t.day + r.time)) as id, t.day, t.start into next
+    from (
+        select * from care.rule_days(r, o.fires, 5) as t where (t.start, t.day) > (o.fires, d.day)
+        order by t.start, t.day limit 1
+    ) as t;
     if next.id is null then
         delete from care.reminder_due as x where x.rule_id = d.rule_id;
     else

@@ -6,11 +6,13 @@ package enum Job: String, CaseIterable, Sendable {
     case planDoses = "plan_doses"
     /// Marks doses as missed when their window and the grace after it have ended.
     case missDoses = "miss_doses"
+    /// Fires what is due of the reminders that push, and writes what became of pushes.
+    case fireReminders = "fire_reminders"
     /// Carries a changed product of the catalogue to the doses that have it.
     case spreadProducts = "spread_products"
     /// Deletes old events.
     case retainEvents = "retain_events"
-    /// Deletes old keys and answers of actions, and old revocations.
+    /// Deletes old keys and answers of actions, old revocations, and old pushes.
     case retainActions = "retain_actions"
     /// Deletes old feedback of clients.
     case retainFeedback = "retain_feedback"
@@ -19,7 +21,7 @@ package enum Job: String, CaseIterable, Sendable {
     package var name: String { rawValue }
 
     /// Whether `sync.job_lag` knows how late it is.
-    var hasLag: Bool { self == .planDoses || self == .missDoses }
+    var hasLag: Bool { [.planDoses, .missDoses, .fireReminders].contains(self) }
 
     /// Whether it only deletes what is old.
     var isRetention: Bool { [.retainEvents, .retainActions, .retainFeedback].contains(self) }

@@ -8,6 +8,8 @@ package struct JobsConfiguration: Sendable {
     package var connectTimeout = Duration.seconds(10)
     /// The approximate time between two looks for doses to be missed.
     package var missInterval = Duration.seconds(1)
+    /// The approximate time between two looks for due reminders.
+    package var fireInterval = Duration.seconds(1)
     /// The approximate time between two looks for schedules to be planned.
     package var planInterval = Duration.seconds(60)
     /// The approximate time between two looks for changed products.
@@ -30,6 +32,7 @@ package struct JobsConfiguration: Sendable {
             switch job {
             case .planDoses: (job, planInterval)
             case .missDoses: (job, missInterval)
+            case .fireReminders: (job, fireInterval)
             case .spreadProducts: (job, spreadInterval)
             case .retainEvents, .retainActions, .retainFeedback: retainDays > 0 ? (job, retainInterval) : nil
             }

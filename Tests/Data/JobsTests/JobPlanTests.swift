@@ -45,7 +45,7 @@ import Testing
         #expect(JobPlan([], delay: .zero, now: Self.start).next(now: Self.start) == nil)
         var configuration = JobsConfiguration(connectionString: "")
         configuration.retainDays = 0
-        #expect(configuration.jobs.map(\.job) == [.planDoses, .missDoses, .spreadProducts])
+        #expect(configuration.jobs.map(\.job) == [.planDoses, .missDoses, .fireReminders, .spreadProducts])
     }
 
     @Test func batchesGrowWhileTheyAreFastAndFull() {
