@@ -143,7 +143,8 @@ end
 $$;
 
 -- care.find_reminder_occurrence: the rule and the day of an occurrence's id: of an exception, else of a day of one of the
--- user's rules from two days ago to 40 ahead. No row where there is none. The days around now are tried first. No locks.
+-- user's rules from two days ago to 40 ahead, by the rule's time of now or one that it had. No row where there is none. The
+-- days around now are tried first. No locks.
 create or replace function care.find_reminder_occurrence(who text, id text)
 returns table(rule_id text, day date)
 language plpgsql stable rows 1
@@ -156,23 +157,36 @@ begin
     return query
     select x.rule_id, x.day from care.reminder_occurrence as x
     where x.id = find_reminder_occurrence.id and x.user_id = who;
+    if found then
+        return;
+    end if;
     foreach span slice 1 in array '{{-3,2},{3,41}}'::int[] loop
-        if found then
-            return;
-        end if;
         return query
         select r.id, d.day
         from care.reminder_rule as r
         cross join lateral (select today + n as day from generate_series(span[1], span[2]) as n) as d
         where r.user_id = who and care.occurrence_id(r.id, d.day + r.time) = find_reminder_occurrence.id
         limit 1;
+        if found then
+            return;
+        end if;
     end loop;
+    return query
+    select h.rule_id, d.day
+    from (
+        select distinct a.rule_id::text as rule_id, (a.was ->> 'time')::time as time
+        from care.reminder_audit as a join care.reminder_rule as r on r.id = a.rule_id and r.user_id = a.user_id
+        where a.user_id = who and (a.was ->> 'time')::time <> r.time
+    ) as h
+    cross join lateral (select today + n as day from generate_series(-3, 41) as n) as d
+    where care.occurrence_id(h.rule_id, d.day + h.time) = find_reminder_occurrence.id
+    limit 1;
 end
 $$;
 
--- care.rule_doses: the doses that a reminder of a day is about: those of its product, or of its stack's products, whose span
--- from window_start (else an hour before the time) to window_end has the reminder's start in it. Neither cancelled ones nor
--- intakes as needed. No locks.
+-- care.rule_doses: the doses that a reminder of a day is about. Of a rule that is linked to a schedule: the schedule's of that
+-- day. Of any other: those of its product, or of its stack's products, whose span from window_start (else an hour before the
+-- time) to window_end has the reminder's start in it. Neither cancelled ones nor intakes as needed. No locks.
 create or replace function care.rule_doses(rule care.reminder_rule, on_day date) returns setof care.dose_occurrence
 language plpgsql stable rows 2
 set search_path = pg_catalog, pg_temp
@@ -180,7 +194,13 @@ as $$
 declare
     at timestamptz;
 begin
-    if num_nonnulls(rule.product_id, rule.stack_id) = 0 then
+    if rule.schedule_id is not null then
+        return query
+        select d.* from care.dose_occurrence as d
+        where d.schedule_id = rule.schedule_id and d.local_date = on_day and d.user_id = rule.user_id
+            and d.status <> 'cancelled';
+        return;
+    elsif num_nonnulls(rule.product_id, rule.stack_id) = 0 then
         return;
     end if;
     select o.start into at from care.occurrence_of(rule, on_day) as o;

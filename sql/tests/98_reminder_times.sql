@@ -44,6 +44,7 @@ update care.reminder_rule set repeat = 'daily', repeat_on = null where id = 'rt2
 select test.is('by the rule and day', test.found('rt', care.occurrence_id('rt2', '2025-11-25 21:00')), 'rt2 2025-11-25');
 select test.is('from two days ago to forty ahead', coalesce(test.found('rt', care.occurrence_id('rt2', '2025-11-18 21:00')), '-') || ', ' || coalesce(test.found('rt', care.occurrence_id('rt2', '2025-12-30 21:00')), '-') || ', ' || coalesce(test.found('rt', care.occurrence_id('rt2', '2026-02-01 21:00')), '-'), 'rt2 2025-11-18, rt2 2025-12-30, -');
 select test.is('an exception by its id, though the time is another', test.found('rt', care.occurrence_id('rt1', '2025-11-22 08:30')), 'rt1 2025-11-22');
+select test.is('so is one whose time was edited since the device made the id', test.found('rt', care.occurrence_id('rt1', '2025-11-26 08:30')), 'rt1 2025-11-26');
 select test.is('another''s is not found', test.found('rt-other', care.occurrence_id('rt2', '2025-11-25 21:00')), null);
 select test.is('nor is nonsense', coalesce(test.found('rt', ''), test.found('rt', 'x')), null);
 
@@ -71,3 +72,10 @@ select test.is('of a stack those of its products', test.doses('rd-stack', '2025-
 select test.is('of no product none, and of no day', test.doses('rd-none', '2025-11-21') || test.doses('rd-item', '2025-11-22'), '');
 insert into care.reminder_occurrence (rule_id, day, moved_to, snoozed_until) values ('rd-item', '2025-11-21', '2025-11-21 08:30Z', '2025-11-21 14:00Z');
 select test.is('where it was moved to counts, a snooze does not', test.doses('rd-item', '2025-11-21'), 'rd1 rd2');
+-- Of a linked rule: its schedule's of that day, whatever their spans.
+insert into care.schedule (id, user_id, product_id, time, timezone) values ('rd-sched', 'rd', 'rd-c', '20:00', 'UTC');
+insert into care.reminder_rule (id, user_id, product_id, schedule_id, time, timezone) values ('rd-linked', 'rd', 'rd-c', 'rd-sched', '20:00', 'UTC');
+update care.dose_occurrence set scheduled_at = '2025-11-21 06:00Z', window_end = '2025-11-21 07:00Z' where schedule_id = 'rd-sched' and local_date = '2025-11-21';
+select test.is('of a linked rule those of its schedule, moved ones too', (select string_agg(concat_ws(' ', d.schedule_id, d.local_date, to_char(d.scheduled_at at time zone 'UTC', 'HH24:MI')), ', ') from care.reminder_rule as r, care.rule_doses(r, '2025-11-21') as d where r.id = 'rd-linked'), 'rd-sched 2025-11-21 06:00');
+update care.dose_occurrence set status = 'cancelled' where schedule_id = 'rd-sched' and local_date = '2025-11-21';
+select test.is('and no cancelled one', test.doses('rd-linked', '2025-11-21'), '');
