@@ -52,7 +52,10 @@ struct PageNamesTests {
     @Test(arguments: pages) func settingsThatAPageNamesAreThere(_ name: String) throws {
         let keys = Set(SettingsTable.all.map(\.key))
         let variables = Set(SettingsTable.all.map(\.environment))
-            .union(["CARILLON_CONFIG", "CARILLON_SEED", "CARILLON_ACTIONS", "CARILLON_SERVICE_", "CARILLON_PORT"])
+            .union([
+                "CARILLON_CONFIG", "CARILLON_SEED", "CARILLON_ACTIONS", "CARILLON_PLANS", "CARILLON_REMINDERS",
+                "CARILLON_WEEKS", "CARILLON_SERVICE_", "CARILLON_PORT",
+            ])
         // Names of fixed limits are in the table of limits, where the metric uses them.
         let limits = try Self.text(
             of: ["swift"], below: ["Sources/Edge/Gateway", "Sources/Engine", "Sources/carillon/Settings"])

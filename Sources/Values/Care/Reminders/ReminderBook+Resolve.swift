@@ -1,0 +1,45 @@
+// Conflicts decided by a person, on any device.
+
+extension ReminderBook {
+    mutating func resolve(
+        _ target: Identifier, _ choice: ConflictChoice, _ edited: ReminderFields?, _ base: Int64?, _ cause: Cause
+    ) -> Outcome {
+        guard let pending = stored[target]?.pending else { return .rejected("invalid") }
+        let rev = base ?? pending.rev
+        switch (pending.action, choice) {
+        case (.set(let day, _, _), .acceptServer), (.set(let day, _, _), .merge):
+            return Outcome(status: .noop, rule: rules[day.rule])
+        case (.set(let day, let change, _), .keepLocal):
+            return set(day, change, rev, cause)
+        case (.update(let id, _, _), .acceptServer), (.delete(let id, _), .acceptServer):
+            return Outcome(status: .noop, rule: rules[id])
+        case (.delete(let id, _), .keepLocal):
+            return delete(id, rev, cause)
+        case (.delete(let id, _), .merge):
+            guard let edited else { return Outcome(status: .noop, rule: rules[id]) }
+            return update(id, edited, rev, cause)
+        case (.update(let id, let wanted, _), _):
+            var fields = choice == .keepLocal ? wanted : pending.taken
+            if choice == .merge, let edited {
+                let edited = normal(edited)
+                fields = fields.setting(edited, edited.names)
+            }
+            guard let gone = pending.gone, rules[id] == nil, tombstones[id].map({ $0.rule.rev <= rev }) ?? true else {
+                return update(id, fields, rev, cause)
+            }
+            return bringBack(gone, fields, cause)
+        case (.create, _), (.snooze, _), (.resolve, _):
+            return .rejected("invalid")
+        }
+    }
+
+    /// An edit of a rule that was deleted meanwhile makes it again, with its id and its next revision.
+    private mutating func bringBack(_ gone: ReminderRule, _ fields: ReminderFields, _ cause: Cause) -> Outcome {
+        var rule = gone
+        rule.fields = gone.fields.setting(fields, fields.names)
+        guard isSound(rule.fields) else { return .rejected("invalid") }
+        rule.rev = gone.rev + 1
+        write(rule, cause)
+        return Outcome(status: .applied, rule: rules[rule.id])
+    }
+}

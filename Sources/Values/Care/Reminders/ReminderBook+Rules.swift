@@ -1,0 +1,170 @@
+// Rules: made, changed and deleted.
+
+extension ReminderBook {
+    mutating func create(
+        _ id: Identifier?, _ clientID: Identifier?, _ given: ReminderFields, _ cause: Cause, newID: Identifier
+    ) -> Outcome {
+        let isTemporary = id.map(Self.isTemporary) ?? false
+        let ownID = isTemporary ? nil : id
+        let names = [clientID, isTemporary ? id : nil].compactMap { $0 }
+        let wanted = completed(given)
+        for known in [ownID].compactMap({ $0 }) + names {
+            if let rule = rule(known) { return named(rule, names, cause) }
+            if let tombstone = tombstone(known) {
+                return gone(tombstone, wanted: normal(given))
+            }
+        }
+        guard isSound(wanted) else { return .rejected("invalid") }
+        if ownID == nil, clientID.map(Self.isTemporary) ?? true, let twin = twin(of: wanted, at: cause.now) {
+            return named(twin, names, cause)
+        }
+        let rule = ReminderRule(
+            id: ownID ?? newID, clientID: names.first, fields: wanted, rev: 1, createdAt: cause.now)
+        write(rule, cause)
+        for name in names { aliases[name] = rule.id }
+        return Outcome(status: .applied, rule: rules[rule.id])
+    }
+
+    private static func isTemporary(_ name: Identifier) -> Bool { name.text.hasPrefix(ReminderAction.temporary) }
+
+    /// A rule that is there already takes the names that a device has for it. The first one stands in the rule.
+    private mutating func named(_ rule: ReminderRule, _ names: [Identifier], _ cause: Cause) -> Outcome {
+        for name in names where name != rule.id && aliases[name] != rule.id {
+            if var first = rules[rule.id], first.clientID == nil {
+                first.clientID = name
+                write(first, cause)
+            }
+            aliases[name] = rule.id
+        }
+        return Outcome(status: .noop, rule: rules[rule.id])
+    }
+
+    /// The rule that a queue has made already, when it sends an equal one without a key.
+    private func twin(of fields: ReminderFields, at now: Int) -> ReminderRule? {
+        let isCustom = fields[.repeats] == .text("custom")
+        return rules.values.filter { rule in
+            Self.twinFields.allSatisfy { rule.fields[$0] == fields[$0] } && now - rule.createdAt < Self.twinSeconds
+                && (!isCustom || rule.fields[.days] == fields[.days])
+        }.max { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }
+    }
+
+    private static let twinFields: [ReminderField] = [.product, .stack, .time, .repeats, .zone]
+
+    /// With what a new rule has where nobody says otherwise.
+    private func completed(_ given: ReminderFields) -> ReminderFields {
+        var fields = normal(given)
+        func fill(_ field: ReminderField, _ value: ReminderValue) {
+            if fields[field] == .absent { fields[field] = value }
+        }
+        fill(.appliesTo, .text(given[.stack] == .absent ? "item" : "stack"))
+        fill(.zone, .text(home.name))
+        fill(.zoneMode, .text("fixed"))
+        fill(.repeats, .text("daily"))
+        fill(.delivery, .text("local"))
+        fill(.enabled, .flag(true))
+        return fields
+    }
+
+    /// With what follows from a change: a stack takes the product away, and the reverse; who follows is in the user's zone.
+    func normal(_ changes: ReminderFields) -> ReminderFields {
+        var fields = changes
+        if fields[.stack] != .absent {
+            (fields[.product], fields[.appliesTo]) = (.absent, .text("stack"))
+        } else if fields[.product] != .absent {
+            (fields[.stack], fields[.appliesTo]) = (.absent, .text("item"))
+        }
+        if fields[.zoneMode] == .text("follow") { fields[.zone] = .text(home.name) }
+        return fields
+    }
+
+    func isSound(_ fields: ReminderFields) -> Bool {
+        let hasStack = fields[.stack] != .absent
+        guard hasStack != (fields[.product] != .absent), case .number = fields[.time] else { return false }
+        guard fields[.appliesTo] == .text(hasStack ? "stack" : "item") else { return false }
+        if fields[.repeats] == .text("custom") {
+            guard case .days(let days) = fields[.days], !days.isEmpty else { return false }
+        }
+        return true
+    }
+
+    mutating func update(
+        _ name: Identifier, _ given: ReminderFields, _ base: Int64?, _ cause: Cause
+    ) -> Outcome {
+        let changes = normal(given)
+        guard var rule = rule(name) else {
+            guard let tombstone = tombstone(name) else {
+                return lost(name, .update(name, changes, base: base), changes)
+            }
+            return gone(tombstone, wanted: changes)
+        }
+        let base = self.base(base, of: rule, cause)
+        let merge = ReminderMerge(changes, onto: rule.fields, since: base)
+        if !merge.conflicts.isEmpty { return conflict(rule, changes, merge, base) }
+        guard !merge.changed.isEmpty else { return Outcome(status: .noop, rule: rule) }
+        rule.fields = rule.fields.setting(changes, merge.changed)
+        guard isSound(rule.fields) else { return .rejected("invalid") }
+        write(rule, cause)
+        return Outcome(status: .applied, rule: rules[rule.id])
+    }
+
+    mutating func delete(_ name: Identifier, _ base: Int64?, _ cause: Cause) -> Outcome {
+        guard let rule = rule(name) else { return Outcome(status: .noop) }
+        if let base, isChanged(rule, since: base, cause) {
+            let conflict = ReminderConflict(
+                code: "state", id: rule.id, server: rule, serverRev: rule.rev, local: ReminderFields(), fields: [],
+                merged: rule.fields)
+            let pending = Pending(action: .delete(rule.id, base: rule.rev), rev: rule.rev)
+            return Outcome(status: .conflict, code: "state", conflict: conflict, pending: pending)
+        }
+        remove(rule, cause)
+        return Outcome(status: .applied)
+    }
+
+    mutating func remove(_ rule: ReminderRule, _ cause: Cause) {
+        rules[rule.id] = nil
+        exceptions = exceptions.filter { $0.key.rule != rule.id }
+        decisions = decisions.filter { $0.key.rule != rule.id }
+        tombstones[rule.id] = ReminderTombstone(rule: rule, at: cause.now)
+        tell(.deleted(rule.id, rev: rule.rev), cause)
+    }
+
+    // MARK: Conflicts
+
+    private func conflict(
+        _ rule: ReminderRule, _ changes: ReminderFields, _ merge: ReminderMerge, _ base: ReminderMerge.Base
+    ) -> Outcome {
+        let merged = rule.fields.setting(changes, merge.changed)
+        let fields = merge.conflicts.map { name in
+            var seen = ReminderValue.absent
+            if case .known(let fields) = base { seen = fields[name] }
+            return ReminderConflictField(name: name, base: seen, server: rule.fields[name], local: changes[name])
+        }
+        // What the device sent along unchanged is no wish of the person's.
+        let wanted = ReminderFields().setting(changes, merge.changed + merge.conflicts)
+        let conflict = ReminderConflict(
+            code: "field", id: rule.id, server: rule, serverRev: rule.rev, local: wanted, fields: fields, merged: merged
+        )
+        let pending = Pending(
+            action: .update(rule.id, wanted, base: rule.rev), rev: rule.rev,
+            taken: ReminderFields().setting(changes, merge.changed))
+        return Outcome(status: .conflict, code: "field", conflict: conflict, pending: pending)
+    }
+
+    private func gone(_ tombstone: ReminderTombstone, wanted: ReminderFields) -> Outcome {
+        let conflict = ReminderConflict(
+            code: "gone", id: tombstone.rule.id, server: nil, local: wanted, fields: [],
+            merged: tombstone.rule.fields.setting(wanted, wanted.names))
+        let pending = Pending(
+            action: .update(tombstone.rule.id, wanted, base: nil), rev: tombstone.rule.rev, taken: wanted,
+            gone: tombstone.rule)
+        return Outcome(status: .conflict, code: "gone", conflict: conflict, pending: pending)
+    }
+
+    private func lost(_ name: Identifier, _ action: ReminderAction, _ wanted: ReminderFields) -> Outcome {
+        let conflict = ReminderConflict(
+            code: "gone", id: name, server: nil, local: wanted, fields: [], merged: nil)
+        return Outcome(
+            status: .conflict, code: "gone", conflict: conflict, pending: Pending(action: action, rev: 0, taken: wanted)
+        )
+    }
+}

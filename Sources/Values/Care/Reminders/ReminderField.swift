@@ -1,0 +1,101 @@
+/// A field of a reminder rule that people change.
+package enum ReminderField: Int, CaseIterable, Sendable {
+    case product, stack, appliesTo, preset, label, time, zone, zoneMode, repeats, days, snoozeMinutes, delivery, enabled
+
+    /// Its name in JSON.
+    package var name: String { Self.names[rawValue] }
+
+    private static let names = [
+        "productId", "stackId", "appliesTo", "preset", "label", "time", "timezone", "tzMode", "repeat", "repeatOn",
+        "snoozeMinutes", "delivery", "enabled",
+    ]
+}
+
+/// What a field says.
+package enum ReminderValue: Hashable, Sendable {
+    /// Nothing.
+    case absent
+    /// Compared by bytes.
+    case text(Identifier)
+    case number(Int)
+    /// ISO weekdays.
+    case days([Int])
+    case flag(Bool)
+
+    /// The value of a text.
+    package static func text(_ text: String) -> ReminderValue { .text(Identifier(text)) }
+}
+
+/// Fields of a rule: all of them, or those that a change names. A change may name a field to take its value away.
+package struct ReminderFields: Sendable {
+    /// By the fields' order; nil: not named.
+    private var values: [ReminderValue?] = Array(repeating: nil, count: ReminderField.allCases.count)
+
+    /// These fields.
+    package init(_ values: [ReminderField: ReminderValue] = [:]) {
+        for (field, value) in values { self.values[field.rawValue] = value }
+    }
+
+    /// A field's value.
+    package subscript(field: ReminderField) -> ReminderValue {
+        get { values[field.rawValue] ?? .absent }
+        set { values[field.rawValue] = newValue }
+    }
+
+    /// The fields that are named, in order.
+    package var names: [ReminderField] { ReminderField.allCases.filter { values[$0.rawValue] != nil } }
+
+    /// With those of `changes` that `names` allows.
+    package func setting(_ changes: ReminderFields, _ names: [ReminderField]) -> ReminderFields {
+        var fields = self
+        for name in names { fields[name] = changes[name] }
+        return fields
+    }
+
+    /// What differs from `other`, of all fields.
+    package func differing(from other: ReminderFields) -> [ReminderField] {
+        ReminderField.allCases.filter { self[$0] != other[$0] }
+    }
+}
+
+extension ReminderFields: Hashable {
+    /// A field that is named without a value is as one that is not named.
+    package static func == (left: ReminderFields, right: ReminderFields) -> Bool {
+        ReminderField.allCases.allSatisfy { left[$0] == right[$0] }
+    }
+
+    /// Hashes the values.
+    package func hash(into hasher: inout Hasher) {
+        for field in ReminderField.allCases { hasher.combine(self[field]) }
+    }
+}
+
+/// What becomes of a change when it meets the rule of now: a merge of three sides, field by field.
+package struct ReminderMerge: Sendable {
+    /// What the device knew of the rule.
+    package enum Base: Sendable {
+        /// The device names no revision: its change goes before what is there.
+        case none
+        /// Nobody knows the rule of that revision any more.
+        case unknown
+        case known(ReminderFields)
+    }
+
+    /// Fields that take the wanted value.
+    package private(set) var changed: [ReminderField] = []
+    /// Fields that both sides have changed, each to a value of its own.
+    package private(set) var conflicts: [ReminderField] = []
+
+    /// Meets `server` with a change. A field that the change leaves as the device knew it was sent along, and says nothing.
+    package init(_ wanted: ReminderFields, onto server: ReminderFields, since base: Base) {
+        for field in wanted.names where wanted[field] != server[field] {
+            switch base {
+            case .none: changed.append(field)
+            case .unknown: conflicts.append(field)
+            case .known(let seen):
+                if wanted[field] == seen[field] { continue }
+                if server[field] == seen[field] { changed.append(field) } else { conflicts.append(field) }
+            }
+        }
+    }
+}

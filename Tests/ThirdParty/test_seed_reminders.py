@@ -1,0 +1,178 @@
+"""The client code of seed 001, as printed, ends with the right list: no rule twice, none stale."""
+
+import contextlib
+
+import pytest
+
+from seed_reminders import SeedClient
+
+
+def rule(label, time="08:00", **more):
+    return {"productId": "zinc", "appliesTo": "item", "label": label, "time": time, "timezone": "Europe/Berlin",
+            "repeat": "daily", "delivery": "local", "enabled": True, **more}
+
+
+@pytest.fixture
+def clients(hub, user):
+    """Two devices of a user's, both online."""
+    with contextlib.ExitStack() as stack:
+        made = [SeedClient(hub, user) for _ in range(2)]
+        for client in made:
+            client.connect()
+            stack.callback(lambda client=client: client.is_online and client.disconnect())
+        yield made
+
+
+def caught_up(client, hub, user):
+    """What a device shows when it has heard all that there is."""
+    (top,), = hub.query(
+        "select coalesce(max(top), 0) from sync.stream where user_id = %s and topic = 'reminders'", [user])
+    client.heard(top)
+    return client.shown()
+
+
+def stored(hub, user):
+    return sorted(hub.query(
+        "select label, to_char(time, 'HH24:MI'), enabled from care.reminder_rule where user_id = %s", [user]))
+
+
+def agree(hub, user, clients, *expected):
+    """All devices and PostgreSQL have this list, and no other."""
+    assert stored(hub, user) == sorted(expected)
+    for client in clients:
+        assert caught_up(client, hub, user) == sorted(expected)
+        identities = [item["id"] for item in client.cache["items"]]
+        assert len(set(identities)) == len(identities)
+        assert not any(identity.startswith("tmp-") for identity in identities)
+
+
+def test_saving_and_deleting_online(hub, user, clients):
+    phone, tablet = clients
+    created, _ = phone.save(rule("a"))
+    agree(hub, user, clients, ("a", "08:00", True))
+    assert created["id"] == phone.cache["items"][0]["id"] and created["nextOccurrences"]
+    # The whole object of the cache, with all that the hub has put into it, is sent back.
+    item = tablet.cache["items"][0]
+    assert "_sync" in item and "nextOccurrences" in item
+    tablet.save({**item, "time": "09:30"})
+    agree(hub, user, clients, ("a", "09:30", True))
+    phone.save({**phone.cache["items"][0], "enabled": False})
+    agree(hub, user, clients, ("a", "09:30", False))
+    phone.save(rule("b", "12:00"))
+    phone.delete(created["id"])
+    agree(hub, user, clients, ("b", "12:00", True))
+    assert phone.delete(created["id"])["_sync"]["status"] == "noop", "a repeat"
+
+
+def test_a_post_and_the_queue_make_one_rule(hub, user, clients):
+    """react-query posts what it had paused, without an id; the queue sends the same rule with a temporary one."""
+    phone, _ = clients
+    phone.disconnect()
+    _, temporary = phone.save(rule("a"))
+    assert temporary.startswith("tmp-") and phone.shown() == [("a", "08:00", True)]
+    told = phone.reconnect()
+    agree(hub, user, clients, ("a", "08:00", True))
+    made = told["mutations"][0]["id"]
+    assert phone.cache["items"][0]["id"] == made and phone.cache["items"][0]["clientId"] == temporary
+    assert [item["id"] for item in told["sync"]["items"]] == [made] and told["sync"]["conflicts"] == []
+    # What the person still sees under its old name is that rule.
+    changed = phone.api.update_reminder(temporary, {"time": "08:15"})
+    assert (changed["id"], changed["time"]) == (made, "08:15")
+    agree(hub, user, clients, ("a", "08:15", True))
+
+
+@pytest.mark.parametrize("mutations_first", [True, False])
+def test_a_rule_that_was_made_and_changed_offline(hub, user, clients, mutations_first):
+    phone, _ = clients
+    phone.disconnect()
+    _, temporary = phone.save(rule("a"))
+    phone.save({**phone.cache["items"][0], "label": "b", "enabled": False})
+    assert phone.cache["items"][0]["id"] == temporary
+    phone.reconnect(mutations_first)
+    agree(hub, user, clients, ("b", "08:00", False))
+
+
+def test_a_rule_that_was_made_and_deleted_offline(hub, user, clients):
+    phone, _ = clients
+    phone.disconnect()
+    _, temporary = phone.save(rule("a"))
+    phone.delete(temporary)
+    assert phone.shown() == []
+    phone.reconnect()
+    agree(hub, user, clients)
+
+
+def test_a_lost_answer_to_the_queue(hub, user, clients):
+    """The queue is posted again, as it was."""
+    phone, _ = clients
+    phone.save(rule("old", "07:00"))
+    old = phone.cache["items"][0]
+    phone.disconnect()
+    phone.save(rule("a"))
+    phone.save({**old, "time": "07:30"})
+    phone.delete(old["id"])
+    phone.save(rule("b", "10:00"))
+    queue = list(phone.offline_queue)
+    first = phone.api.sync(queue)
+    again = phone.api.sync(queue)
+    assert [result["status"] for result in first["results"]] == ["applied"] * 4
+    assert all(result.get("replayed") for result in again["results"])
+    assert again["positions"] == first["positions"]
+    phone.reconnect()
+    agree(hub, user, clients, ("a", "08:00", True), ("b", "10:00", True))
+
+
+def test_the_last_writer_without_a_revision_wins(hub, user, clients):
+    phone, tablet = clients
+    phone.save(rule("a"))
+    phone.heard(1)
+    tablet.heard(1)
+    phone.disconnect()
+    mine = {name: value for name, value in phone.cache["items"][0].items() if name not in ("rev", "_sync")}
+    phone.save({**mine, "time": "06:00"})
+    tablet.save({**tablet.cache["items"][0], "time": "09:00"})
+    told = phone.reconnect()
+    assert told["sync"]["conflicts"] == []
+    agree(hub, user, clients, ("a", "06:00", True))
+
+
+def test_a_conflict_is_shown_with_both_times(hub, user, clients):
+    """"Server changed time to 09:00, you changed to 08:30: which do you want?" """
+    phone, tablet = clients
+    phone.save(rule("a"))
+    tablet.heard(1)
+    phone.heard(1)
+    phone.disconnect()
+    phone.save({**phone.cache["items"][0], "time": "08:30", "label": "mine"})
+    tablet.save({**tablet.cache["items"][0], "time": "09:00", "snoozeMinutes": 15})
+    phone.paused = []
+    told = phone.reconnect()
+    conflict, = told["sync"]["conflicts"]
+    shown = conflict.get("conflict", conflict)
+    assert [(field["name"], field["base"], field["server"], field["local"]) for field in shown["fields"]] == [
+        ("time", "08:00", "09:00", "08:30")]
+    assert shown["options"] == ["keep_local", "accept_server", "merge"]
+    agree(hub, user, clients, ("a", "09:00", True))
+
+
+def test_an_edit_of_a_deleted_rule(hub, user, clients):
+    phone, tablet = clients
+    phone.save(rule("a"))
+    tablet.heard(1)
+    phone.disconnect()
+    phone.save({**phone.cache["items"][0], "time": "08:30"})
+    tablet.delete(tablet.cache["items"][0]["id"])
+    told = phone.reconnect()
+    assert told["mutations"][0].status == 409 and told["mutations"][0].body["code"] == "gone"
+    agree(hub, user, clients)
+
+
+def test_upcoming_occurrences_can_be_snoozed(hub, user, clients):
+    phone, tablet = clients
+    created, _ = phone.save(rule("a"))
+    upcoming = phone.cache["items"][0]["upcoming"]
+    assert {one["ruleId"] for one in upcoming} == {created["id"]}
+    assert all(one["status"] == "scheduled" and one["start"] for one in upcoming)
+    snoozed = phone.api.ask("POST", f"/reminders/occurrences/{upcoming[0]['id']}/snooze", {"minutes": 20})
+    assert snoozed["_sync"]["status"] in ("applied", "noop")
+    agree(hub, user, clients, ("a", "08:00", True))
