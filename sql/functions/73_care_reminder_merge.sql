@@ -6,7 +6,8 @@
 -- changed itself since: its actions come in order, so several of one queue may name the same revision. Without a revision what
 -- the person wants goes before what is there. With one that nobody knows, each field that differs is a conflict.
 
--- care.known_fields: what a device knew of a rule: at `base`, with its own changes since; null where nobody knows. No locks.
+-- care.known_fields: what a device knew of a rule: at `base`, with its own changes since, one that brought the rule back included;
+-- null where nobody knows. No locks.
 create or replace function care.known_fields(r care.reminder_rule, base bigint) returns jsonb
 language plpgsql stable
 as $$
@@ -22,11 +23,13 @@ begin
     known := care.rule_fields(seen);
     if base < r.rev and own is not null then
         for a in
-            select care.rule_fields(jsonb_populate_record(null::care.reminder_rule, l.was)) as was,
+            select care.rule_fields(jsonb_populate_record(null::care.reminder_rule, coalesce(l.was, (
+                       select d.was from care.reminder_audit as d
+                       where d.rule_id = l.rule_id and d.user_id = l.user_id and d.n < l.n order by d.n desc limit 1)))) as was,
                    care.rule_fields(jsonb_populate_record(null::care.reminder_rule, l."is")) as now
             from care.reminder_audit as l
             where l.rule_id = r.id and l.user_id = r.user_id and l.device = own and l.rev > base
-                and l.was is not null and l."is" is not null
+                and l."is" is not null
             order by l.n
         loop
             known := known || coalesce(

@@ -204,7 +204,8 @@ begin
 end
 $$;
 
--- care.rule_with: a rule with these fields.
+-- care.rule_with: a rule with these fields. One that follows its user is where the user is now, whatever a device knew or a rule
+-- that comes back was. No locks.
 create or replace function care.rule_with(r care.reminder_rule, fields jsonb) returns care.reminder_rule
 language plpgsql stable
 as $$
@@ -227,6 +228,9 @@ begin
     r.delivery := fields ->> 'delivery';
     r.enabled := (fields ->> 'enabled')::boolean;
     r.schedule_id := fields ->> 'scheduleId';
+    if r.tz_mode = 'follow' and r.schedule_id is null then
+        r.timezone := care.zone_of(r.user_id);
+    end if;
     return r;
 end
 $$;
