@@ -81,7 +81,7 @@ begin
     get diagnostics revocations = row_count;
     delete from care.push as p
     where p.id = any(array(
-        select o.id from care.push as o where o.state <> 'waiting' and o.settled_at < clock - interval '30 days'
+        select o.id from care.push as o where o.judged and o.settled_at < clock - interval '30 days'
         order by o.settled_at limit batch for update skip locked));
     get diagnostics pushes = row_count;
     done := greatest(done, revocations, pushes, care.job_retain_tombstones(batch, clock));

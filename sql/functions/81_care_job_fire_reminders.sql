@@ -13,6 +13,7 @@ create or replace function care.job_fire_reminders(batch int, clock timestamptz,
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
@@ -119,6 +120,7 @@ create or replace function care.judge_pushes(most int) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 as $$
 declare
@@ -181,6 +183,7 @@ create or replace function care.fire_lag(clock timestamptz) returns double preci
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 as $$
 declare

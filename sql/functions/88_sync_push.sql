@@ -13,6 +13,9 @@ returns table(id bigint, attempt int, platform text, token text, environment tex
 language plpgsql security definer rows 100
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 set timezone = 'UTC'
@@ -20,6 +23,7 @@ as $$
 #variable_conflict use_column
 declare
     clock constant timestamptz := sync.clock();
+    here text;
     ids bigint[];
     good bigint[];
     leased bigint[] := '{}';
@@ -36,29 +40,31 @@ begin
         update care.push as p
         set state = f.fate, settled_at = clock, judged = p.kind = 'notify' or f.fate = 'dropped'
         from (
-            select w.id, care.push_fate(w, clock) as fate from care.push as w where w.id = any(ids) offset 0
+            select w.id, care.push_fate(w, clock) as fate from unnest(ids) as u(id) join care.push as w on w.id = u.id offset 0
         ) as f
         where p.id = f.id and f.fate is not null;
-        update care.push as p
-        set attempt = p.attempt + 1, hub = claim_pushes.hub, next_at = clock + lease, registered_at = d.registered_at
-        from care.device as d
-        where p.id = any(ids) and p.state = 'waiting' and d.user_id = p.user_id and d.device_id = p.device_id;
-        good := array(select p.id from care.push as p where p.id = any(ids) and p.state = 'waiting' and p.next_at > clock);
+        with claimed as (
+            update care.push as p
+            set attempt = p.attempt + 1, hub = claim_pushes.hub, next_at = clock + lease, registered_at = d.registered_at
+            from unnest(ids) as u(id) join care.push as w on w.id = u.id
+            join care.device as d on d.user_id = w.user_id and d.device_id = w.device_id
+            where p.id = w.id and w.state = 'waiting'
+            returning p.id
+        )
+        select coalesce(array_agg(c.id), '{}') into good from claimed as c;
         leased := leased || good;
         exit when cardinality(leased) >= wanted or cardinality(ids) = cardinality(good);
     end loop;
+    select p.epoch into here from sync.positions('{-}', '{reminders}') as p;
     return query
     select p.id, p.attempt, d.platform, d.token, d.environment, d.topic, p.user_id, p.device_id, p.occurrence_id, p.rule_id,
-           p.kind, coalesce(p.title, case when labels then r.label end), p.body, p.start, p.expires_at, t.epoch, t.top
-    from care.push as p
+           p.kind, coalesce(p.title, case when labels then r.label end), p.body, p.start, p.expires_at, here,
+           coalesce(s.top, 0)
+    from unnest(leased) as u(id)
+    join care.push as p on p.id = u.id
     join care.device as d on d.user_id = p.user_id and d.device_id = p.device_id
     left join care.reminder_rule as r on r.id = p.rule_id and r.user_id = p.user_id
-    left join (
-        select distinct s.user_id, s.epoch, s.top
-        from (select array_agg(distinct w.user_id) as users from care.push as w where w.id = any(leased)) as u
-        cross join lateral sync.positions(u.users, array_fill('reminders'::text, array[cardinality(u.users)])) as s
-    ) as t on t.user_id = p.user_id
-    where p.id = any(leased)
+    left join sync.stream as s on s.user_id = p.user_id and s.topic = 'reminders'
     order by p.id;
 end
 $$;
@@ -105,6 +111,9 @@ create or replace function sync.settle_pushes(hub text, ids bigint[], attempts i
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
@@ -130,7 +139,7 @@ begin
     set state = case when a.result <> 'retry' then a.result when a.again < p.expires_at then 'waiting' else 'expired' end,
         settled_at = case when a.result <> 'retry' or a.again >= p.expires_at then clock end,
         next_at = case when a.result = 'retry' then a.again else p.next_at end,
-        judged = p.kind = 'notify'
+        judged = p.kind = 'notify' and a.result <> 'retry'
     from (
         select u.id, u.attempt, u.result, clock + make_interval(secs => greatest(coalesce(u.seconds, 0), 0)) as again
         from unnest(ids, attempts, results, retry_seconds) as u(id, attempt, result, seconds)

@@ -95,4 +95,4 @@ create table care.push (
 create index push_waiting on care.push (next_at) where state = 'waiting';
 create index push_expires on care.push (expires_at) where state = 'waiting';
 create index push_unjudged on care.push (settled_at) where state <> 'waiting' and not judged;
-create index push_settled on care.push (settled_at) where state <> 'waiting';
+create index push_settled on care.push (settled_at) where judged;
