@@ -165,26 +165,29 @@ begin
         return;
     end if;
     return query
-    with day as materialized (
+    with dose as materialized (
+        select c.user_id, c.id, c.op, c.rev, r.state, r.status, coalesce(r.local_date, c.context::date) as date
+        from unnest(changes) as c
+        left join lateral (
+            select care.dose_state(d) as state, d.status, d.local_date
+            from care.dose_occurrence as d where d.id = c.id and d.user_id = c.user_id
+            offset 0
+        ) as r on true
+        where r.local_date is not null or c.op <> 'I'
+    ), day as materialized (
         select s.user_id, s.date, j.summary, care.with_month(j.summary) as told
         from unnest(days) as s
         cross join lateral (select care.summary_json(s) as summary offset 0) as j
+    ), own as materialized (
+        select * from care.stats_of(users, clock)
     )
-    select c.user_id, false, c.id, care.occurrence_named(c.op, r.status),
-           care.occurrence_body(c.user_id, c.id, c.op, c.rev, r.state, day.told)
-    from unnest(changes) as c
-    left join lateral (
-        select care.dose_state(d) as state, d.status, d.local_date
-        from care.dose_occurrence as d where d.id = c.id and d.user_id = c.user_id
-        offset 0
-    ) as r on true
-    join day on day.user_id = c.user_id and day.date = coalesce(r.local_date, c.context::date)
-    where r.local_date is not null or c.op <> 'I'
+    select dose.user_id, false, dose.id, care.occurrence_named(dose.op, dose.status),
+           care.occurrence_body(dose.user_id, dose.id, dose.op, dose.rev, dose.state, day.told)
+    from dose join day on day.user_id = dose.user_id and day.date = dose.date
     union all
     select day.user_id, true, day.summary ->> 'date', 'adherence.summary_updated'::text,
            care.summary_body(day.user_id, day.summary, own.stats)
-    from day
-    join care.stats_of(users, clock) as own on own.user_id = day.user_id;
+    from day join own on own.user_id = day.user_id;
 end
 $$;
 drop function if exists care.summary_event(text, jsonb);

@@ -59,6 +59,7 @@ as $$
     ) as past
     left join lateral (
         select o.* from care.open_days(u.user_id, t.today, clock) as o where past.open
+        offset 0
     ) as more on true
 $$;
 
