@@ -68,7 +68,9 @@ declare
     ends timestamptz;
     acted boolean;
     written int;
-    next record;
+    next_id text;
+    next_day date;
+    next_at timestamptz;
 begin
     select * into r from care.reminder_rule as x where x.id = d.rule_id;
     if r.id is null or not r.enabled or r.delivery = 'local' or d.day is null then
@@ -98,15 +100,32 @@ begin
             values (r.user_id, '', 'reminder', r.id, d.day, o.id, o.fires, ends, clock, clock, 'dead', clock);
         end if;
     end if;
-    select coalesce(t.exception, care.occurrence_id(r.id, t.day + r.time)) as id, t.day, t.start into next
-    from (
-        select * from care.rule_days(r, o.fires, 5) as t where (t.start, t.day) > (o.fires, d.day)
-        order by t.start, t.day limit 1
-    ) as t;
-    if next.id is null then
+    -- Nearly always the rule has no exception ahead: then the next day that it gives is the next occurrence.
+    if not exists (select from care.reminder_occurrence as x where x.rule_id = r.id and x.day > d.day)
+        and not exists (
+            select from care.reminder_occurrence as x
+            where x.rule_id = r.id and greatest(x.moved_to, x.snoozed_until) >= o.fires - interval '2 days')
+    then
+        for n in 1..8 loop
+            next_day := d.day + n;
+            next_at := case when care.repeats_on(r.repeat, r.repeat_on, next_day)
+                            then care.wall_start(next_day, r.time, r.timezone) end;
+            exit when next_at > o.fires;
+        end loop;
+    end if;
+    if next_at > o.fires then
+        next_id := care.occurrence_id(r.id, next_day + r.time);
+    else
+        select coalesce(t.exception, care.occurrence_id(r.id, t.day + r.time)), t.day, t.start into next_id, next_day, next_at
+        from (
+            select * from care.rule_days(r, o.fires, 5) as t where (t.start, t.day) > (o.fires, d.day)
+            order by t.start, t.day limit 1
+        ) as t;
+    end if;
+    if next_id is null then
         delete from care.reminder_due as x where x.rule_id = d.rule_id;
     else
-        update care.reminder_due as x set occurrence_id = next.id, day = next.day, due_at = next.start
+        update care.reminder_due as x set occurrence_id = next_id, day = next_day, due_at = next_at
         where x.rule_id = d.rule_id;
     end if;
 end
