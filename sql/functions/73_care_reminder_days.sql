@@ -1,8 +1,8 @@
 -- Actions on single occurrences of a rule: snoozed, cancelled, brought back, moved. Each is a row of care.reminder_occurrence, which
 -- an edit of the rule's time leaves alone: it is of a local day. Lock order: the rule, then the occurrence; then the flush.
 
--- care.find_day: the rule and the day of an occurrence that a device names; also by the name that the device had for the rule when
--- it made the id. No row where there is none. No locks.
+-- care.find_day: the rule and the day of an occurrence that a device names. Its id may be of a time that the rule had before, or of
+-- the name that the device had for the rule when it made the id. No row where there is none. No locks.
 create or replace function care.find_day(who text, occurrence text) returns table(rule_id text, day date)
 language plpgsql stable rows 1
 as $$
@@ -10,15 +10,26 @@ declare
     today constant date := (sync.clock() at time zone 'UTC')::date;
 begin
     return query select f.rule_id, f.day from care.find_reminder_occurrence(who, occurrence) as f;
-    if not found then
-        return query
-        select r.id, d.day
-        from care.reminder_alias as n
-        join care.reminder_rule as r on r.id = n.rule_id and r.user_id = n.user_id
-        cross join lateral (select today + k as day from generate_series(-3, 41) as k) as d
-        where n.user_id = who and care.occurrence_id(n.alias, d.day + r.time) = occurrence
-        limit 1;
+    if found then
+        return;
     end if;
+    return query
+    select r.id, d.day
+    from care.reminder_rule as r
+    cross join lateral (
+        select r.id as name
+        union all
+        select n.alias from care.reminder_alias as n where n.user_id = who and n.rule_id = r.id
+    ) as named
+    cross join lateral (
+        select r.time as wall
+        union
+        select (a.was ->> 'time')::time from care.reminder_audit as a
+        where a.rule_id = r.id and a.user_id = who and a.was is not null
+    ) as timed
+    cross join lateral (select today + k as day from generate_series(-3, 41) as k) as d
+    where r.user_id = who and care.occurrence_id(named.name, d.day + timed.wall) = occurrence
+    limit 1;
 end
 $$;
 

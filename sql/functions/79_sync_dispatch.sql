@@ -85,10 +85,10 @@ from (values
     ('care.act_reminders', '{reminders}',
      '{createReminder,updateReminder,deleteReminder,snoozeReminder,setReminderOccurrence}'),
     ('care.act_medications', '{adherence}', '{logDose}'),
-    ('care.act_medications', '{adherence,medications}',
-     '{createMedication,updateMedication,archiveMedication,createSchedule,updateSchedule,deleteSchedule}'),
-    ('care.act_medications', '{adherence,medications}', '{createStack,updateStack,deleteStack}'),
-    ('care.act_medications', '{adherence,medications,reminders}', '{updateSettings}'),
+    ('care.act_medications', '{adherence,medications}', '{createMedication,createSchedule,createStack,updateStack}'),
+    -- Reminders may be linked to schedules.
+    ('care.act_medications', '{adherence,medications,reminders}',
+     '{updateMedication,archiveMedication,updateSchedule,deleteSchedule,deleteStack,updateSettings}'),
     ('care.act_devices', '{reminders}', '{registerDevice,removeDevice,notify}')
 ) as own(function, topics, types)
 cross join lateral unnest(own.types) as type

@@ -31,6 +31,7 @@ select test.is('another user''s occurrence is unknown', test.one_day('rs', 'x', 
 select test.one_day('rd', 'm1', 'setReminderOccurrence', '{"id":"rd-1","date":"2025-11-22","movedTo":"2025-11-22T09:15"}'), test.one_day('rd', 'm2', 'setReminderOccurrence', '{"id":"rd-1","date":"2025-11-21","enabled":false}'), test.act('rd', 'm3', 'updateReminder', '{"id":"rd-1","time":"15:00"}') \g /dev/null
 select test.is('they survive an edit of the time', test.next('rd', 'rd-1', 4), '11-20 14:00, 11-22 08:15, 11-23 14:00, 11-24 14:00');
 select test.is('and are known by the id of before', test.one_day('rd', 'm4', 'setReminderOccurrence', jsonb_build_object('occurrenceId', :'tomorrow', 'enabled', true)), 'applied scheduled 2025-11-21T15:00 4');
+select test.is('also where nothing had been decided', test.one_day('rd', 'm5', 'setReminderOccurrence', jsonb_build_object('occurrenceId', care.occurrence_id('rd-1', '2025-11-28 14:00'), 'enabled', true)), 'noop scheduled 2025-11-28T15:00 0');
 select test.is('each change is told once, with both names of its id', (select count(*) || ' ' || bool_and(data ->> 'id' = data ->> 'occurrenceId') from sync.event where user_id = 'rd' and name = 'reminder.occurrence_updated'), '9 true');
 
 -- What another device decided since is a conflict; what jobs wrote is not, nor what the device itself did.
