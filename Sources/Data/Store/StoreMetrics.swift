@@ -12,7 +12,8 @@ import struct Care.Timestamp
 /// Metrics of actions and snapshots.
 package final class StoreMetrics: MetricSource {
     private static let types = [
-        "markTaken", "makeUp", "markMissed", "skip", "addNote", "undo", "bulkMarkAll", "resolve",
+        "markTaken", "makeUp", "markMissed", "skip", "addNote", "undo", "bulkMarkAll", "resolve", "createReminder",
+        "updateReminder", "deleteReminder", "snoozeReminder", "setReminderOccurrence",
     ]
 
     /// Accepted and not answered.
@@ -24,7 +25,7 @@ package final class StoreMetrics: MetricSource {
         .microseconds, bounds: [1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000].map { $0 * 1_000_000 })
     private let replays = Counter()
     private let retries = CounterTable("reason", RetryReason.allCases.map(\.label))
-    private let conflicts = CounterTable("code", ["state", "late", "gone", "superseded"])
+    private let conflicts = CounterTable("code", ["state", "field", "late", "gone", "superseded"])
     private let resolutions = CounterTable("choice", ["keep_local", "accept_server", "merge"])
     private let snapshots: CounterTable
     private let snapshotSeconds = Histogram.times()

@@ -44,7 +44,7 @@ struct OpenAPIDocument: Sendable {
             ("openapi", #""3.1.0""#),
             (
                 "info",
-                #"{"title":"Carillon","version":"1","description":"Snapshots, actions and exports of a user's doses."}"#
+                #"{"title":"Carillon","version":"1","description":"Snapshots, actions and exports of a user's doses and reminders."}"#
             ),
             (
                 "paths",
@@ -92,7 +92,7 @@ struct OpenAPIDocument: Sendable {
             parameters.append(parameter("\(one.name)", "query", schema, isRequired: one.absence.isRefusal))
         }
         switch row.kind {
-        case .read(_, .unkept), .export, .append, .batch: break
+        case .read(_, .unkept), .question, .changes, .export, .append, .batch: break
         case .read: parameters.append(parameter("If-None-Match", "header", #"{"type":"string"}"#, isRequired: false))
         // Elsewhere the body has the key.
         case .action(let shape) where !shape.isWhole: break
@@ -118,6 +118,7 @@ struct OpenAPIDocument: Sendable {
             let one = OpenAPIText.reference(row.note.body ?? "Anything")
             schema =
                 #"{"anyOf":[\#(one),{"type":"array","items":\#(one),"minItems":1,"maxItems":\#(APILimits.appendedAtOnce)}]}"#
+        case .question, .changes: schema = OpenAPIText.reference(row.note.body ?? "Anything")
         case .action(let shape): schema = OpenAPIText.reference(row.note.body ?? shape.schema)
         case .batch(let member, let most):
             schema = """
@@ -143,6 +144,9 @@ struct OpenAPIDocument: Sendable {
         case .export:
             let text = #"{"type":"string"}"#
             found = [("200", response("The export.", ["application/json": answer, "text/csv": text]))]
+        case .question: found = [("200", response("The answer.", ["application/json": answer]))]
+        case .changes:
+            found = [("200", response("One result for each, and what is there then.", ["application/json": answer]))]
         case .append: found = [("202", response("It will be written.", ["application/json": #"{"type":"object"}"#]))]
         case .action(let shape):
             let done = [answer] + (shape.isWhole ? [] : [OpenAPIText.reference("ActionResult")])

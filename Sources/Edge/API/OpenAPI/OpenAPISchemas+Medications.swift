@@ -8,7 +8,7 @@ extension OpenAPISchemas {
         ("NewStack", newStack), ("StackChange", stackChange), ("Settings", settings),
         ("SettingsChange", settingsChange), ("Intake", intake), ("Key", key), ("Words", words),
         ("TimeOfDay", timeOfDay),
-        ("Weekdays", weekdays), ("Items", items), ("Position", position),
+        ("Weekdays", weekdays), ("Items", items), ("Position", position), ("PresetTime", presetTime),
     ]
 
     // MARK: What is shown
@@ -115,8 +115,10 @@ extension OpenAPISchemas {
         "items":{"$ref":"#/components/schemas/Items"}},"example":{"name":"Evening"}}
         """
     private static let settingsChange: StaticString = """
-        {"type":"object","required":["timezone"],"properties":{"timezone":{"type":"string"}},\
-        "example":{"timezone":"Europe/Berlin"}}
+        {"type":"object","properties":{"timezone":{"type":["string","null"]},"presetTimes":{"type":["object","null"],\
+        "additionalProperties":false,"properties":{"AM_WITH_FOOD":{"$ref":"#/components/schemas/PresetTime"},\
+        "WITH_BREAKFAST":{"$ref":"#/components/schemas/PresetTime"},"LUNCH":{"$ref":"#/components/schemas/PresetTime"},\
+        "BEDTIME":{"$ref":"#/components/schemas/PresetTime"}}}},"example":{"timezone":"Europe/Berlin"}}
         """
     private static let intake: StaticString = """
         {"type":"object","required":["id","productId"],"properties":{"id":{"$ref":"#/components/schemas/Key"},\
@@ -129,6 +131,9 @@ extension OpenAPISchemas {
     private static let key: StaticString = #"{"type":"string","minLength":1,"maxLength":200}"#
     private static let words: StaticString = #"{"type":["string","null"],"minLength":1,"maxLength":200}"#
     private static let timeOfDay: StaticString = #"{"type":"string","pattern":"^([01][0-9]|2[0-3]):[0-5][0-9]$"}"#
+    private static let presetTime: StaticString = """
+        {"anyOf":[{"$ref":"#/components/schemas/TimeOfDay"},{"type":"null"}]}
+        """
     private static let weekdays: StaticString = """
         {"type":["array","null"],"minItems":1,"maxItems":7,"uniqueItems":true,\
         "items":{"type":"integer","minimum":1,"maximum":7},"description":"1 is Monday."}

@@ -7,12 +7,12 @@ enum OpenAPISchemas {
             ("Dose", dose), ("DoseWithNotes", doseWithNotes), ("DaySummary", daySummary), ("Stats", stats),
             ("Day", day),
             ("Month", month), ("Counts", counts), ("RangeStats", rangeStats), ("HistoryPage", historyPage),
-            ("Doses", doses), ("Reminders", reminders), ("Feedback", feedback), ("Base", base),
+            ("Doses", doses), ("Feedback", feedback), ("Base", base),
             ("ActionEnvelope", actionEnvelope), ("PlainAction", plainAction), ("QueuedAction", queuedAction),
             ("PlainBulk", plainBulk),
             ("ActionResult", actionResult), ("PlainAnswer", plainAnswer), ("ActionProblem", actionProblem),
             ("Problem", problem), ("ActionObject", actionObject),
-        ] + medications
+        ] + medications + reminders
 
     private static let dose: StaticString = """
         {"type":"object","required":["id","userId","status","takenAt","hasNote","rev","scheduledAt","timeLocal","timezone",\
@@ -85,11 +85,6 @@ enum OpenAPISchemas {
         "description":"The cursor of the page after this one; null: this is the last."}}}
         """
     private static let doses: StaticString = ##"{"type":"array","items":{"$ref":"#/components/schemas/Dose"}}"##
-    private static let reminders: StaticString = """
-        {"type":"object","required":["items","occurrences","position"],"properties":{\
-        "items":{"type":"array","items":{"type":"object"}},"occurrences":{"type":"array","items":{"type":"object"}},\
-        "position":{"type":"object","required":["epoch","offset"]}}}
-        """
     private static let feedback: StaticString = """
         {"type":"object","properties":{"type":{"description":"tap, view, mark, markAll, undo, makeUp (or make-up), skip, \
         note, resolve or export; another one is dropped."},"id":{"description":"The device's own id of the event: an \

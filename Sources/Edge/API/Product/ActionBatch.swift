@@ -12,7 +12,7 @@ struct ActionBatch: Sendable {
     }
 
     /// An action, or the answer to one that could not be decoded.
-    private enum Step: Sendable {
+    enum Step: Sendable {
         case action(ActionEnvelope)
         case error(ActionAnswer, key: String)
 
@@ -25,6 +25,9 @@ struct ActionBatch: Sendable {
     }
 
     private let steps: [Step]
+
+    /// Carries out these steps.
+    init(steps: [Step]) { self.steps = steps }
 
     /// Reads `{member: [action, …]}`. Each action is an envelope or in the plain shape.
     init(_ member: StaticString, _ body: [UInt8], most: Int) throws(Problem) {

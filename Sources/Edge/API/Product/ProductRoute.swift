@@ -25,14 +25,19 @@ package struct ProductRoute: Sendable {
         case append(AppendFunction)
         /// Carries out one action, which is the body in this shape.
         case action(ActionShape)
+        /// Asks about the body, an object, which becomes the function's last argument, a text. Nothing is written.
+        case question(SnapshotFunction)
+        /// Carries out the changes of an offline queue, one after the other, and answers with this snapshot too. `most`
+        /// bounds their number.
+        case changes(SnapshotFunction, most: Int)
         /// Carries out the actions in a member of the body, one after the other. `most` bounds their number.
         case batch(StaticString, most: Int)
 
         /// Whether a call may have taken effect although its answer is unknown.
         var isAction: Bool {
             switch self {
-            case .action, .batch: true
-            case .read, .export, .append: false
+            case .action, .batch, .changes: true
+            case .read, .question, .export, .append: false
             }
         }
     }
@@ -63,6 +68,8 @@ package struct ProductRoute: Sendable {
     let caller: Caller
     let parameters: [RouteParameter]
     let kind: Kind
+    /// Members of an action's payload that the route itself says, as JSON texts.
+    let said: [(name: StaticString, json: StaticString)]
     /// By SQLSTATE raised by a function, or by the `code` of an action's rejection. Other errors get the usual answer.
     let failures: [String: Failure]
     /// What `/openapi.json` says of the row beyond all this.
@@ -126,13 +133,41 @@ package struct ProductRoute: Sendable {
 
     /// A route that carries out one action: `sync.action_type` names its function.
     ///
-    /// - Parameter shape: of a body that is not an envelope. With `ActionShape.whole` the parameters become members of the
-    ///   payload too.
+    /// - Parameters:
+    ///   - shape: of a body that is not an envelope. With `ActionShape.whole` the parameters become members of the payload
+    ///     too.
+    ///   - said: further members of such a payload, as JSON texts.
     package static func action(
         _ method: Method, _ path: String, _ shape: ActionShape, _ parameters: [RouteParameter] = [],
-        by caller: Caller = .userOfPath, failures: [String: Failure] = [:]
+        saying said: [(name: StaticString, json: StaticString)] = [], by caller: Caller = .userOfPath,
+        failures: [String: Failure] = [:]
     ) -> ProductRoute {
-        ProductRoute(method, path, caller, parameters, .action(shape), failures)
+        ProductRoute(method, path, caller, parameters, .action(shape), failures, saying: said)
+    }
+
+    /// A route that answers a question with a body, an object: `POST`. Nothing is written.
+    ///
+    /// - Parameters:
+    ///   - name: the label in metrics.
+    ///   - function: as of `read`; its last argument is the body.
+    package static func question(
+        _ path: String, _ name: String, _ function: String, by caller: Caller = .userOfPath,
+        failures: [String: Failure] = [:]
+    ) -> ProductRoute {
+        let question = SnapshotFunction(name, function, ["text"], refusals: Set(failures.keys))
+        return ProductRoute(.post, path, caller, [], .question(question), failures)
+    }
+
+    /// A route that carries out the changes of an offline queue, and answers with a snapshot, a result for each, and the
+    /// conflicts among these: `POST`.
+    ///
+    /// - Parameters:
+    ///   - name: the snapshot's label in metrics.
+    ///   - function: reads the snapshot, an object, when all is carried out.
+    package static func changes(
+        _ path: String, _ name: String, _ function: String, most: Int, by caller: Caller = .userOfPath
+    ) -> ProductRoute {
+        ProductRoute(.post, path, caller, [], .changes(SnapshotFunction(name, function), most: most), [:])
     }
 
     /// A route that carries out several actions: `{member: [action, …]}`, answered with `{"results": […]}` in that order.
@@ -147,10 +182,10 @@ package struct ProductRoute: Sendable {
 
     private init(
         _ method: Method, _ path: String, _ caller: Caller, _ parameters: [RouteParameter], _ kind: Kind,
-        _ failures: [String: Failure]
+        _ failures: [String: Failure], saying said: [(name: StaticString, json: StaticString)] = []
     ) {
         (self.method, self.path, self.caller) = (method, PathPattern(path), caller)
-        (self.parameters, self.kind, self.failures) = (parameters, kind, failures)
+        (self.parameters, self.kind, self.failures, self.said) = (parameters, kind, failures, said)
     }
 }
 

@@ -118,9 +118,10 @@ struct ProductRoutes: Sendable {
                 answer(.export($0, route.failures))
             }
         case .action(let shape):
-            let named = zip(route.parameters, arguments).compactMap { parameter, argument in
-                argument.map { (parameter.name, parameter.kind.json($0)) }
-            }
+            let named =
+                zip(route.parameters, arguments).compactMap { parameter, argument in
+                    argument.map { (parameter.name, parameter.kind.json($0)) }
+                } + route.said.map { ($0.name, Array("\($0.json)".utf8)) }
             do throws(ActionError) {
                 // No fresh key for a backend: its call may come twice, and a key made here would not show that.
                 let key = request.actionKey ?? (shape.isWhole && route.caller != .app ? Self.freshKey() : nil)
@@ -129,6 +130,24 @@ struct ProductRoutes: Sendable {
                 exchange.act(envelope, as: user) { answer(.result($0, wording, route.failures)) }
             } catch {
                 answer(.refusal(of: error, route.failures))
+            }
+        case .question(let function):
+            guard (request.body.withUnsafeBytes { try? JSONValue.parse($0).kind }) == .object else {
+                return answer(.problem(.badRequest, "Send a JSON object."))
+            }
+            exchange.query(function, arguments + [String(decoding: request.body, as: UTF8.self)], of: user) {
+                answer(.snapshot($0, .unkept, unless: nil, route.failures))
+            }
+        case .changes(let function, let most):
+            do throws(ActionBatch.Problem) {
+                let batch = try ActionBatch(changes: request.body, most: most)
+                batch.carryOut {
+                    exchange.act($0, as: user, $1)
+                } done: { answers in
+                    exchange.query(function, [], of: user) { answer(.synced(answers, $0, as: user)) }
+                }
+            } catch {
+                answer(.problem(.badRequest, text: error.message))
             }
         case .batch(let member, let most):
             do throws(ActionBatch.Problem) {

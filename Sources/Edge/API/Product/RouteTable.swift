@@ -17,7 +17,9 @@ package struct RouteTable: Sendable {
     private static let statuses = ["scheduled", "taken", "missed", "made_up", "skipped", "cancelled"]
 
     /// The routes of this hub.
-    package static let product = RouteTable([
+    package static let product = RouteTable(doses + reminders)
+
+    private static let doses: [ProductRoute] = [
         // Seed 000 §4.
         .read("/users/{userId}/adherence/today", "day", "sync.adherence_day", [RouteParameter("date", .day)])
             .described("The doses of a day, by default of today", "Day"),
@@ -58,9 +60,6 @@ package struct RouteTable: Sendable {
             .described("Marks several doses of the token's user as taken", "PlainAnswer"),
         .append("/feedback/adherence-event", "sync.append_feedback", by: .userOfToken)
             .described("Keeps events of the app's screens", "Anything", body: "Feedback"),
-        // Seed 001 §4.
-        .read("/users/{userId}/reminders", "reminders", "sync.reminders")
-            .described("The reminder rules", "Reminders"),
         // Seed 002: the medication list. Identifiers are the clients' own.
         .read("/users/{userId}/medications", "medications", "sync.medications")
             .described("The list of medications, with stacks and settings", "Medications"),
@@ -99,14 +98,20 @@ package struct RouteTable: Sendable {
         .read("/users/{userId}/settings", "settings", "sync.settings")
             .described("The user's settings", "Settings"),
         .action(.patch, "/users/{userId}/settings", .whole(type: "updateSettings"))
-            .described("Changes the user's zone", "PlainAnswer", body: "SettingsChange"),
+            .described("Changes the user's zone, or the times of presets", "PlainAnswer", body: "SettingsChange"),
         .action(.post, "/users/{userId}/adherence/log", .whole(type: "logDose"))
             .described("Records an intake that no schedule asked for", "PlainAnswer", body: "Intake"),
-    ])
+    ]
 
     /// The metrics labels of the snapshots.
     package var snapshots: [String] {
-        routes.compactMap { if case .read(let function, _) = $0.kind { function.name } else { nil } }
+        routes.compactMap { route in
+            switch route.kind {
+            case .read(let function, _), .question(let function): function.name
+            // The snapshot has a route of its own.
+            case .changes, .export, .append, .action, .batch: nil
+            }
+        }
     }
 
     /// The database connections that the routes need.

@@ -1,0 +1,220 @@
+import Bytes
+import Digests
+import Gateway
+import HTTP
+import JSON
+import Store
+import Sync
+
+// Offline queues of reminders (`POST /sync/reminders`): each change becomes one action.
+
+extension ActionBatch {
+    /// The types of actions by the `op` of a change.
+    private static let types: [(op: StaticString, type: String)] = [
+        ("create", "createReminder"), ("update", "updateReminder"), ("delete", "deleteReminder"),
+        ("snooze", "snoozeReminder"), ("occurrence", "setReminderOccurrence"), ("resolve", "resolve"),
+    ]
+
+    /// Reads `{changes: [{op, id?, clientId?, payload | data, timestamp?, key?, base?, deviceId?, n?, tz?}, …], deviceId?}`.
+    ///
+    /// A change without a key gets one from all that it says, if it has a timestamp: a queue that is sent again is carried
+    /// out once. A queue whose device is not named is that of a device of its own, for a change may follow from the one
+    /// before it.
+    init(changes body: [UInt8], most: Int) throws(Problem) {
+        let steps = body.withUnsafeBytes { body in
+            Result { () throws(Problem) in try Self.changes(body, most) }
+        }
+        self.init(steps: try steps.get())
+    }
+
+    private static func changes(_ body: UnsafeRawBufferPointer, _ most: Int) throws(Problem) -> [Step] {
+        var random = SystemRandomNumberGenerator()
+        var device = "hub-" + String(random.next(), radix: 16)
+        var found: [JSONValue]?
+        do {
+            var reader = try JSONObjectReader(body, maxDepth: ActionLimits.depth + 2)
+            while let member = try reader.next() {
+                if member.isNamed("deviceId"), member.value.kind != .null {
+                    guard let name = member.value.string, isText(name, ActionLimits.deviceIDBytes) else {
+                        throw Problem(message: "deviceId must be a string of 1 to 200 bytes.")
+                    }
+                    device = name
+                }
+                guard member.isNamed("changes") else { continue }
+                guard found == nil else { throw Problem(message: "changes is given twice.") }
+                var elements = try member.value.array(maxDepth: ActionLimits.depth + 1)
+                var changes: [JSONValue] = []
+                while let element = try elements.next() {
+                    guard changes.count < most else {
+                        throw Problem(
+                            message: "changes has more than \(most) elements: send them in several requests.")
+                    }
+                    changes.append(element)
+                }
+                found = changes
+            }
+        } catch let problem as Problem {
+            throw problem
+        } catch {
+            found = nil
+        }
+        guard let found else { throw Problem(message: "Send a JSON object whose changes is a list of objects.") }
+        var steps: [Step] = []
+        for (index, change) in found.enumerated() {
+            steps.append(try step(of: change, "changes[\(index)]", device))
+        }
+        return steps
+    }
+
+    private static func isText(_ text: String, _ bytesMax: Int) -> Bool {
+        (1...bytesMax).contains(text.utf8.count) && !text.holds(0)
+    }
+
+    private static func step(of change: JSONValue, _ place: String, _ device: String) throws(Problem) -> Step {
+        let members = QueuedChange(change)
+        guard let members else { throw Problem(message: "\(place) must be an object.") }
+        func text(_ name: StaticString, _ bytesMax: Int) throws(Problem) -> String? {
+            guard let value = members[name] else { return nil }
+            guard let text = value.string, isText(text, bytesMax) else {
+                throw Problem(message: "\(place).\(name) must be a string of 1 to \(bytesMax) bytes.")
+            }
+            return text
+        }
+        guard let op = members["op"], let type = types.first(where: { op.equals($0.op) })?.type else {
+            let names = types.map { "\($0.op)" }.joined(separator: ", ")
+            throw Problem(message: "\(place).op must be one of \(names).")
+        }
+        for name in ["payload", "data", "base"] as [StaticString] {
+            guard members[name] == nil || members[name]?.kind == .object else {
+                throw Problem(message: "\(place).\(name) must be an object.")
+            }
+        }
+        let number = members["n"]?.integer
+        guard members["n"] == nil || (1...ActionLimits.numberMax).contains(number ?? 0) else {
+            throw Problem(message: "\(place).n must be a whole number, from 1 on.")
+        }
+        let timestamp = members["timestamp"] ?? members["clientTime"]
+        let key = try text("key", ActionLimits.keyBytes) ?? members.derivedKey(isDated: timestamp != nil)
+        return .action(
+            ActionEnvelope(
+                key: key, deviceID: try text("deviceId", ActionLimits.deviceIDBytes) ?? device, number: number,
+                type: type, payload: members.payload(of: type), base: members["base"].map { [UInt8]($0.bytes) },
+                clientTime: timestamp.map { [UInt8]($0.bytes) }, timeZone: try text("tz", ActionLimits.timeZoneBytes)))
+    }
+}
+
+/// The members of a change, pointing into its text.
+private struct QueuedChange {
+    private let members: [JSONMember]
+    private let text: UnsafeRawBufferPointer
+
+    /// Nil if it is no object.
+    init?(_ change: JSONValue) {
+        guard var reader = try? change.object(maxDepth: ActionLimits.depth) else { return nil }
+        var members: [JSONMember] = []
+        while let member = try? reader.next() { members.append(member) }
+        self.members = members
+        text = change.bytes
+    }
+
+    /// A member's value; null counts as missing.
+    subscript(name: StaticString) -> JSONValue? {
+        members.last { $0.isNamed(name) && $0.value.kind != .null }?.value
+    }
+
+    /// The same for each repeat of a change with a timestamp. A change without one may be meant twice.
+    func derivedKey(isDated: Bool) -> String {
+        guard isDated else {
+            var random = SystemRandomNumberGenerator()
+            return "hub-" + String(random.next(), radix: 16) + String(random.next(), radix: 16)
+        }
+        return "hub-" + SHA256.hash(text).hex
+    }
+
+    /// `payload` or `data`, with what the change says beside it: `id`, which the payload itself may have too, and `clientId`.
+    func payload(of type: String) -> [UInt8] {
+        var writer = ByteWriter(capacity: 256)
+        var own: [JSONMember] = []
+        if let payload = self["payload"] ?? self["data"], var reader = try? payload.object(maxDepth: ActionLimits.depth)
+        {
+            while let member = try? reader.next() { own.append(member) }
+        }
+        func quoted(_ name: StaticString) -> [UInt8] { Array("\"\(name)\"".utf8) }
+        func append(_ name: [UInt8], _ value: JSONValue) {
+            writer.append(writer.count > 0 ? "," : "{")
+            name.withUnsafeBytes { writer.append($0) }
+            writer.append(":")
+            writer.append(value.bytes)
+        }
+        func lacks(_ name: StaticString) -> Bool { !own.contains { $0.isNamed(name) && $0.value.kind != .null } }
+        for member in own { append(Array(member.key.bytes), member.value) }
+        if let id = self["id"] ?? (type == "createReminder" ? nil : self["clientId"]) {
+            let name: StaticString =
+                switch type {
+                case "snoozeReminder": "occurrenceId"
+                case "setReminderOccurrence": lacks("date") ? "occurrenceId" : "id"
+                case "resolve": "of"
+                default: "id"
+                }
+            if lacks(name) { append(quoted(name), id) }
+        }
+        if type == "createReminder", let clientID = self["clientId"], lacks("clientId") {
+            append(quoted("clientId"), clientID)
+        }
+        writer.append(writer.count > 0 ? "}" : "{}")
+        return writer.array
+    }
+}
+
+extension HTTPResponse {
+    /// The response to an offline queue: the members of the snapshot, a `sync:result` for each change, the conflicts among
+    /// these once more, with their keys, and the position of the snapshot.
+    static func synced(_ answers: [ActionAnswer], _ answer: SnapshotAnswer, as user: String) -> HTTPResponse {
+        guard case .found(let snapshot) = answer else {
+            return .snapshot(answer, .unkept, unless: nil, [:])
+        }
+        var body = ByteWriter(capacity: snapshot.body.count + answers.reduce(256) { $0 + $1.json.count * 2 })
+        body.append("{")
+        snapshot.body.withUnsafeBytes { body.append($0.part(1..<$0.count - 1)) }
+        body.append(#","results":["#)
+        for (index, answer) in answers.enumerated() {
+            if index > 0 { body.append(",") }
+            answer.json.withUnsafeBytes { body.append($0) }
+        }
+        body.append(#"],"conflicts":["#)
+        var isFirst = true
+        for answer in answers where answer.status == .conflict {
+            answer.json.withUnsafeBytes { json in
+                guard var reader = try? JSONObjectReader(json) else { return }
+                var (key, conflict): (JSONValue?, JSONValue?)
+                while let member = try? reader.next() {
+                    if member.isNamed("key") { key = member.value }
+                    if member.isNamed("conflict"), member.value.kind == .object { conflict = member.value }
+                }
+                guard let key, let conflict else { return }
+                if !isFirst { body.append(",") }
+                isFirst = false
+                body.append(#"{"key":"#)
+                body.append(key.bytes)
+                body.append(",")
+                body.append(conflict.bytes.part(1..<conflict.bytes.count))
+            }
+        }
+        body.append(#"],"positions":{"#)
+        let stream = StreamID(user: user, topic: "reminders")
+        if let channel = StreamName(form: .user, stream: stream).format() {
+            body.append(jsonString: channel)
+            body.append(#":{"epoch":"#)
+            body.append(jsonString: snapshot.epoch)
+            body.append(#","offset":"#)
+            body.append(decimal: Int(snapshot.offset))
+            body.append("}")
+        }
+        body.append("}}")
+        let response = HTTPResponse(.ok, body: body.array)
+            .with("X-Sync-Position", "\(snapshot.epoch):\(snapshot.offset)")
+            .with("Cache-Control", "no-store")
+        let wait = answers.lazy.filter { $0.status == .retry }.map { $0.retryAfter ?? .zero }.max()
+        return wait.map { response.retrying(after: $0) } ?? response
+    }
+}

@@ -1,0 +1,80 @@
+import Bytes
+import Store
+import Sync
+import Synchronization
+import Testing
+
+@testable import API
+
+@Suite struct QueuedChangesTests {
+    /// The actions of a queue, in the order in which they are carried out; each is answered at once.
+    private func envelopes(_ body: String, most: Int = 3) throws -> [ActionEnvelope] {
+        let found = Mutex<[ActionEnvelope]>([])
+        let batch = try ActionBatch(changes: Array(body.utf8), most: most)
+        batch.carryOut { envelope, answer in
+            found.withLock { $0.append(envelope) }
+            answer(ActionAnswer(status: .applied, json: .copy("{}")))
+        } done: { answers in
+            #expect(answers.count == found.withLock { $0.count })
+        }
+        return found.withLock { $0 }
+    }
+
+    private func text(_ bytes: [UInt8]?) -> String? { bytes.map { String(decoding: $0, as: UTF8.self) } }
+
+    @Test(arguments: [
+        (
+            #"{"op":"create","clientId":"tmp-1","data":{"time":"08:00"}}"#, "createReminder",
+            #"{"time":"08:00","clientId":"tmp-1"}"#
+        ),
+        (#"{"op":"create","id":"r","data":{"id":"tmp-1"}}"#, "createReminder", #"{"id":"tmp-1"}"#),
+        (#"{"op":"create"}"#, "createReminder", "{}"),
+        (#"{"op":"update","id":"r","payload":{"label":null}}"#, "updateReminder", #"{"label":null,"id":"r"}"#),
+        (#"{"op":"update","clientId":"tmp-1","payload":{"id":null}}"#, "updateReminder", #"{"id":null,"id":"tmp-1"}"#),
+        (#"{"op":"delete","id":"r","clientId":"tmp-1"}"#, "deleteReminder", #"{"id":"r"}"#),
+        (#"{"op":"snooze","id":"o","payload":{"minutes":5}}"#, "snoozeReminder", #"{"minutes":5,"occurrenceId":"o"}"#),
+        (#"{"op":"occurrence","id":"o","payload":{}}"#, "setReminderOccurrence", #"{"occurrenceId":"o"}"#),
+        (#"{"op":"occurrence","id":"r","payload":{"date":"d"}}"#, "setReminderOccurrence", #"{"date":"d","id":"r"}"#),
+        (#"{"op":"resolve","payload":{"of":"k"},"id":"other"}"#, "resolve", #"{"of":"k"}"#),
+    ])
+    func aChangeIsAnAction(_ change: String, _ type: String, _ payload: String) throws {
+        let envelope = try #require(try envelopes(#"{"changes":[\#(change)]}"#).first)
+        #expect(envelope.type == type)
+        #expect(text(envelope.payload) == payload)
+    }
+
+    @Test func aQueueThatIsSentAgainHasTheSameKeys() throws {
+        let body = #"""
+            {"changes":[{"op":"delete","id":"r","timestamp":1},{"op":"delete","id":"r","timestamp":2},
+            {"op":"delete","id":"r","key":"own","base":{"rev":1},"tz":"UTC","n":7,"deviceId":"d"}],"deviceId":"phone"}
+            """#
+        let (first, second) = (try envelopes(body), try envelopes(body))
+        #expect(first.map(\.key) == second.map(\.key) && Set(first.map(\.key)).count == 3)
+        #expect(first.map(\.deviceID) == ["phone", "phone", "d"])
+        #expect(first.map { text($0.clientTime) } == ["1", "2", nil])
+        #expect(first[2].key == "own" && first[2].number == 7 && first[2].timeZone == "UTC")
+        #expect(text(first[2].base) == #"{"rev":1}"#)
+    }
+
+    @Test func withoutATimestampAChangeMayBeMeantTwice() throws {
+        let body = #"{"changes":[{"op":"delete","id":"r"},{"op":"delete","id":"r"}]}"#
+        let envelopes = try envelopes(body) + envelopes(body)
+        #expect(Set(envelopes.map(\.key)).count == 4)
+        #expect(Set(envelopes.map(\.deviceID)).count == 2, "one device for each queue")
+        #expect(try self.envelopes(#"{"changes":[]}"#).isEmpty)
+    }
+
+    @Test(arguments: [
+        "", "[]", "{}", #"{"changes":{}}"#, #"{"changes":[7]}"#, #"{"changes":[{}]}"#,
+        #"{"changes":[{"op":"upsert"}]}"#,
+        #"{"changes":[{"op":7}]}"#, #"{"changes":[{"op":"delete","key":""}]}"#,
+        #"{"changes":[{"op":"delete","payload":[]}]}"#,
+        #"{"changes":[{"op":"delete","base":7}]}"#, #"{"changes":[{"op":"delete","n":0}]}"#,
+        #"{"changes":[],"changes":[]}"#,
+        #"{"changes":[],"deviceId":7}"#,
+        #"{"changes":[{"op":"delete"},{"op":"delete"},{"op":"delete"},{"op":"delete"}]}"#,
+    ])
+    func nothingOfAWrongQueueIsCarriedOut(_ body: String) {
+        #expect(throws: ActionBatch.Problem.self) { try envelopes(body) }
+    }
+}
