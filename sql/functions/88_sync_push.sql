@@ -131,8 +131,10 @@ begin
         from unnest(ids, drop_before) as a(id, drop_before) join care.push as p on p.id = a.id
         where a.drop_before is not null)
     order by d.user_id, d.device_id for update;
+    -- Another claim may have sent to another token since.
     delete from care.device as d
-    using unnest(ids, drop_before) as a(id, drop_before) join care.push as p on p.id = a.id
+    using unnest(ids, attempts, drop_before) as a(id, attempt, drop_before)
+    join care.push as p on p.id = a.id and p.attempt = a.attempt
     where d.user_id = p.user_id and d.device_id = p.device_id
         and d.registered_at = p.registered_at and d.registered_at < a.drop_before;
     update care.push as p

@@ -196,6 +196,20 @@ select test.is(title, test.device('pv', 'v', more), want) from (values
 ) as t(title, more, want);
 select test.is('no answer shows a token', (select count(*) from sync.action where answer::text like '%t-phone%'), 0::bigint);
 
+insert into care.push (user_id, device_id, kind, occurrence_id, start, expires_at, next_at, created_at) values ('pw', 'pw', 'notify', 'o', sync.clock(), sync.clock() + interval '1 hour', sync.clock(), sync.clock());
+select test.device('pw', 'pw') || test.claim('h1') || test.at('2025-12-01 11:01Z') || test.device('pw', 'pw', '{"token":"next"}') \g /dev/null
+select test.is('the next claim sends to the next token', test.claim('h2'), 'pw:next:2');
+select test.is('a late answer to the first one drops nothing', test.settle('h1', 'pw', 1, 'dead', null, 'infinity') || (select count(*) from care.device where user_id = 'pw'), 'waiting1');
+select test.is('an answer to the second does', test.settle('h2', 'pw', 2, 'dead', null, 'infinity'), 'dead');
+select test.is('at once', (select count(*) from care.device where user_id = 'pw'), 0::bigint);
+
+-- Zones.
+insert into care.user_settings (user_id, zone) values ('pz', 'UTC');
+insert into care.reminder_rule (id, user_id, time, timezone, tz_mode, delivery) values ('pz1', 'pz', '18:00', 'UTC', 'follow', 'push'), ('pz2', 'pz', '18:00', 'UTC', 'fixed', 'push');
+update care.user_settings set zone = 'America/New_York' where user_id = 'pz';
+select test.is('what follows its user is due by the user''s zone', test.due('pz1') || ', ' || test.due('pz2'), '01 23:00, 01 18:00');
+delete from care.reminder_rule where user_id = 'pz';
+
 -- By hand.
 select test.is('a text of its own', test.act('pt', 'n1', 'notify', '{"title":"Hello","body":"Bring the card."}') #>> '{result,pushes}' || ' ' || (select string_agg(distinct concat_ws(' ', c.kind, c.title, c.body, c.occurrence_id), ', ') from sync.claim_pushes('h', 9, '1 minute') as c), '2 notify Hello Bring the card. n1');
 select test.is('once for its key', test.act('pt', 'n1', 'notify', '{"title":"Hello","body":"Bring the card."}') ->> 'replayed', 'true');
