@@ -50,6 +50,9 @@ begin
 end
 $$;
 
+-- The functions below are in SQL to be planned into expressions; PostgreSQL does so where an argument that stands twice is
+-- cheap, and where a function is no less volatile than what it calls (jsonb_build_object is stable). Else each call is planned.
+
 -- care.occurrence_named: the name of a dose's event: the operation, and its status now (null: the user has it no more). No locks.
 create or replace function care.occurrence_named(op "char", status text) returns text
 language sql immutable
@@ -75,7 +78,7 @@ $$;
 
 -- care.with_month: the summary of a day as the events of its doses have it. No locks.
 create or replace function care.with_month(summary jsonb) returns jsonb
-language sql immutable
+language sql stable
 as $$
     select summary || jsonb_build_object('month', left(summary ->> 'date', 7))
 $$;
@@ -83,7 +86,7 @@ $$;
 -- care.summary_body: the data of the event that tells what the summary of a user's day says now, and the user's statistics.
 -- No locks.
 create or replace function care.summary_body(who text, summary jsonb, stats jsonb) returns jsonb
-language sql immutable
+language sql stable
 as $$
     select jsonb_build_object('userId', who, 'date', summary -> 'date', 'summary', summary, 'stats', stats)
 $$;
@@ -106,6 +109,7 @@ declare
     first_turned date;
     last_turned date;
     told record;
+    day_told jsonb;
     told_before record;
     summaries_before jsonb[];
     summary_before jsonb;
@@ -144,9 +148,10 @@ begin
             perform care.carry_runs(one.user_id, first_turned, last_turned);
         end if;
         stats := care.stats_at(one.user_id, clock);
+        day_told := care.with_month(told.summary);
         return next row(
             one.user_id, false, one.id, care.occurrence_named(one.op, status_now),
-            care.occurrence_body(one.user_id, one.id, one.op, one.rev, state, care.with_month(told.summary)))::sync.draft;
+            care.occurrence_body(one.user_id, one.id, one.op, one.rev, state, day_told))::sync.draft;
         return next row(
             one.user_id, true, told.summary ->> 'date', 'adherence.summary_updated',
             care.summary_body(one.user_id, told.summary, stats))::sync.draft;
