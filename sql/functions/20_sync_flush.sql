@@ -78,9 +78,7 @@ declare
     changes sync.change[];
     unsure boolean;
     one sync.change;
-    draft sync.draft;
     last bigint;
-    whole jsonb;
     events bigint;
     key text := nullif(current_setting('sync.key', true), '');
     origin jsonb := to_jsonb(key);
@@ -115,22 +113,23 @@ begin
             on conflict (user_id, topic) do update set top = s.top
             returning s.top into last;
         end if;
-        events := last;
-        for draft in select * from sync.drafts(one.source, changes) as n order by n.summary, n.id collate "C" loop
-            if draft.user_id is distinct from one.user_id then
-                perform sync.foreign_draft(one.source);
-            end if;
-            last := last + 1;
-            whole := draft.data || jsonb_build_object('_sync', jsonb_build_object('o', last, 'k', origin));
-            if pg_column_size(whole) >= 1600 then
-                whole := sync.sealed(draft.data, last, origin);
-            end if;
-            insert into sync.event (user_id, topic, o, name, data, created_at)
-            values (one.user_id, one.topic, last, draft.name, whole, clock_timestamp());
-        end loop;
-        events := last - events;
+        insert into sync.event (user_id, topic, o, name, data, created_at)
+        select w.user_id, one.topic, w.o, w.name,
+               case when pg_column_size(w.whole) < 1600 then w.whole else sync.sealed(w.data, w.o, origin) end, clock_timestamp()
+        from (
+            select n.user_id, n.name, n.data, n.o,
+                   n.data || jsonb_build_object('_sync', jsonb_build_object('o', n.o, 'k', origin)) as whole
+            from (
+                select d.user_id, d.name, d.data,
+                       last + row_number() over (order by d.summary, d.id collate "C")
+                       + case when d.user_id = one.user_id then 0 else sync.foreign_draft(one.source) end as o
+                from sync.drafts(one.source, changes) as d
+            ) as n
+            offset 0
+        ) as w;
+        get diagnostics events = row_count;
         if events > 0 then
-            update sync.stream as s set top = last where s.user_id = one.user_id and s.topic = one.topic;
+            update sync.stream as s set top = last + events where s.user_id = one.user_id and s.topic = one.topic;
         end if;
     else
         -- DO UPDATE locks the row even where its WHERE refuses it: no new version is written.
