@@ -224,3 +224,18 @@ select test.is('of an occurrence', test.act('pt', 'n3', 'notify', jsonb_build_ob
 select test.fails('no such result', $$select sync.settle_pushes('h', '{1}', '{1}', '{lost}', '{null}', '{null}')$$, '22023');
 select test.fails('a claim of none', $$select * from sync.claim_pushes('h', 0, '1 second')$$, '22023');
 select test.fails('a lease of no time', $$select * from sync.claim_pushes('h', 1, '0 seconds')$$, '22023');
+
+-- What is not due costs nothing.
+create function test.job_reads() returns bigint language plpgsql as $$
+declare plan json;
+begin
+    execute $q$explain (analyze, buffers, format json) select * from sync.job('fire_reminders', 100, null)$q$ into plan;
+    return (plan #>> '{0,Plan,Shared Hit Blocks}')::bigint + (plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+end
+$$;
+begin;
+alter table care.reminder_due disable trigger all;
+insert into care.reminder_due select 'crowd' || n, 'crowd', 'x', '2030-01-01', '2030-01-01Z' from generate_series(1, 50000) as n;
+select test.job_reads() \g /dev/null
+select test.is('beside 50,000 reminders that are not due the job touches few pages', test.job_reads() < 100, true);
+rollback;
