@@ -17,7 +17,7 @@ package struct RouteTable: Sendable {
     private static let statuses = ["scheduled", "taken", "missed", "made_up", "skipped", "cancelled"]
 
     /// The routes of this hub.
-    package static let product = RouteTable(doses + reminders)
+    package static let product = RouteTable(doses + reminders + devices)
 
     private static let doses: [ProductRoute] = [
         // Seed 000 §4.
