@@ -137,7 +137,7 @@ enum HubProcess {
                 metadata: ["connections": "\(room)", "limits.connections": "\(settings.gateway.limits.connectionsMax)"])
             configuration.limits.connectionsMax = room
         }
-        let newestSchema = try SQLFileSet.embedded().migrations.last?.version ?? 0
+        let files = try SQLFileSet.embedded()
         do {
             let verifier = try tokenVerifier(settings.jwt, logger, failures: metrics.authFailures)
             let users = configuration.apps.first { $0.ownsDatabase }
@@ -151,7 +151,7 @@ enum HubProcess {
                 startFeed: settings.databaseURL.map { url in
                     { sink in
                         try Feed.start(
-                            FeedConfiguration(settings, url, newestSchema), sink: sink, logger: logger,
+                            FeedConfiguration(settings, url, files), sink: sink, logger: logger,
                             metrics: metrics.feed, postgres: metrics.postgres)
                     }
                 },

@@ -47,8 +47,18 @@ struct SettingsTests {
         #expect(gateway.timeouts.pong == GatewayTimeouts().pong)
         #expect(gateway.timeouts.handshake == GatewayTimeouts().handshake)
         #expect(gateway.compression == CompressionSettings())
-        let feed = FeedConfiguration(try Settings(effectiveSettings(profile: .development)), "dbname=x", 4)
+        let settings = try Settings(effectiveSettings(profile: .development))
+        let feed = FeedConfiguration(settings, "dbname=x", try .embedded())
         #expect(feed.streamsPerUserMax == FeedConfiguration(connectionString: "").streamsPerUserMax)
+    }
+
+    /// A hub on an older schema would say that it is ready, and some of its functions and jobs would fail.
+    @Test func theNewestMigrationIsNeeded() throws {
+        let settings = try Settings(effectiveSettings(profile: .development))
+        let files = try FileManager.default.contentsOfDirectory(
+            atPath: Page.root.appendingPathComponent("sql/migrations").path)
+        let newest = try #require(files.compactMap { Int64($0.prefix(4)) }.max())
+        #expect(FeedConfiguration(settings, "dbname=x", try .embedded()).schemaVersion == newest)
     }
 
     @Test func compressionAsItIsSet() throws {

@@ -24,8 +24,8 @@ package struct FeedConfiguration: Sendable {
     package var connectTimeout = Duration.seconds(10)
     /// How long a statement may take.
     package var statementTimeout = Duration.seconds(10)
-    /// The newest migration that this program carries; a newer database gets a warning.
-    package var schemaVersionKnown = Self.schemaVersionNeeded
+    /// The newest migration that this program carries: an older database is waited for, a newer one gets a warning.
+    package var schemaVersion: Int64 = 0
     /// Streams watched at a time.
     package var streamsMax = FeedLimits.streamsMax
     /// Streams of one user watched at a time.
@@ -41,7 +41,4 @@ package struct FeedConfiguration: Sendable {
     package init(connectionString: String) {
         self.connectionString = connectionString
     }
-
-    /// The newest migration that the statements here, or the functions they call, need.
-    package static let schemaVersionNeeded: Int64 = 6
 }

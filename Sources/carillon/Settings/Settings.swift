@@ -235,9 +235,10 @@ extension JobsConfiguration {
 }
 
 extension FeedConfiguration {
-    init(_ settings: Settings, _ url: String, _ newestSchema: Int) {
+    /// The functions that hubs call are written for the newest migration beside them, so that one is needed.
+    init(_ settings: Settings, _ url: String, _ files: SQLFileSet) {
         self = settings.feed
         connectionString = url
-        schemaVersionKnown = max(Self.schemaVersionNeeded, Int64(newestSchema))
+        schemaVersion = Int64(files.migrations.last?.version ?? 0)
     }
 }

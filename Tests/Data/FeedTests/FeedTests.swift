@@ -374,6 +374,24 @@ import Testing
         try recorder.waitForPosition(ann)
     }
 
+    /// One migration short of what the program needs: nothing is served until it has run.
+    @Test func anOlderSchemaIsWaitedFor() throws {
+        let newest = try #require(
+            try writer.query("SELECT max(version) FROM sync.migration").first?.first.flatMap { $0 }.flatMap { Int64($0) })
+        let log = KeptLines()
+        let recorder = try Recorder(database, logger: Logger(label: "feed") { _ in log }) {
+            $0.schemaVersion = newest + 1
+        }
+        defer { recorder.stop() }
+        let ann = recorder.watch("ann")
+        let complaint = "the schema is at version \(newest) and must be at \(newest + 1): run carillon migrate"
+        #expect(eventually { log.all.contains { $0.contains(complaint) } })
+        #expect(recorder.stream(ann)?.start == nil)
+        _ = try writer.query(
+            "INSERT INTO sync.migration (version, name, checksum) VALUES ($1::int, 'x', 'x')", ["\(newest + 1)"])
+        try recorder.waitForPosition(ann)
+    }
+
     @Test func anUnreadableStringIsRefusedAtOnce() {
         #expect(throws: PostgresError.self) {
             let sink = FeedSink(deliver: { _ in }, backlog: { 0 })

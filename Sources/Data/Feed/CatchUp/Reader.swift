@@ -210,7 +210,7 @@ final class Reader {
         guard let snapshot = rows.string(0, 0), let version = rows.integer(0, 1), let inRecovery = rows.boolean(0, 2),
             let epoch = rows.string(0, 6), let server = ServerLife(rows, 7)
         else { throw MalformedAnswer() }
-        if let complaint = Self.complaint(version, inRecovery, encoding: rows.string(0, 4) ?? "") {
+        if let complaint = complaint(version, inRecovery, encoding: rows.string(0, 4) ?? "") {
             return drop(complaint)
         }
         self.server = server
@@ -222,7 +222,7 @@ final class Reader {
 
     /// Warns of what works but should be changed.
     private func warn(_ version: Int64, isSuperuser: Bool) {
-        let known = configuration.schemaVersionKnown
+        let known = configuration.schemaVersion
         if version > known {
             logger.warning(
                 "the database was migrated by a newer program: install that one here too",
@@ -233,9 +233,9 @@ final class Reader {
         }
     }
 
-    private static func complaint(_ version: Int64, _ inRecovery: Bool, encoding: String) -> PostgresError? {
-        if version < FeedConfiguration.schemaVersionNeeded {
-            let needed = FeedConfiguration.schemaVersionNeeded
+    private func complaint(_ version: Int64, _ inRecovery: Bool, encoding: String) -> PostgresError? {
+        let needed = configuration.schemaVersion
+        if version < needed {
             return PostgresError(
                 .unexpectedResult, "the schema is at version \(version) and must be at \(needed): run carillon migrate")
         }
