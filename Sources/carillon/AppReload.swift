@@ -15,6 +15,8 @@ final class AppReload: Sendable {
     private let counts: CounterTable
     private let logger: Logger
     private let started: EffectiveSettings
+    /// The id of the app that the database belongs to.
+    private let owner: String?
     /// The applications served now, and the warnings already logged.
     private let served: Locked<(apps: [ApplicationSettings], warnings: [String])>
     /// Whether the log already names another source of the apps. That is no error: SIGHUP may be for certificates.
@@ -32,6 +34,7 @@ final class AppReload: Sendable {
         courier: Courier, counts: CounterTable, logger: Logger
     ) {
         self.started = started
+        owner = settings.databaseApp
         served = Locked((settings.apps, settings.warnings))
         self.sources = sources
         self.gateway = gateway
@@ -58,7 +61,7 @@ final class AppReload: Sendable {
                 counts["ok"].add()
                 tell(of: settings)
             }
-            let waiting = Self.changed(from: started, to: effective)
+            let waiting = Self.changed(from: started, to: effective, ownerStays: settings.databaseApp == owner)
             if !waiting.isEmpty {
                 logger.warning(
                     "SIGHUP: these settings have changed too, which takes a restart",
@@ -101,9 +104,16 @@ final class AppReload: Sendable {
     }
 
     /// Keys of changed settings, except those that are re-read.
-    static func changed(from started: EffectiveSettings, to effective: EffectiveSettings) -> [String] {
-        SettingsTable.all.map(\.key).filter { key in
+    ///
+    /// - Parameter ownerStays: whether the database belongs to the same app. A hub of one app knows which one without the
+    ///   setting, and needs the setting when a second app comes.
+    static func changed(
+        from started: EffectiveSettings, to effective: EffectiveSettings, ownerStays: Bool
+    ) -> [String] {
+        let owner = SettingsTable[\.databaseApp]
+        return SettingsTable.all.map(\.key).filter { key in
             key != SettingsTable[\.apps].key && started.entries[key]?.text != effective.entries[key]?.text
+                && !(key == owner.key && ownerStays)
         }
     }
 }

@@ -113,20 +113,25 @@ struct AppReloadTests {
         let file = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
         defer { try? FileManager.default.removeItem(atPath: file) }
         let one = #"{"id": "1", "key": "one", "secret": "s"}"#
-        func write(_ owner: String, _ apps: String, _ limits: String = "") throws {
+        func write(_ owner: String?, _ apps: String, _ limits: String = "") throws {
+            let owner = owner.map { #""databaseApp": "\#($0)", "# } ?? ""
             let text =
                 #"{"listen": "127.0.0.1:0", "operations": {"listen": "off"}, \#(limits)"#
                 + #""databaseURL": "postgresql://127.0.0.1:1/none", "jwt": {"secret": "\#(String(repeating: "s", count: 40))"}, "#
-                + #""databaseApp": "\#(owner)", "apps": [\#(apps)]}"#
+                + #"\#(owner)"apps": [\#(apps)]}"#
             try text.write(toFile: file, atomically: true, encoding: .utf8)
         }
-        try write("1", one)
+        // One app: whose database it is need not be said.
+        try write(nil, one)
         let hub = try RunningCommand(["serve", "--config", file], isMixed: true)
         let port = try #require(hub.line(containing: #""listening""#)?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
         let device = try device(port, "one")
         #expect(try isEstablished(device))
 
         let two = #"{"id": "2", "key": "two", "secret": "s"}"#
+        try write(nil, one + ", " + two)
+        hub.signal(SIGHUP)
+        #expect(hub.line(containing: "apps stay as they were")?.contains("databaseApp is not set") == true)
         try write("2", one + ", " + two)
         hub.signal(SIGHUP)
         let otherOwner = try #require(hub.line(containing: "apps stay as they were"))
@@ -150,6 +155,11 @@ struct AppReloadTests {
         hub.signal(SIGHUP)
         #expect(hub.line(containing: "apps read anew") != nil)
         #expect(try isEstablished(self.device(port, "two")))
+        // The setting names the app that the database has belonged to from the start: no restart is needed for that.
+        try write("1", one + ", " + two, #""loops": 3, "#)
+        hub.signal(SIGHUP)
+        let waiting = try #require(hub.line(containing: "takes a restart"))
+        #expect(waiting.contains("loops") && !waiting.contains("databaseApp"))
         #expect(hub.stop(SIGTERM) == 0)
     }
 
