@@ -209,12 +209,11 @@ declare
     wanted constant int := case frequency when 'twice_daily' then 2 when 'as_needed' then 0 else 1 end;
 begin
     if frequency = 'custom' then
-        if type = 'createMedication' then
-            return care.invalid('payload.frequency', 'must be one of daily, twice_daily, weekly, as_needed');
-        end if;
         return null;
     elsif frequency is not null and times <> wanted then
-        return care.invalid('payload.times', format('must have %s elements for this frequency', wanted));
+        return care.invalid('payload.times', format('must have %s for this frequency',
+                                                          case wanted when 0 then 'no elements' when 1 then '1 element'
+                                                                      else wanted || ' elements' end));
     elsif frequency = 'weekly' and jsonb_array_length(care.given(doc, 'repeatOn')) <> 1 then
         return care.invalid('payload.repeatOn', 'must have 1 element for this frequency');
     elsif jsonb_array_length(care.given(doc, 'scheduleIds'))
@@ -244,7 +243,9 @@ begin
     foreach named in array care.medication_fields(type) loop
         field := rtrim(named, '!');
         problem := case when care.given(doc, field) is not null
-                            then care.medication_field_problem(field, doc -> field, clock)
+                            then case when type = 'createMedication' and field = 'frequency'
+                                          then care.choice_problem(doc -> field, '{daily,twice_daily,weekly,as_needed}')
+                                      else care.medication_field_problem(field, doc -> field, clock) end
                         when named <> field then 'is required' end;
         if problem is not null then
             return care.invalid('payload.' || field, problem);
