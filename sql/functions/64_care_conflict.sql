@@ -1,11 +1,13 @@
 -- What a conflict tells, so that the user can choose. No locks.
 
--- care.message: a verdict's code in words.
-create or replace function care.message(code text, kind text) returns text
+-- care.message: a verdict's code in words. `has_base`: the device said which revision the user saw.
+drop function if exists care.message(text, text);
+create or replace function care.message(code text, kind text, has_base boolean) returns text
 language sql immutable
 as $$
     select case code
-        when 'state' then 'the status of the dose has been changed since'
+        when 'state' then case when has_base then 'the status of the dose has been changed since'
+                               else 'the dose has another status' end
         when 'late' then case kind when 'late' then 'more than 24 hours ago: it cannot be undone any more'
                                    else 'this time is outside the window of the dose: makeUp is the way' end
         when 'gone' then 'this dose is not there any more'

@@ -31,14 +31,14 @@ begin
     select * into was from care.dose_occurrence as o where o.id = i.id and o.user_id = who for update;
     r := care.rule(i, was, clock);
     if r.path is not null then
-        return care.invalid(r.path, care.message(r.code, i.kind));
+        return care.invalid(r.path, care.message(r.code, i.kind, i.rev is not null));
     elsif r.status = 'rejected' then
-        return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind)),
+        return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind, i.rev is not null)),
                    null, false)::sync.verdict;
     elsif r.status = 'conflict' then
         return row(
             r.status,
-            jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind),
+            jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind, i.rev is not null),
                                'conflict', care.conflict(i, was, r.code,
                                    care.seen_states(who, array[i.id], array[i.rev]) -> i.id)),
             care.memo(true, null, jsonb_build_array(care.pending_entry(i, was))), false)::sync.verdict;
@@ -93,7 +93,7 @@ begin
         select e into told from jsonb_array_elements(items) with ordinality as t(e, place)
         where e ->> 'status' = status order by place limit 1;
         answer := answer || jsonb_strip_nulls(jsonb_build_object(
-            'code', told -> 'code', 'path', told -> 'path', 'message', care.message(told ->> 'code', kind)));
+            'code', told -> 'code', 'path', told -> 'path', 'message', care.message(told ->> 'code', kind, told #>> '{conflict,base}' is not null)));
     end if;
     return row(status, answer, care.memo(false, undo, pending), false)::sync.verdict;
 end

@@ -51,6 +51,10 @@ begin
 end
 $$;
 select test.is(format('%s on %s %s', action, was, payload), test.cell(cell), want) from cell;
+select test.plan('words', 'words1', 'skipped') \g /dev/null
+select test.is('a state in the way, in words: without a base', test.act('words', '1', 'markTaken', '{"occurrenceId":"words1"}') ->> 'message', 'the dose has another status');
+select test.is('with a base', test.act('words', '2', 'markTaken', '{"occurrenceId":"words1"}', '{"rev":0}') ->> 'message', 'the status of the dose has been changed since');
+select test.is('of several', test.act('words', '3', 'bulkMarkAll', '{"occurrenceIds":["words1"]}') ->> 'message', 'the dose has another status');
 
 select test.set_clock('2025-11-20 10:59:59Z') \g /dev/null
 select test.plan('early', d) from unnest('{e1,e2,e3,e4}'::text[]) as d \g /dev/null
