@@ -84,6 +84,8 @@ def test_statistics(reader):
     ("history", "cursor=x", "cursor must be the next"),
     ("history", "productId=", "productId must be"), ("export", "format=xls", "format must be one of csv, json"),
     ("export", "end=1", "end must be a day"),
+    ("history", "start=2025-01-02&end=2025-01-01", "Let end be start or later."),
+    ("export", "start=2025-01-02&end=2025-01-01", "Let end be start or later."),
 ])
 def test_bad_parameters_are_told(hub, user, name, query, words):
     reader = Reader(hub, user)
@@ -126,7 +128,8 @@ def test_history_is_read_page_by_page(reader):
 def test_export_opens_as_a_table(reader):
     answer = reader.settled(reader.path("export"))
     assert answer.getheader("Content-Type").startswith("text/csv") and answer.getheader("Cache-Control") == "no-store"
-    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert answer.text[0] == "\ufeff", "the mark by which spreadsheets know UTF-8"
+    rows = list(csv.DictReader(io.StringIO(answer.text[1:], newline="")))
     assert len(rows) == 20 and rows[-1]["date"] == str(TODAY()) and rows[0]["status"] == "taken"
     notes = {row["id"]: row["note"] for row in rows}
     # A spreadsheet computes nothing.

@@ -2,6 +2,17 @@
 -- that all of a body is of the caller's snapshot. The cancelled doses are left out, unless history is asked for them; those
 -- taken as needed are in history, and in no statistics.
 
+-- care.check_days: UQ001 if the last day is before the first. No locks.
+create or replace function care.check_days(first_day date, last_day date) returns void
+language plpgsql immutable
+as $$
+begin
+    if last_day < first_day then
+        raise exception 'the range is reversed' using errcode = 'UQ001';
+    end if;
+end
+$$;
+
 -- care.range_of: the days that statistics are about. Without days: the 30 that end today. UQ001: the last day is before the
 -- first, or the range has more than 366 days. No locks.
 create or replace function care.range_of(first_day date, last_day date, today date, out first date, out last date)
@@ -128,7 +139,8 @@ end
 $$;
 
 -- sync.adherence_history: a page of a user's doses, the newest first: {items, next}. `next`, the cursor of the page after it,
--- is null on the last one. Without a last day, doses of days after today are left out. UQ002: the cursor is none. No locks.
+-- is null on the last one. Without a last day, doses of days after today are left out. UQ001: the last
+-- day is before the first. UQ002: the cursor is none. No locks.
 --
 -- The index of (user_id, local_date) brings the days in order, and a page sorts within a day only (an incremental sort, which
 -- enable_sort does not switch off); so a page costs what it shows, whatever the planner knows of the user's doses. A filter
@@ -149,6 +161,7 @@ declare
     before record;
     doses care.dose_occurrence[];
 begin
+    perform care.check_days(first_day, last_day);
     last_day := coalesce(last_day, (sync.clock() at time zone care.zone_of(who))::date);
     if place is not null then
         before := care.place_of(place);

@@ -47,7 +47,9 @@ end
 $$;
 
 -- sync.adherence_export: opens the cursor `export` on a user's doses, the oldest first, and returns the content type. `format`:
--- csv, or json for a list of objects. Without a last day, doses of days after today are left out; the cancelled always are.
+-- csv, or json for a list of objects. A table begins with a byte-order mark, without which spreadsheets would not take it for
+-- UTF-8. Without a last day, doses of days after today are left out; the cancelled always are. UQ001: the last day is before
+-- the first.
 -- The cursor's rows come in the order of its parts, without a sort of all doses: one day is sorted at a time. No locks.
 create or replace function sync.adherence_export(who text, format text, first_day date, last_day date) returns text
 language plpgsql stable security definer
@@ -62,9 +64,10 @@ declare
     export refcursor := 'export';
     till constant date := coalesce(last_day, (sync.clock() at time zone care.zone_of(who))::date);
 begin
+    perform care.check_days(first_day, last_day);
     open export no scroll for
     select case when format = 'json' then '['
-                else care.csv_line('{date,time,timezone,product,strength,form,dose,status,taken_at,reason,note,as_needed,'
+                else E'\ufeff' || care.csv_line('{date,time,timezone,product,strength,form,dose,status,taken_at,reason,note,as_needed,'
                                    'scheduled_at,id,product_id,schedule_id}') end
     union all
     select case when format = 'json' and row_number() over () > 1 then ',' else '' end || care.export_line(o.d, format)

@@ -103,15 +103,18 @@ begin
     return told;
 end
 $$;
-select test.is('a spreadsheet', test.q_export('q', 'csv', '2025-11-17', '2025-11-18'), replace($$text/csv; charset=utf-8; header=present date,time,timezone,product,strength,form,dose,status,taken_at,reason,note,as_needed,scheduled_at,id,product_id,schedule_id
+select test.is('a spreadsheet', test.q_export('q', 'csv', '2025-11-17', '2025-11-18'), replace(replace($$text/csv; charset=utf-8; header=present date,time,timezone,product,strength,form,dose,status,taken_at,reason,note,as_needed,scheduled_at,id,product_id,schedule_id
 2025-11-17,08:00,Europe/Berlin,"Iron, ""red""",,,,taken,2025-11-17T08:10:00+01:00,,,false,2025-11-17T08:00:00+01:00,q1,qp,
 2025-11-17,21:00,Europe/Berlin,'=1+1,,,,missed,,,'-secret,false,2025-11-17T21:00:00+01:00,q2,qr,
 2025-11-18,08:00,Europe/Berlin,"Iron, ""red""",,,,taken,2025-11-18T08:10:00+01:00,,,false,2025-11-18T08:00:00+01:00,q3,qp,
 2025-11-18,21:00,Europe/Berlin,'=1+1,,,,made_up,2025-11-19T08:00:00+01:00,late,x,false,2025-11-18T21:00:00+01:00,q4,qr,
-$$, E'\n', E'\r\n'));
+$$, 'present ', E'present \ufeff'), E'\n', E'\r\n'));
 select test.is('a list of objects, as history has them', replace(test.q_export('q', 'json'), 'application/json ', '')::jsonb, (select jsonb_agg(o order by n desc) from jsonb_array_elements(test.q_page('q') -> 'items') with ordinality as t(o, n)));
 select test.is('days ahead, when asked', (select jsonb_agg(o ->> 'id')::text from jsonb_array_elements(replace(test.q_export('q', 'json', '2025-11-20', '2025-11-30'), 'application/json ', '')::jsonb) as o), '["q6", "q7", "q9"]');
 select test.is('nobody''s: a header', test.q_export('nobody', 'csv') ~ '^text/csv[^,]+,[^\n]+schedule_id\r\n$' and test.q_export('nobody', 'json') = 'application/json []', true);
+select test.fails('a history that ends before its start', $$select * from sync.adherence_history('q', '2024-01-02', '2024-01-01', null, null, null, 5)$$, 'UQ001');
+select test.fails('an export that ends before its start', $$select sync.adherence_export('q', 'csv', '2024-01-02', '2024-01-01')$$, 'UQ001');
+select test.is('one day', test.q_export('nobody', 'json', '2024-01-01', '2024-01-01'), 'application/json []');
 select test.is('fields', (select string_agg(care.csv_field(f), ' ' order by n) from unnest(array['a', 'a,b', 'a"b', E'a\nb', '=a', '+1', '-1', '@a', 'a=b', E'\tx', E'\rx', null, '']) with ordinality as t(f, n)),
     E'a "a,b" "a""b" "a\nb" ''=a ''+1 ''-1 ''@a a=b ''\tx "''\rx"  ');
 select test.is('a quote first is no formula', care.csv_field('",='), '""",="');

@@ -14,6 +14,7 @@ package struct RouteTable: Sendable {
     private static let entity = RouteParameter("id", .text(1...65_536))
     /// The first and the last day of a range.
     private static let range = [RouteParameter("start", .day), RouteParameter("end", .day)]
+    private static let reversed = ProductRoute.Failure(.badRequest, "Let end be start or later.")
     private static let statuses = ["scheduled", "taken", "missed", "made_up", "skipped", "cancelled"]
 
     /// The routes of this hub.
@@ -43,11 +44,15 @@ package struct RouteTable: Sendable {
                 RouteParameter("productId", .text(1...200)), RouteParameter("status", .choice(statuses)),
                 RouteParameter("cursor", .text(1...4_096)),
                 RouteParameter("limit", .integer(1...200), absence: .value("50")),
-            ], failures: ["UQ002": ProductRoute.Failure(.badRequest, "cursor must be the next of the page before.")]
+            ], failures: [
+                "UQ001": reversed,
+                "UQ002": ProductRoute.Failure(.badRequest, "cursor must be the next of the page before."),
+            ]
         ).described("A page of doses, the newest first", "HistoryPage"),
         .export(
             "/users/{userId}/adherence/export", "sync.adherence_export",
-            [RouteParameter("format", .choice(["csv", "json"]), absence: .value("csv"))] + range
+            [RouteParameter("format", .choice(["csv", "json"]), absence: .value("csv"))] + range,
+            failures: ["UQ001": reversed]
         ).described("All doses of a range of days, the oldest first", "Doses"),
         .action(.post, "/users/{userId}/adherence/actions", .plain)
             .described("Carries out an action", "PlainAnswer"),
