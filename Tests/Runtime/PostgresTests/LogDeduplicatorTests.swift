@@ -3,22 +3,25 @@ import Testing
 @testable import Postgres
 
 @Suite struct LogDeduplicatorTests {
-    @Test func eachThingIsToldOnceUntilAConnectionIsThere() {
+    @Test func eachThingIsToldOnceUntilItsConnectionIsThere() {
         let metrics = PostgresMetrics()
         let (reading, writing) = (metrics.meter(.tail).complaints, metrics.meter(.write).complaints)
-        #expect(reading.isNew("refused"))
-        #expect(!writing.isNew("refused"), "of all roles")
-        #expect(writing.isNew("no such role"))
-        #expect(!reading.isNew("refused"), "in turn, too")
-        writing.forget()
-        #expect(reading.isNew("refused"))
+        #expect(reading.isNew("refused", of: "reader"))
+        #expect(!writing.isNew("refused", of: "writer"), "of all roles")
+        #expect(writing.isNew("no such role", of: "writer"))
+        #expect(!reading.isNew("refused", of: "reader"), "in turn, too")
+        writing.forget("writer")
+        #expect(!reading.isNew("refused", of: "reader"), "another connection is no end of this one's outage")
+        #expect(writing.isNew("no such role", of: "writer"))
+        reading.forget("reader")
+        #expect(reading.isNew("refused", of: "reader"))
     }
 
     @Test func textsAreBounded() {
         let complaints = LogDeduplicator()
-        for number in 0..<LogDeduplicator.textsMax { #expect(complaints.isNew("\(number)")) }
-        #expect(!complaints.isNew("0"))
-        #expect(complaints.isNew("one more"))
-        #expect(complaints.isNew("0"), "all was forgotten")
+        for number in 0..<LogDeduplicator.textsMax { #expect(complaints.isNew("\(number)", of: "c")) }
+        #expect(!complaints.isNew("0", of: "c"))
+        #expect(complaints.isNew("one more", of: "c"))
+        #expect(complaints.isNew("0", of: "c"), "all was forgotten")
     }
 }

@@ -91,7 +91,7 @@ package final class ConnectionSlot {
         if wasEstablished { meter?.reconnects.add() }
         wasEstablished = true
         openedAt = loop.now
-        complaints.forget()
+        complaints.forget(name)
         logger.info("PostgreSQL: \(name) is up", metadata: metadata)
     }
 
@@ -135,7 +135,7 @@ package final class ConnectionSlot {
     /// Logs each distinct failure once, not for each attempt or connection.
     private func complain(_ error: PostgresError) {
         let complaint = error.description
-        guard complaints.isNew(complaint) else { return }
+        guard complaints.isNew(complaint, of: name) else { return }
         let level: Logger.Level = error.isPassing ? .warning : .error
         logger.log(
             level: level, "PostgreSQL: \(name) is down: \(complaint); trying again (told once for all connections)",

@@ -1,24 +1,26 @@
 import Reactor
 
-/// Remembers which outages the log has reported, so that a hub's nine connections report one outage once. Any thread.
+/// Remembers which outages the log has reported, so that all connections of a hub report one outage once. Any thread.
 final class LogDeduplicator: Sendable {
     /// Texts remembered; one more clears them all.
     static let textsMax = 16
 
-    private let told = Locked<Set<String>>([])
+    /// Each text with the connection that reported it.
+    private let told = Locked<[String: String]>([:])
 
-    /// Whether the log has not reported this text since a connection was last made; the caller then logs it.
-    func isNew(_ text: String) -> Bool {
+    /// Whether the log has not reported this text since the connection that reported it was last made; the caller then logs
+    /// it.
+    func isNew(_ text: String, of connection: String) -> Bool {
         told.withLock { told in
-            if told.contains(text) { return false }
+            if told[text] != nil { return false }
             if told.count >= Self.textsMax { told.removeAll() }
-            told.insert(text)
+            told[text] = connection
             return true
         }
     }
 
-    /// A connection is up: the next failure is news.
-    func forget() {
-        told.withLock { $0.removeAll() }
+    /// A connection is up: what it reported is over, and would be news. What others reported may go on.
+    func forget(_ connection: String) {
+        told.withLock { told in told = told.filter { $0.value != connection } }
     }
 }
