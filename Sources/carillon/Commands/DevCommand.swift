@@ -97,13 +97,14 @@ struct DevCommand: SettingsReader {
             jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)
     }
 
-    /// A dose of the user demo to mark as taken: a scheduled one if possible.
+    /// A dose of the user demo to mark as taken: the next scheduled one from today on, if possible.
     private func demonstrationDose(_ cluster: DevelopmentCluster) -> String? {
         let connection = try? BlockingConnection(cluster.ownerURL)
         let rows = try? connection?.query(
             """
             select id from care.dose_occurrence where user_id = 'demo'
-            order by (status = 'scheduled') desc, local_date desc, scheduled_at limit 1
+            order by (status = 'scheduled' and local_date >= (now() at time zone tz)::date) desc,
+                     (status = 'scheduled') desc, scheduled_at limit 1
             """)
         return rows?.first?.first ?? nil
     }
