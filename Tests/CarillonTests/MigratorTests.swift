@@ -133,6 +133,18 @@ struct MigratorTests {
         #expect(try server.query("select count(*) from sync.migration", in: "one").first?.first == "2")
     }
 
+    /// The hub's role is in the same environment, and easily taken.
+    @Test func saysWhoMayMigrate() throws {
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
+        _ = try lines(url, try files())
+        let hub = url.replacing("//postgres@", with: "//carillon_hub@")
+        expectFailure("connect as a superuser or as carillon_owner, not as carillon_hub") {
+            _ = try lines(hub, try files())
+        }
+    }
+
     @Test func keepsNothingOfAMigrationThatFails() throws {
         let server = try PrivateCluster()
         try server.start()

@@ -311,7 +311,10 @@ struct Migrator {
         do {
             return try body()
         } catch {
-            throw Failure("\(what): \(error.line)")
+            let advice =
+                error.sqlstate == "42501"
+                ? "; connect as a superuser or as \(DevelopmentCluster.owner), not as \(DevelopmentCluster.hub)" : ""
+            throw Failure("\(what): \(error.line)\(advice)")
         }
     }
 }
