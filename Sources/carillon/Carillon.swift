@@ -12,7 +12,7 @@ import Glibc
             JobsCommand.self, CheckConfigCommand.self, VersionCommand.self,
         ])
 
-    static let version = "0.1.0"
+    static let version = "0.2.0-dev"
 
     static func main() {
         do {
