@@ -2,7 +2,8 @@
 -- an edit of the rule's time leaves alone: it is of a local day. Lock order: the rule, then the occurrence; then the flush.
 
 -- care.find_day: the rule and the day of an occurrence that a device names. Its id may be of a time that the rule had before, or of
--- the name that the device had for the rule when it made the id. No row where there is none. No locks.
+-- the name that the device had for the rule when it made the id; or, of a rule that comes once a week, of a day that is far ahead: as
+-- many are known as a device is shown. No row where there is none. No locks.
 create or replace function care.find_day(who text, occurrence text) returns table(rule_id text, day date)
 language plpgsql stable rows 1
 as $$
@@ -27,7 +28,10 @@ begin
         select (a.was ->> 'time')::time from care.reminder_audit as a
         where a.rule_id = r.id and a.user_id = who and a.was is not null
     ) as timed
-    cross join lateral (select today + k as day from generate_series(-3, 41) as k) as d
+    cross join lateral (
+        select today + k as day from generate_series(-3, 217) as k
+        where care.repeats_on(r.repeat, r.repeat_on, today + k) order by k limit 36
+    ) as d
     where r.user_id = who and care.occurrence_id(named.name, d.day + timed.wall) = occurrence
     limit 1;
 end

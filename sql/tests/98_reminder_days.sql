@@ -32,6 +32,9 @@ select test.one_day('rd', 'm1', 'setReminderOccurrence', '{"id":"rd-1","date":"2
 select test.is('they survive an edit of the time', test.next('rd', 'rd-1', 4), '11-20 14:00, 11-22 08:15, 11-23 14:00, 11-24 14:00');
 select test.is('and are known by the id of before', test.one_day('rd', 'm4', 'setReminderOccurrence', jsonb_build_object('occurrenceId', :'tomorrow', 'enabled', true)), 'applied scheduled 2025-11-21T15:00 4');
 select test.is('also where nothing had been decided', test.one_day('rd', 'm5', 'setReminderOccurrence', jsonb_build_object('occurrenceId', care.occurrence_id('rd-1', '2025-11-28 14:00'), 'enabled', true)), 'noop scheduled 2025-11-28T15:00 0');
+select test.act('rd', 'wk', 'createReminder', '{"id":"rd-k","productId":"p","time":"08:00","repeat":"custom","repeatOn":[4]}') \g /dev/null
+select test.is('each that a device is shown is known, months ahead too', (select string_agg(test.one_day('rd', 'wk' || n, 'setReminderOccurrence', jsonb_build_object('occurrenceId', u ->> 'id', 'enabled', true)), ', ') from sync.reminder('rd', 'rd-k', 30, null) as s, jsonb_array_elements(s.body::jsonb -> 'upcoming') with ordinality as t(u, n) where n in (1, 30)), 'noop scheduled 2025-11-27T08:00 0, noop scheduled 2026-06-18T08:00 0');
+select test.act('rd', 'wkd', 'deleteReminder', '{"id":"rd-k"}') \g /dev/null
 select test.is('each change is told once, with both names of its id', (select count(*) || ' ' || bool_and(data ->> 'id' = data ->> 'occurrenceId') from sync.event where user_id = 'rd' and name = 'reminder.occurrence_updated'), '9 true');
 
 -- What another device decided since is a conflict; what jobs wrote is not, nor what the device itself did.
