@@ -63,7 +63,7 @@ as $$
     ) as more on true
 $$;
 
--- care.stats_at: the same of one user. No locks.
+-- care.stats_at: those of one user. No locks.
 create or replace function care.stats_at(who text, clock timestamptz) returns jsonb
 language plpgsql
 as $$

@@ -1,8 +1,9 @@
 import Clock
 
 /// How much of a job one batch does, and the pause after it. A batch's commit holds the streams of the users concerned, and
-/// their devices' actions wait for it: it should take 20 ms. What fits depends on the machine and its disk, so the next batch
-/// is as large as would have taken 20 ms by what this one did in its time, and at most twice and at least half as large.
+/// their devices' actions wait for it: it should take 20 ms. What fits depends on the machine and its disk, so the next
+/// batch is as large as would have taken 20 ms by what this one did in its time, and at most twice and at least half as
+/// large.
 package struct JobPace: Sendable {
     /// The size of the next batch.
     package private(set) var batch = JobsLimits.batchFirst

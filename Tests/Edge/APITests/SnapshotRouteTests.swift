@@ -209,7 +209,7 @@ import Testing
         "/users/u1/adherence/today/", "/users/u1/adherence/Today", "/users//adherence/today", "/users/u1/reminders/r1",
         "/users/u1/adherence/occurrence", "/users/u1/adherence/occurrence/", "/users/u1/adherence/occurrence/a/b",
         "/users/u1/adherence/occurrence/%zz", "/users/u1/adherence/occurrence/%FF", "/users/%FF/reminders",
-        "/reminders",
+        "/reminder",
     ])
     func otherPathsAreNothing(_ path: String) async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true)

@@ -3,7 +3,8 @@ import JSON
 import TestSupport
 import Testing
 
-/// Compares the model of reminders with the SQL functions on random histories: after each step, answers, events and rows are equal.
+/// Compares the model of reminders with the SQL functions on random histories: after each step, answers, events and rows
+/// are equal.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))
 struct ReminderDifferentialTests {
     static let histories = Int(Environment.number("CARILLON_REMINDERS") ?? 40)

@@ -122,7 +122,7 @@ private struct QueuedChange {
         members.last { $0.isNamed(name) && $0.value.kind != .null }?.value
     }
 
-    /// The same for each repeat of a change with a timestamp. A change without one may be meant twice.
+    /// Equal for each repeat of a change with a timestamp. A change without one may be meant twice.
     func derivedKey(isDated: Bool) -> String {
         guard isDated else {
             var random = SystemRandomNumberGenerator()
@@ -131,7 +131,7 @@ private struct QueuedChange {
         return "hub-" + SHA256.hash(text).hex
     }
 
-    /// `payload` or `data`, with what the change says beside it: `id`, which the payload itself may have too, and `clientId`.
+    /// `payload` or `data`, with the `id` and `clientId` that the change has beside it.
     func payload(of type: String) -> [UInt8] {
         var writer = ByteWriter(capacity: 256)
         var own: [JSONMember] = []

@@ -22,7 +22,7 @@ package enum ReminderDayChange: Hashable, Sendable {
 
 /// An action and what identifies it.
 package struct ReminderEnvelope: Hashable, Sendable {
-    /// The same for each repeat.
+    /// Equal for each repeat.
     package let key: Identifier
     /// The device, where it tells.
     package let device: Identifier?
