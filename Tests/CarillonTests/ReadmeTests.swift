@@ -42,6 +42,17 @@ struct ReadmeTests {
         let wire = try #require(Page("Sources/Values/Sync/README.md").section("### Actions by HTTP"))
         let shell = wire.drop { $0 != "```sh" }.dropFirst().prefix { $0 != "```" }
         try #require(!shell.isEmpty)
+        let days = try #require(Page("Sources/Values/Sync/README.md").section("### An example with medications"))
+        let example = try paste(Array(days.drop { $0 != "```sh" }.dropFirst().prefix { $0 != "```" }))
+        let told = example.rest().split(separator: "\n")
+        #expect(example.end() == 0, "\(example.complaint)")
+        try #require(told.count >= 6, "\(told)")
+        for (line, want) in zip(told[2...], ["taken", "scheduled", "made_up"]) {
+            #expect(line.contains(#""status": "\#(want)""#) && line.contains(#""status":"applied""#), "\(want): \(line)")
+        }
+        #expect(told[5].contains(#""currentStreakDays""#))
+        let table = try String(contentsOfFile: folder + "/doses.csv", encoding: .utf8)
+        #expect(table.contains("Ramipril") && table.contains("made_up") && table.contains("was on a journey"))
         let action = try paste(Array(shell))
         let answers = action.rest().split(separator: "\n")
         #expect(action.end() == 0)
