@@ -55,9 +55,12 @@ struct PagesTests {
 
     /// A walk that names a moved file misleads the reader; a walk that names a file twice turns back. `shared`: files of
     /// the subscribe walk that the walk begins with.
-    @Test(arguments: [("event", 14, 0), ("subscribe", 14, 0), ("resume", 14, 5), ("action", 15, 5), ("publish", 15, 0)])
+    @Test(arguments: [
+        ("event", 14, 0), ("subscribe", 14, 0), ("resume", 14, 5), ("action", 15, 5), ("publish", 15, 0),
+        ("snapshot", 15, 0),
+    ])
     func walksNameTheirFilesInOrder(_ walk: String, _ most: Int, _ shared: Int) throws {
-        let lines = try #require(Page("Sources/README.md").section("## The five walks"))
+        let lines = try #require(Page("Sources/README.md").section("## The six walks"))
         let head = try #require(lines.firstIndex { $0.contains("**\(walk)**") })
         #expect(lines[head].contains("It begins with steps 1 to 5 of the subscribe") == (shared == 5))
         let steps = lines[(head + 1)...].prefix { !$0.contains("**") }.filter { $0.first?.isNumber == true }
