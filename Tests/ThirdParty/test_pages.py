@@ -157,12 +157,21 @@ def test_the_sync_page_is_one_program(hub, user, tmp_path):
         page.shows(f'"offset":{offset}')
 
 
+def test_the_sync_page_is_made_by_one_command(tmp_path):
+    """The command takes the blocks that the test above runs, and nothing else."""
+    top = SYNC.read_text().split("\n## ")[0]
+    shell, = re.findall(r"^```sh\n(.*?)^```", top, re.S | re.M)
+    script = html_of(shell.replace("Sources/Values/Sync/README.md", str(SYNC)), tmp_path, "x.y.z")
+    blocks = [block for heading in ("## Connect", "## Resume", "## Actions") for block in code(SYNC, heading, "js")[:1]]
+    assert script == "".join(blocks).replace("'TOKEN'", "'x.y.z'")
+
+
 @browser
 def test_the_sync_page_resumes_where_it_was(hub, user, tmp_path):
     """A device that comes back with its position is sent what it has missed, and fetches nothing."""
     blocks = [block for heading in ("## Connect", "## Resume") for block in code(SYNC, heading, "js")[:1]]
     script = at(hub, "".join(blocks)).replace("'TOKEN'", json.dumps(hub.token(user)))
-    script = script.replace("userId = 'demo'", f"userId = {json.dumps(user)}")
+    script = script.replace("userId = 'demo'", f"userId = {json.dumps(user)}").replace("console.log(", "show(")
     dose = add_dose(hub, user)
     watch = "setInterval(() => show(JSON.stringify({ position, fetching, today })), 50);"
     with Page(tmp_path, script + watch) as page:
@@ -178,8 +187,8 @@ def test_the_pusher_page_publishes(tmp_path):
     shell, page = code(PUSHER, "## Move from Pusher, soketi or Reverb", "sh")
     sample, = code(PUSHER, "## Move from Pusher, soketi or Reverb", "python")
     written = re.search(r"<<'END'\n(.*?)^END$", shell, re.S | re.M)[1]
-    assert "chmod 640 hub.json\n.build/release/carillon serve --config hub.json\n" in shell
-    file = tmp_path / "hub.json"
+    assert "chmod 640 settings.json\n.build/release/carillon serve --config settings.json\n" in shell
+    file = tmp_path / "settings.json"
     assert '"listen": "127.0.0.1:6001"' in written
     file.write_text(written.replace("127.0.0.1:6001", "127.0.0.1:0"))
     file.chmod(0o640)
