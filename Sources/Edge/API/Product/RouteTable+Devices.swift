@@ -1,3 +1,6 @@
+import HTTP
+import Sync
+
 extension RouteTable {
     /// The last segment of a path that names a device.
     private static let device = RouteParameter("deviceId", .text(1...200))
