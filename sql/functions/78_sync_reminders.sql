@@ -80,10 +80,8 @@ declare
     wanted jsonb;
     verdict sync.verdict;
 begin
-    if jsonb_typeof(given) = 'object' then
-        verdict := care.rule_fields_problem(given, '');
-    end if;
-    if jsonb_typeof(given) is distinct from 'object' or verdict.status is not null
+    verdict := care.reminder_problem('createReminder', given, null, null);
+    if verdict.status is not null
         or care.given(given, 'n') is not null and care.whole_problem(given -> 'n', 1, 30) is not null
         or care.given(given, 'from') is not null and care.time_problem(given -> 'from') is not null
     then
