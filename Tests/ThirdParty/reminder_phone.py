@@ -1,5 +1,6 @@
 """A device with reminders that is mostly without a network: its cache, its queue, and the conflicts that it shows."""
 
+import urllib.parse
 import uuid
 
 from actions import Caller, act
@@ -66,7 +67,7 @@ class ReminderPhone:
 
     def fetch(self):
         """The list as the server has it; events that it knows already are passed over."""
-        body = Caller(self.hub, self.user).get(f"/users/{self.user}/reminders").body
+        body = Caller(self.hub, self.user).get(f"/users/{urllib.parse.quote(self.user)}/reminders").body
         self.rules = {rule["id"]: rule for rule in body["items"]}
         self.occurrences = {one["occurrenceId"]: one for one in body["occurrences"]}
         self.position = body["position"]

@@ -79,7 +79,7 @@ class SeedClient:
         self.paused = []
         self.offline_queue = []
         self.device = None
-        self._read = 0
+        self._before = self._read = 0
         self._milliseconds = 1_763_000_000_000
 
     @property
@@ -91,7 +91,8 @@ class SeedClient:
     def connect(self):
         self.device = Device(self.api.hub, token=self.api.token)
         self.device.subscribe(self.channel)
-        self.device.subscribed(self.channel)
+        #: Events up to here came before this connection.
+        self._before = self.device.subscribed(self.channel).data["sync"]["offset"]
         self._read = 0
 
     def disconnect(self):
@@ -100,7 +101,7 @@ class SeedClient:
 
     def heard(self, offset):
         """Waits for the event of a number, and handles it and those before it, as they came."""
-        if offset:
+        if offset > self._before:
             self.device.wait_for(
                 lambda frame: frame.channel == self.channel and isinstance(frame.data, dict)
                 and frame.data.get("_sync", {}).get("o", 0) >= offset, f"event {offset}")

@@ -4,6 +4,7 @@ WEEKS says how many (a hundred: `WEEKS=100 Tests/ThirdParty/run test_reminder_we
 
 import os
 import random
+import urllib.parse
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_three_offline_devices_end_equal(hub, user, place):
     dice = random.Random(seed)
     phones = [ReminderPhone(hub, user, name, dice) for name in ("phone", "tablet", "watch")]
     run(phones, dice)
-    body = Caller(hub, user).get(f"/users/{user}/reminders").body
+    body = Caller(hub, user).get(f"/users/{urllib.parse.quote(user)}/reminders").body
     expected = {rule["id"]: fields(rule) for rule in body["items"]}
     differing = {one["occurrenceId"]: occurrence(one) for one in body["occurrences"]}
     for phone in phones:

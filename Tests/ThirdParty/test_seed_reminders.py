@@ -1,6 +1,7 @@
 """The client code of seed 001, as printed, ends with the right list: no rule twice, none stale."""
 
 import contextlib
+import datetime
 
 import pytest
 
@@ -122,6 +123,20 @@ def test_a_lost_answer_to_the_queue(hub, user, clients):
     agree(hub, user, clients, ("a", "08:00", True), ("b", "10:00", True))
 
 
+def test_a_queue_that_changes_a_rule_twice(hub, user, clients):
+    """Both changes carry the revision that the device had seen: the second one does not conflict with the first."""
+    phone, _ = clients
+    phone.save(rule("a"))
+    phone.heard(1)
+    phone.disconnect()
+    phone.save({**phone.cache["items"][0], "time": "09:00"})
+    phone.save({**phone.cache["items"][0], "time": "10:00"})
+    phone.paused = []
+    told = phone.reconnect()
+    assert [result["status"] for result in told["sync"]["results"]] == ["applied", "applied"]
+    agree(hub, user, clients, ("a", "10:00", True))
+
+
 def test_the_last_writer_without_a_revision_wins(hub, user, clients):
     phone, tablet = clients
     phone.save(rule("a"))
@@ -173,6 +188,13 @@ def test_upcoming_occurrences_can_be_snoozed(hub, user, clients):
     upcoming = phone.cache["items"][0]["upcoming"]
     assert {one["ruleId"] for one in upcoming} == {created["id"]}
     assert all(one["status"] == "scheduled" and one["start"] for one in upcoming)
-    snoozed = phone.api.ask("POST", f"/reminders/occurrences/{upcoming[0]['id']}/snooze", {"minutes": 20})
-    assert snoozed["_sync"]["status"] in ("applied", "noop")
+    until = datetime.datetime.fromisoformat(upcoming[0]["start"]) + datetime.timedelta(minutes=20)
+    path = f"/reminders/occurrences/{upcoming[0]['id']}/snooze"
+    snoozed = phone.api.ask("POST", path, {"until": until.isoformat()})
+    assert snoozed["_sync"]["status"] == "applied"
+    phone.invalidate()
+    first = phone.cache["items"][0]["upcoming"][0]
+    assert first["id"] == upcoming[0]["id"] and datetime.datetime.fromisoformat(first["start"]) == until
+    told = tablet.device.wait_for_event("reminder.occurrence_updated").data
+    assert told["id"] == told["occurrenceId"] == first["id"] and told["ruleId"] == created["id"]
     agree(hub, user, clients, ("a", "08:00", True))

@@ -7,7 +7,7 @@ import Testing
 /// `CARILLON_WEEKS` says how many weeks: `CARILLON_WEEKS=10000 swift test --filter ReminderDevicesTests`.
 @Suite(.ownThread, .timeLimit(.minutes(15)))
 struct ReminderDevicesTests {
-    static let weeks = Int(Environment.number("CARILLON_WEEKS") ?? 2_000)
+    static let weeks = Int(Environment.number("CARILLON_WEEKS") ?? 1_500)
 
     @Test func weeksOfThreeDevicesEndEqual() {
         var random = SeededRandom()

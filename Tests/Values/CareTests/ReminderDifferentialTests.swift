@@ -7,7 +7,7 @@ import Testing
 /// are equal.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))
 struct ReminderDifferentialTests {
-    static let histories = Int(Environment.number("CARILLON_REMINDERS") ?? 40)
+    static let histories = Int(Environment.number("CARILLON_REMINDERS") ?? 25)
 
     @Test func databaseDoesWhatTheModelOfRemindersSays() async throws {
         var random = SeededRandom()

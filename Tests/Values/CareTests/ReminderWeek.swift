@@ -223,14 +223,18 @@ struct ReminderWeek {
         for mine in own[phones[device].name] ?? [] where mine.rule == server.id && mine.rev > base {
             known = known.setting(mine.fields, mine.fields.names)
         }
+        var changes = changes
+        // Who follows is where the user is, whatever zone the device still shows.
+        if changes[.zoneMode] == .text("follow") { changes[.zone] = .text(book.home.name) }
         let wishes = changes.names.filter { changes[$0] != known[$0] && changes[$0] != server.fields[$0] }
         let isConflict = wishes.contains { server.fields[$0] != known[$0] }
         if isConflict != (answer.status == .conflict) {
             faults.append("\(answer.key.text) must \(isConflict ? "" : "not ")conflict: \(answer)")
         }
         let fields = answer.conflict?.fields.map(\.name) ?? []
-        if isConflict, fields != wishes.filter({ server.fields[$0] != known[$0] }) {
-            faults.append("\(answer.key.text) names \(fields)")
+        let clashing = wishes.filter { server.fields[$0] != known[$0] }
+        if isConflict, fields != clashing {
+            faults.append("\(answer.key.text) names \(fields), not \(clashing): \(changes) of \(known) met \(server)")
         }
         guard !isConflict, answer.status == .applied, let after = answer.rule else { return }
         var wanted = server.fields.setting(changes, wishes)
