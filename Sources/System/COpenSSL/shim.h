@@ -2,6 +2,7 @@
 #include <openssl/crypto.h>
 #include <openssl/md5.h>
 #include <openssl/sha.h>
+#include "keys.h"
 #include "tls.h"
 
 // OpenSSL 3 deprecates the low-level digests in favour of EVP, whose fetch and context cost several times the hash of
