@@ -110,6 +110,11 @@ let package = Package(
             ["Clock", "Metrics", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
 
+        room(
+            "Data/Outbox",
+            ["Bytes", "Clock", "Metrics", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
+
         // Edge: what the world touches
         room(
             "Edge/Identity",
@@ -136,7 +141,8 @@ let package = Package(
         room(
             "Edge/Courier",
             [
-                "CCurl", "CLinux", "Bytes", "Clock", "JSON", "Pusher", "Metrics", "Channels", "Reactor",
+                "CCurl", "CLinux", "Bytes", "Clock", "Digests", "JSON", "Pusher", "Sync", "Metrics", "Channels",
+                "Reactor", "Outbox",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         room("Edge/Operations", ["Bytes", "Clock", "HTTP", "Metrics", "Reactor"]),
@@ -152,8 +158,8 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Courier", "Gateway", "Feed", "Store", "Jobs", "Identity", "Operations", "Postgres",
-                "Reactor",
+                "API", "Channels", "Courier", "Gateway", "Feed", "Store", "Jobs", "Outbox", "Identity",
+                "Operations", "Postgres", "Reactor",
                 "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
                 "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -250,6 +256,12 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
+            "Data/OutboxTests",
+            [
+                "Clock", "Metrics", "Outbox", "Postgres", "Reactor", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
             "Edge/IdentityTests",
             [
                 "Clock", "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
@@ -273,8 +285,8 @@ let package = Package(
         tests(
             "Edge/CourierTests",
             [
-                "Bytes", "CCurl", "Channels", "Clock", "Courier", "Digests", "Metrics", "Pusher", "Reactor",
-                "TestSupport",
+                "Bytes", "CCurl", "Channels", "Clock", "Courier", "Digests", "JSON", "Metrics", "Outbox", "Pusher",
+                "Reactor", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

@@ -12,6 +12,7 @@ final class AppReload: Sendable {
     private let sources: SettingsSources
     private let gateway: Gateway
     private let courier: Courier
+    private let pushes: Pushes?
     private let counts: CounterTable
     private let logger: Logger
     private let started: EffectiveSettings
@@ -31,7 +32,7 @@ final class AppReload: Sendable {
     ///   - counts: reloads by result.
     init(
         _ started: EffectiveSettings, _ settings: Settings, from sources: SettingsSources, gateway: Gateway,
-        courier: Courier, counts: CounterTable, logger: Logger
+        courier: Courier, pushes: Pushes? = nil, counts: CounterTable, logger: Logger
     ) {
         self.started = started
         owner = settings.databaseApp
@@ -39,6 +40,7 @@ final class AppReload: Sendable {
         self.sources = sources
         self.gateway = gateway
         self.courier = courier
+        self.pushes = pushes
         self.counts = counts
         self.logger = logger
     }
@@ -83,6 +85,9 @@ final class AppReload: Sendable {
         _ = try gateway.apps.replaced(by: apps)
         // Before the loops, which send events that only the new webhooks want.
         courier.replace(settings.apps.map(WebhookApp.init))
+        if let owner = settings.apps.first(where: { $0.id == settings.databaseApp }) {
+            pushes?.replace(owner.credentials)
+        }
         try gateway.replaceApps(apps)
     }
 

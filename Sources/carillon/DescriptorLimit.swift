@@ -3,8 +3,8 @@ import Glibc
 
 /// The limit of file descriptors, and so of connections.
 enum DescriptorLimit {
-    /// Descriptors that are not clients: the database, listeners, metrics requests, logs, loops and webhooks.
-    static let others = 270 + CourierLimits().descriptorsMax
+    /// Descriptors that are not clients: the database, listeners, metrics requests, logs, loops, webhooks and pushes.
+    static let others = 270 + CourierLimits().descriptorsMax + PushLimits.descriptorsMax
 
     /// Raises the soft limit to the hard limit. The usual 1024 is for programs that use select(2); this one does not.
     ///

@@ -13,6 +13,7 @@ import Jobs
 import Logging
 import Metrics
 import Operations
+import Outbox
 import Postgres
 import Pusher
 import Reactor
@@ -49,16 +50,21 @@ enum HubProcess {
         for notice in settings.notices { logger.notice("\(notice)") }
         let gateway = try start(settings, tls, courier, metrics, logger)
         defer { gateway.stop() }
-        let jobs = try startJobs(settings, metrics, logger)
+        let pushes = try Pushes.start(settings, metrics, logger)
+        defer { pushes?.stop() }
+        let jobs = try startJobs(settings, metrics, pushes, logger)
         defer { jobs?.stop() }
-        metrics.threads.withLock { $0 = gateway.handles + (jobs.map { [("jobs", $0.handle)] } ?? []) }
+        metrics.threads.withLock {
+            $0 = gateway.handles + (jobs.map { [("jobs", $0.handle)] } ?? [])
+                + (pushes.map { [("outbox", $0.outbox.handle)] } ?? [])
+        }
         health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
         let certificates = tls.map { Certificates(server: $0, metrics: metrics.gateway.tls, logger: logger) }
         certificates?.warn()
         let apps = reloading.map { effective, sources in
             AppReload(
-                effective, settings, from: sources, gateway: gateway, courier: courier, counts: metrics.reloads,
-                logger: logger)
+                effective, settings, from: sources, gateway: gateway, courier: courier, pushes: pushes,
+                counts: metrics.reloads, logger: logger)
         }
         if certificates != nil || apps != nil {
             hangUp.does {
@@ -109,12 +115,16 @@ enum HubProcess {
     }
 
     private static func startJobs(
-        _ settings: Settings, _ metrics: HubMetrics, _ logger: Logger
+        _ settings: Settings, _ metrics: HubMetrics, _ pushes: Pushes?, _ logger: Logger
     ) throws(Failure) -> Jobs? {
         guard let url = settings.databaseURL else { return nil }
         do {
             return try Jobs.start(
-                JobsConfiguration(settings, url), logger: logger, metrics: metrics.jobs, postgres: metrics.postgres)
+                JobsConfiguration(settings, url), logger: logger, metrics: metrics.jobs, postgres: metrics.postgres
+            ) { job in
+                // What has just become due leaves at once.
+                if job.name == Pushes.firingJob { pushes?.look() }
+            }
         } catch {
             throw Failure("\(error)")
         }
@@ -239,6 +249,8 @@ final class HubMetrics: MetricSource {
     let jobs = JobsMetrics()
     let postgres = PostgresMetrics()
     let courier = CourierMetrics()
+    let pushes = PushMetrics()
+    let outbox = OutboxMetrics()
     let reloads = CounterTable("result", AppReload.results)
     /// The hub's threads, once they run.
     let threads = Locked<[(name: String, handle: LoopHandle)]>([])
@@ -258,7 +270,7 @@ final class HubMetrics: MetricSource {
     /// In display order.
     var sources: [any MetricSource] {
         let process = ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } })
-        return [gateway, self, api, courier] + (hasDatabase ? [feed, store, jobs, postgres] : []) + [process]
+        return [gateway, self, api, courier] + (hasDatabase ? [pushes, outbox, feed, store, jobs, postgres] : []) + [process]
     }
 }
 

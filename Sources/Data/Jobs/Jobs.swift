@@ -25,10 +25,11 @@ package final class Jobs: Sendable {
 
     /// Starts the jobs' thread. The database need not be up.
     ///
+    /// - Parameter did: told of each batch that changed something, on the jobs' thread.
     /// - Throws: `PostgresError` for an unreadable connection string, `ReactorError` without threads or descriptors left.
     package static func start(
         _ configuration: JobsConfiguration, logger: Logger, metrics: JobsMetrics = JobsMetrics(),
-        postgres: PostgresMetrics = PostgresMetrics()
+        postgres: PostgresMetrics = PostgresMetrics(), did: @escaping @Sendable (Job) -> Void = { _ in }
     ) throws -> Jobs {
         let parameters = try ConnectionParameters(
             configuration.connectionString,
@@ -38,7 +39,7 @@ package final class Jobs: Sendable {
             try LoopThread(
                 name: "jobs",
                 filling: { loop throws(ReactorError) in
-                    try JobsLoop(loop, configuration, parameters, logger, metrics, meter)
+                    try JobsLoop(loop, configuration, parameters, logger, metrics, meter, did)
                 }))
     }
 

@@ -9,6 +9,7 @@ final class JobsLoop {
     private let configuration: JobsConfiguration
     private let metrics: JobsMetrics
     private let faults: FaultLog
+    private let did: (Job) -> Void
     private var plan: JobPlan
     private var slot: ConnectionSlot?
     private var due: Alarm?
@@ -16,11 +17,12 @@ final class JobsLoop {
 
     init(
         _ loop: EventLoop, _ configuration: JobsConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ metrics: JobsMetrics, _ meter: ConnectionMeter
+        _ metrics: JobsMetrics, _ meter: ConnectionMeter, _ did: @escaping (Job) -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
         self.metrics = metrics
+        self.did = did
         faults = FaultLog(loop, logger, of: "jobs")
         plan = JobPlan(configuration.jobs, delay: configuration.retainDelay, now: .read())
         due = try Alarm(loop) { [weak self] in self?.go() }
@@ -77,6 +79,7 @@ final class JobsLoop {
                 return failed(job, PostgresError(.unexpectedResult, "sync.job gave another row than expected"))
             }
             metrics.ran(job, result, for: time)
+            if result.count > 0 { did(job) }
             plan.ran(job, count: result.count, isMore: result.isMore, for: time, now: now)
             go()
         case .failure(let error):

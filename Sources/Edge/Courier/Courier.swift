@@ -46,7 +46,7 @@ package final class Courier: WebhookSink {
     package init(
         _ configuration: CourierConfiguration, apps: [WebhookApp], metrics: CourierMetrics, logger: Logger
     ) throws(CourierError) {
-        let multi = try CurlMulti(connections: configuration.limits.requestsMax)
+        let multi = try CurlMulti<Transfer>(connections: configuration.limits.requestsMax)
         inbox = CourierInbox(configuration.limits, metrics, multi, apps)
         let loop = CourierLoop(configuration, inbox, metrics, logger)
         do throws(ReactorError) {
@@ -111,12 +111,12 @@ final class CourierInbox: Sendable {
         let kind: WebhookKinds
     }
 
-    let multi: CurlMulti
+    let multi: CurlMulti<Transfer>
     private let contents: Locked<Contents>
     private let limits: CourierLimits
     private let metrics: CourierMetrics
 
-    init(_ limits: CourierLimits, _ metrics: CourierMetrics, _ multi: CurlMulti, _ apps: [WebhookApp]) {
+    init(_ limits: CourierLimits, _ metrics: CourierMetrics, _ multi: CurlMulti<Transfer>, _ apps: [WebhookApp]) {
         self.limits = limits
         self.metrics = metrics
         self.multi = multi

@@ -16,6 +16,8 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
     case query
     /// Runs jobs.
     case job
+    /// Claims and settles pushes.
+    case push
 }
 
 /// Metrics of the hub's connections to PostgreSQL and of their errors.

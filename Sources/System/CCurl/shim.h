@@ -10,6 +10,8 @@ struct carillon_curl_request {
     struct curl_slist *headers;
     const void *body;
     size_t body_count;
+    /// A value of CURLOPT_HTTP_VERSION. From HTTP/2 on, a request waits for a connection that it can share.
+    long http_version;
     /// PEM certificates trusted in place of the system's; NULL: the system's.
     const char *ca_file;
     /// How long certificates that were read are good for, in seconds; 0: they are read for each connection.
@@ -39,7 +41,8 @@ static inline CURLcode carillon_curl_set(CURL *easy, const struct carillon_curl_
     carillon_set(CURLOPT_PROTOCOLS_STR, "http,https");
     carillon_set(CURLOPT_FOLLOWLOCATION, 0L);
     carillon_set(CURLOPT_PROXY, "");
-    carillon_set(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    carillon_set(CURLOPT_HTTP_VERSION, request->http_version);
+    carillon_set(CURLOPT_PIPEWAIT, request->http_version >= CURL_HTTP_VERSION_2_0 ? 1L : 0L);
     // No signals, and no waiting for a resolver's thread when a transfer is given up.
     carillon_set(CURLOPT_NOSIGNAL, 1L);
     carillon_set(CURLOPT_QUICK_EXIT, 1L);
@@ -89,9 +92,11 @@ static inline int carillon_curl_has_resolved(CURL *easy) {
     return curl_easy_getinfo(easy, CURLINFO_NAMELOOKUP_TIME_T, &microseconds) == CURLE_OK && microseconds > 0;
 }
 
-static inline CURLMcode carillon_curl_limit_connections(CURLM *multi, long count) {
+static inline CURLMcode carillon_curl_limit_connections(CURLM *multi, long count, long of_host, long streams) {
     CURLMcode code = curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, count);
-    return code != CURLM_OK ? code : curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, count);
+    if (code == CURLM_OK) code = curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, count);
+    if (code == CURLM_OK) code = curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, of_host);
+    return code != CURLM_OK ? code : curl_multi_setopt(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, streams);
 }
 
 /// The address that a socket is to be connected to; libcurl keeps as much room behind it as its length says.

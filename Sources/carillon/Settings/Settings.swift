@@ -31,6 +31,7 @@ struct Settings: Sendable {
     /// For one user; half as many for one device. 0: no bound.
     var actionsPerSecond = 100
     var webhooks = CourierConfiguration()
+    var push = PushSettings()
     /// Settings of Pusher's HTTP API that all apps share.
     var api = PusherRoutes.Settings()
     /// Settings of store, jobs and feed, without the database's address and this program's schema version.
@@ -67,6 +68,7 @@ extension Settings {
         try checkBodies(gateway.httpLimits.bodyBytes)
         try checkListeners(effective)
         try tls.check(effective, listen)
+        try push.check(effective, hasDatabase: databaseURL != nil || effective.profile == .development)
         warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) } + raisedBounds(effective)
         if databaseApp != nil, databaseURL == nil, effective.profile == .serve {
             warnings.append(

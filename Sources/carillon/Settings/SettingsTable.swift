@@ -18,7 +18,8 @@ enum SettingsTable {
         SettingGroup("Timeouts", timeouts), SettingGroup("Messages and requests", messages),
         SettingGroup("Channels", channels), SettingGroup("Number of connections", admission),
         SettingGroup("Clients that are slow", queues), SettingGroup("Resume", replays),
-        SettingGroup("Webhooks and the HTTP API", edge), SettingGroup("PostgreSQL", database),
+        SettingGroup("Webhooks and the HTTP API", edge), SettingGroup("Pushes", pushes),
+        SettingGroup("PostgreSQL", database),
         SettingGroup("Running", running),
     ]
 
@@ -229,7 +230,7 @@ enum SettingsTable {
             "Whether webhooks may go to private networks and to this machine, too."),
         Setting(
             "webhooks.caFile", \.webhooks.caFile, .optional(.some("path")),
-            "PEM file of root certificates for webhooks, in place of the system's."),
+            "PEM file of root certificates for webhooks and pushes, in place of the system's."),
         Setting(
             "webhooks.queueBytes", \.webhooks.limits.queueBytesMax, .bytes((1 << 20)...(1 << 40)),
             """
@@ -243,6 +244,30 @@ enum SettingsTable {
             older than the hub's start. \
             Pusher's libraries sign two equal calls of one second alike.
             """),
+    ]
+
+    private static let pushes: [Setting] = [
+        Setting(
+            "push.apnsKeyFile", \.push.apnsKeyFile, .optional(.some("path")),
+            "File of the key (.p8) that Apple gave you for APNs. With it, devices of platform apns get pushes."),
+        Setting("push.apnsKeyID", \.push.apnsKeyID, .optional(.appleID), "Id of that key."),
+        Setting("push.apnsTeamID", \.push.apnsTeamID, .optional(.appleID), "Id of the developer team that it belongs to."),
+        Setting(
+            "push.apnsURL", \.push.apnsURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
+            "Where APNs is reached, in place of Apple's production and sandbox, for gateways and tests."),
+        Setting(
+            "push.fcmKeyFile", \.push.fcmKeyFile, .optional(.some("path")),
+            "JSON file of a Firebase service account. With it, devices of platform fcm get pushes."),
+        Setting(
+            "push.fcmURL", \.push.fcmURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
+            "Where FCM is reached, in place of Google's. Access tokens come from the file's token_uri."),
+        Setting(
+            "push.webhookURL", \.push.webhookURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
+            "URL of your backend that sends text messages or anything else. With it, devices of platform webhook get pushes."
+        ),
+        Setting(
+            "push.showLabels", \.push.showLabels, .flag,
+            "Whether pushes show a reminder's label, which may name a medication, on locked screens and to providers."),
     ]
 
     private static let database: [Setting] = [

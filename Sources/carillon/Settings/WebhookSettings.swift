@@ -109,7 +109,7 @@ extension WebhookEndpoint {
 }
 
 extension Form<String> {
-    fileprivate static var url: Form {
+    static var url: Form {
         Form("text") { text throws(BadValue) in
             guard text.utf8.count <= 2048, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
                 let parts = URLComponents(string: text), ["http", "https"].contains(parts.scheme?.lowercased()),

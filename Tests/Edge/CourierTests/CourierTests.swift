@@ -360,7 +360,7 @@ struct CourierTests {
 
     @Test func theInboxHasBoundsForEachApp() throws {
         let apps = [WebhookApp(["http://a/"]), WebhookApp(["http://b/"], id: "2"), WebhookApp([], id: "3")]
-        let multi = try CurlMulti(connections: 1)
+        let multi = try CurlMulti<Transfer>(connections: 1)
         let occupied = WebhookEvent.channelOccupied(channel("a"))
         let one = PostedEvent(event: occupied, appID: "1", at: .read())
         let two = PostedEvent(event: occupied, appID: "2", at: .read())

@@ -2,6 +2,7 @@ import Channels
 import Clock
 import Pusher
 import Reactor
+import Testing
 
 @testable import Courier
 
@@ -38,4 +39,9 @@ extension Instant {
     static func second(_ seconds: Double) -> Instant {
         Instant(nanoseconds: UInt64((seconds + 1_000) * 1e9))
     }
+}
+
+/// `#expect` of a call that changes a variable, which the macro does not take.
+func expect(_ isSo: Bool, _ location: SourceLocation = #_sourceLocation) {
+    #expect(isSo, sourceLocation: location)
 }

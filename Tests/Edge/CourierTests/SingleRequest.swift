@@ -8,7 +8,7 @@ import Testing
 final class SingleRequest {
     private let world: PlanWorld
     private let request: WebhookRequest
-    private let multi: CurlMulti
+    private let multi: CurlMulti<Transfer>
     private var configuration = CourierConfiguration()
 
     init(_ url: String, _ change: (inout CourierConfiguration) -> Void = { _ in }) throws {

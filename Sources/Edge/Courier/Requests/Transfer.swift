@@ -7,7 +7,7 @@ import Reactor
 
 /// One request in flight, as seen by libcurl's callbacks. Confined to the courier's thread; the resolver's thread does not
 /// touch it.
-final class Transfer {
+final class Transfer: CurlTransfer {
     let request: WebhookRequest
     let startedAt: Instant
     private let easy: UnsafeMutableRawPointer
@@ -39,11 +39,6 @@ final class Transfer {
 
     var handle: UnsafeMutableRawPointer { easy }
 
-    /// The transfer of a handle that a multi handle reported.
-    static func of(_ handle: UnsafeMutableRawPointer) -> Transfer? {
-        carillon_curl_context(handle).map { Unmanaged<Transfer>.fromOpaque($0).takeUnretainedValue() }
-    }
-
     /// The result. A status counts even if the response ended badly: the receiver has the event.
     func result(_ code: CURLcode) -> DeliveryResult {
         let status = carillon_curl_status(easy)
@@ -55,15 +50,8 @@ final class Transfer {
         default: break
         }
         if lacksDescriptors { return .failed(.descriptors) }
-        switch code {
-        case CURLE_OPERATION_TIMEDOUT: return .failed(.timeout)
-        case CURLE_COULDNT_RESOLVE_HOST: return .failed(.name)
-        case CURLE_COULDNT_CONNECT: return .failed(refusedAddress ? .address : .connect)
-        case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_ISSUER_ERROR,
-            CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER:
-            return .failed(.tls)
-        default: return .failed(.broken)
-        }
+        if refusedAddress, code == CURLE_COULDNT_CONNECT { return .failed(.address) }
+        return .failed(DeliveryFailure(code))
     }
 
     /// Whether it timed out during name resolution, which then continues without it.
@@ -94,6 +82,7 @@ final class Transfer {
     private func set(_ configuration: CourierConfiguration) -> CURLcode {
         var settings = carillon_curl_request()
         settings.headers = headers
+        settings.http_version = CURL_HTTP_VERSION_1_1
         settings.connect_milliseconds = configuration.limits.connectTimeout.wholeMilliseconds
         settings.total_milliseconds = configuration.limits.requestTimeout.wholeMilliseconds
         settings.ca_seconds = Int(clamping: configuration.limits.certificatesKept.components.seconds)
@@ -148,7 +137,7 @@ final class Transfer {
     }
 }
 
-private func withOptionalCString<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
+func withOptionalCString<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
     guard let text else { return body(nil) }
     return text.withCString { body($0) }
 }

@@ -1,0 +1,21 @@
+import Clock
+
+/// The bounds of this target.
+package enum OutboxLimits {
+    /// Pushes that one claim takes, and one settlement settles.
+    package static let batchMax = 250
+    /// Pushes that are claimed and not settled. It bounds what is sent twice if the hub is killed.
+    package static let heldMax = 1_000
+    /// Less room than this is not worth a claim, unless nothing is held.
+    static let roomLeast = 100
+    /// How long a claimed push belongs to this hub: longer than a request may take, and its wait before that.
+    package static let lease = Duration.seconds(30)
+    /// How long a settlement may wait for a lock.
+    static let lockTimeout = Duration.seconds(1)
+    /// How long a statement may take in the database.
+    static let statementTimeout = Duration.seconds(5)
+    /// How soon a statement that failed is tried again.
+    static let retryPause = Duration.seconds(1)
+    /// The time between two looks at how many wait.
+    static let stateInterval = Duration.seconds(5)
+}

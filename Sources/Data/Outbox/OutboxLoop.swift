@@ -1,0 +1,201 @@
+import Bytes
+import Clock
+import Logging
+import Metrics
+import Postgres
+import Reactor
+
+/// The outbox on its loop: one connection, on which claims and settlements follow each other.
+final class OutboxLoop {
+    enum Message: Sendable {
+        case look
+        case settle([PushOutcome])
+        case stopClaiming
+        case stop(Duration)
+    }
+
+    private let loop: EventLoop
+    private let configuration: OutboxConfiguration
+    private let metrics: OutboxMetrics
+    private let faults: FaultLog
+    private let take: ([DuePush]) -> Void
+    /// Tells this hub's claims from others'. Another life of the hub is another hub.
+    private let hub: String
+    private var slot: ConnectionSlot?
+    private var due: Alarm?
+    private var retry: Alarm?
+    private var stateDue: Alarm?
+    private var end: Alarm?
+    private var isUp = false
+    private var (isClaiming, isSettling, isLookWanted) = (false, false, false)
+    private var claims = true
+    private var isStopping = false
+    /// Outcomes to settle.
+    private var outcomes = Fifo<PushOutcome>()
+    /// Pushes that are claimed and not settled.
+    private var held = 0 {
+        didSet { metrics.held.set(held) }
+    }
+
+    init(
+        _ loop: EventLoop, _ inbox: Mailbox<Message>, _ configuration: OutboxConfiguration,
+        _ parameters: ConnectionParameters, _ logger: Logger, _ metrics: OutboxMetrics, _ meter: ConnectionMeter,
+        _ take: @escaping ([DuePush]) -> Void
+    ) throws(ReactorError) {
+        self.loop = loop
+        self.configuration = configuration
+        self.metrics = metrics
+        self.take = take
+        faults = FaultLog(loop, logger, of: "pushes")
+        var random = SystemRandomNumberGenerator()
+        hub = String(random.next(), radix: 36)
+        due = try Alarm(loop) { [weak self] in self?.claim() }
+        retry = try Alarm(loop) { [weak self] in self?.settle() }
+        stateDue = try Alarm(loop) { [weak self] in self?.askState() }
+        end = try Alarm(loop) { [weak self] in self?.loop.handle.stop() }
+        slot = try ConnectionSlot(
+            "the connection of pushes", loop: loop, parameters: parameters,
+            connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
+            handlers: ConnectionSlot.Handlers(
+                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
+        loop.attach(inbox) { [weak self] in self?.received($0) }
+        slot?.connect()
+    }
+
+    private func received(_ message: Message) {
+        switch message {
+        case .look:
+            isLookWanted = true
+            claim()
+        case .settle(let told):
+            for outcome in told { outcomes.append(outcome) }
+            settle()
+        case .stopClaiming:
+            claims = false
+        case .stop(let patience):
+            claims = false
+            isStopping = true
+            end?.set(after: patience)
+            endIfDone()
+        }
+    }
+
+    private func endIfDone() {
+        if isStopping, !isSettling, outcomes.isEmpty { loop.handle.stop() }
+    }
+
+    private func opened() {
+        slot?.need(
+            OutboxStatement.greeting, OutboxStatement.greetingParameters, timeout: OutboxLimits.statementTimeout
+        ) { [weak self] _ in
+            guard let self else { return }
+            isUp = true
+            slot?.established()
+            // The connection carries out one after the other: outcomes that are known go first.
+            settle()
+            claim()
+            askState()
+        }
+    }
+
+    private func lost() {
+        isUp = false
+        (isClaiming, isSettling) = (false, false)
+        due?.unset()
+        retry?.unset()
+        stateDue?.unset()
+    }
+
+    // MARK: Claims
+
+    private func claim() {
+        let room = OutboxLimits.heldMax - held
+        guard isUp, claims, !isClaiming, held == 0 || room >= OutboxLimits.roomLeast else { return }
+        isClaiming = true
+        isLookWanted = false
+        due?.unset()
+        let wanted = min(room, OutboxLimits.batchMax)
+        // Read before the statement is sent: the lease begins later.
+        let now = Instant.read()
+        slot?.connection?.query(
+            OutboxStatement.claim,
+            [hub, "\(wanted)", "\(OutboxLimits.lease.components.seconds)", "\(configuration.showsLabels)"],
+            timeout: OutboxLimits.statementTimeout * 2
+        ) { [weak self] answer in
+            self?.claimed(answer, wanted: wanted, at: now)
+        }
+    }
+
+    private func claimed(_ answer: Result<Rows, PostgresError>, wanted: Int, at time: Instant) {
+        isClaiming = false
+        switch answer {
+        case .success(let rows):
+            let pushes = (0..<rows.count).compactMap { DuePush(rows, $0, claimedAt: time) }
+            if pushes.count < rows.count { faults.tell("sync.claim_pushes gave other rows than expected", .error) }
+            metrics.ran("claim", rows.count > 0 ? "done" : "nothing")
+            held += pushes.count
+            if !pushes.isEmpty { take(pushes) }
+            if rows.count == wanted || isLookWanted { claim() }
+            if !isClaiming { due?.set(after: configuration.interval) }
+        case .failure(let error):
+            metrics.ran("claim", "failed")
+            failed(error, "sync.claim_pushes")
+            if isUp { due?.set(after: OutboxLimits.retryPause) }
+        }
+    }
+
+    // MARK: Settlements
+
+    private func settle() {
+        guard isUp, !isSettling, !outcomes.isEmpty else { return endIfDone() }
+        isSettling = true
+        // They leave the row when they are settled: a connection that is lost meanwhile leaves them all here.
+        let batch = (0..<min(outcomes.count, OutboxLimits.batchMax)).map { outcomes[$0] }
+        slot?.connection?.query(
+            OutboxStatement.settle, OutboxStatement.settlement(hub, batch), timeout: OutboxLimits.statementTimeout * 2
+        ) { [weak self] answer in
+            self?.settled(batch.count, answer)
+        }
+    }
+
+    private func settled(_ count: Int, _ answer: Result<Rows, PostgresError>) {
+        isSettling = false
+        switch answer {
+        case .success:
+            metrics.ran("settle", "done")
+            for _ in 0..<count { outcomes.popFirst() }
+            held = max(0, held - count)
+            settle()
+            // It may have stopped for want of room.
+            if !isClaiming, held + count > OutboxLimits.heldMax - OutboxLimits.roomLeast { claim() }
+        case .failure(let error):
+            metrics.ran("settle", "failed")
+            failed(error, "sync.settle_pushes")
+            if isUp { retry?.set(after: OutboxLimits.retryPause) }
+        }
+    }
+
+    // MARK: How many wait
+
+    private func askState() {
+        guard isUp else { return }
+        slot?.connection?.query(OutboxStatement.state, timeout: OutboxLimits.statementTimeout * 2) { [weak self] answer in
+            guard let self else { return }
+            switch answer {
+            case .success(let rows):
+                metrics.found(
+                    waiting: rows.integer(0, 0) ?? 0, oldestSeconds: rows.string(0, 1).flatMap { Double($0) } ?? 0,
+                    declined: rows.integer(0, 2) ?? 0)
+            case .failure(let error):
+                failed(error, "sync.push_state")
+            }
+            if isUp { stateDue?.set(after: OutboxLimits.stateInterval) }
+        }
+    }
+
+    private func failed(_ error: PostgresError, _ function: String) {
+        // Lost races and locks pass by themselves.
+        if error.advice != .again, error.advice != .locked { faults.tell("\(function) failed: \(error.description)") }
+        if error.isOfConnection || error.advice == .readOnly { slot?.drop(error) }
+    }
+}

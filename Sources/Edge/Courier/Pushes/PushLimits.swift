@@ -1,0 +1,32 @@
+import Clock
+
+/// The bounds of pushes.
+package enum PushLimits {
+    /// Requests in flight to APNs, and to FCM. They share few connections.
+    package static let requestsOfService = 256
+    /// Requests in flight to the webhook, which may have a connection each.
+    static let requestsOfWebhook = 8
+    /// Connections to one host.
+    package static let connectionsOfHost = 8
+    /// Requests that share a connection; a server may allow fewer.
+    package static let streamsOfConnection = 256
+    /// Connections to all hosts: APNs has two, FCM has one beside Google's for access tokens, and there is the webhook's.
+    static let connectionsMax = 5 * connectionsOfHost
+    /// Bytes of an answer's head and body. More is not read.
+    static let answerBytesMax = 16 << 10
+    /// Time for name resolution, connecting and the TLS handshake.
+    static let connectTimeout = Duration.seconds(5)
+    /// Time for a whole request.
+    static let requestTimeout = Duration.seconds(10)
+    /// How long a connection may acknowledge nothing. Beyond that, its requests go to another one.
+    static let silenceMax = Duration.seconds(15)
+    /// How often one push is sent again at once, with another credential.
+    static let resendsMax = 1
+    /// When a push is tried again that the provider refused for the hub's own fault.
+    static let refusedPause = 60
+    /// The time between two lines of the log about one reason.
+    static let troublePause = Duration.seconds(60)
+
+    /// Descriptors that pushes may use at once: connections, tried twice while they are made, and name resolutions.
+    package static let descriptorsMax = 3 * connectionsMax + 16
+}

@@ -1,0 +1,136 @@
+import Clock
+import Logging
+import Metrics
+import Outbox
+import Postgres
+import Reactor
+import TestDatabase
+import TestSupport
+import Testing
+
+/// The outbox and the real functions of SQL.
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(10))) final class OutboxTests {
+    private let database: Database
+    private let admin: BlockingConnection
+    private let lines = KeptLines()
+    private let taken = Locked<[DuePush]>([])
+    private let metrics = OutboxMetrics()
+    private var running: [Outbox] = []
+
+    init() throws {
+        database = try Cluster.shared.get().database()
+        admin = try database.admin()
+    }
+
+    deinit {
+        for outbox in running { outbox.stop(within: .zero) }
+    }
+
+    private func start(_ change: (inout OutboxConfiguration) -> Void = { _ in }) throws -> Outbox {
+        var configuration = OutboxConfiguration(connectionString: database.hub)
+        configuration.interval = .milliseconds(20)
+        change(&configuration)
+        let (lines, taken) = (lines, taken)
+        let outbox = try Outbox.start(
+            configuration, logger: Logger(label: "test") { _ in lines }, metrics: metrics
+        ) { pushes in taken.withLock { $0 += pushes } }
+        running.append(outbox)
+        return outbox
+    }
+
+    private func one(_ sql: String) throws -> String? {
+        try admin.query(sql).first?.first ?? nil
+    }
+
+    private func wait(until sql: String) throws {
+        let end = Instant.read().advanced(by: .seconds(60))
+        while try one(sql) != "t" {
+            try #require(Instant.read() < end, "not in 60 s: \(sql)")
+        }
+    }
+
+    private func addPushes(_ count: Int) throws {
+        try admin.execute(
+            """
+            INSERT INTO care.device (user_id, device_id, platform, token, environment, topic, registered_at)
+            SELECT 'u' || n, 'phone', 'apns', 'aa' || n, 'sandbox', 'org.example', now() - interval '1 minute'
+            FROM generate_series(1, \(count)) AS n;
+            INSERT INTO care.push
+                (user_id, device_id, kind, occurrence_id, start, expires_at, next_at, created_at, title, body)
+            SELECT 'u' || n, 'phone', 'notify', 'o' || n, now(), now() + interval '1 hour', now(), now(),
+                CASE WHEN n > 1 THEN 'Title' END, CASE WHEN n > 1 THEN 'Body' END
+            FROM generate_series(1, \(count)) AS n
+            """)
+    }
+
+    private var text: String {
+        var exposition = Exposition()
+        metrics.append(to: &exposition)
+        return String(decoding: exposition.bytes, as: UTF8.self)
+    }
+
+    @Test func aPushIsClaimedWholeAndSettled() throws {
+        try addPushes(2)
+        let outbox = try start()
+        #expect(eventually { taken.withLock { $0.count } == 2 })
+        let pushes = taken.withLock { $0 }.sorted { $0.userID < $1.userID }
+        let push = try #require(pushes.last)
+        #expect(push.platform == .apns && push.token == "aa2" && push.isSandbox && push.topic == "org.example")
+        #expect(push.userID == "u2" && push.deviceID == "phone" && push.occurrenceID == "o2" && push.attempt == 1)
+        #expect(push.text == DuePush.Text(title: "Title", body: "Body") && pushes.first?.text == .neutral)
+        #expect(push.start.duration(until: push.expiresAt) == .seconds(3_600))
+        #expect(push.useEnd > .read() && push.leaseEnd > .read() && push.useEnd > push.leaseEnd)
+        outbox.settle([
+            PushOutcome(pushes[0], .retry, retrySeconds: 600),
+            PushOutcome(push, .dead, dropBefore: push.readAt),
+        ])
+        try wait(until: "SELECT count(*) = 1 FROM care.push WHERE state = 'dead'")
+        #expect(try one("SELECT string_agg(user_id, ',') FROM care.device") == "u1")
+        #expect(try one("SELECT next_at > now() + interval '9 minutes' FROM care.push WHERE user_id = 'u1'") == "t")
+        #expect(taken.withLock { $0.count } == 2)
+    }
+
+    @Test func moreThanMayBeHeldWaits() throws {
+        try addPushes(OutboxLimits.heldMax + 300)
+        let outbox = try start()
+        #expect(eventually { taken.withLock { $0.count } == OutboxLimits.heldMax })
+        #expect(eventually { text.contains("carillon_pushes_held \(OutboxLimits.heldMax)\n") })
+        outbox.settle(taken.withLock { $0 }.map { PushOutcome($0, .sent) })
+        #expect(eventually { taken.withLock { $0.count } == OutboxLimits.heldMax + 300 })
+        #expect(Set(taken.withLock { $0 }.map(\.id)).count == OutboxLimits.heldMax + 300)
+    }
+
+    /// The outbox's connection is lost with outcomes that are not settled, and with claims that are not answered.
+    @Test func outcomesSurviveALostConnection() throws {
+        try addPushes(4)
+        let outbox = try start()
+        #expect(eventually { taken.withLock { $0.count } == 4 })
+        for push in taken.withLock({ $0 }) {
+            outbox.settle([PushOutcome(push, .sent)])
+            try admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'carillon_hub'"
+                    + " AND datname = current_database()")
+        }
+        try wait(until: "SELECT count(*) = 4 FROM care.push WHERE state = 'sent'")
+    }
+
+    @Test func aStopSettlesWhatIsKnown() throws {
+        try addPushes(5)
+        let outbox = try start()
+        #expect(eventually { taken.withLock { $0.count } == 5 })
+        outbox.stopClaiming()
+        outbox.settle(taken.withLock { $0 }.map { PushOutcome($0, .sent) })
+        outbox.stop(within: .seconds(60))
+        running = []
+        #expect(try one("SELECT count(*) FROM care.push WHERE state = 'sent'") == "5")
+    }
+
+    @Test func lookClaimsAtOnce() throws {
+        let outbox = try start { $0.interval = .seconds(3_600) }
+        #expect(eventually { text.contains("push_batches_total{type=\"claim\",result=\"nothing\"} 1\n") })
+        try addPushes(1)
+        outbox.look()
+        #expect(eventually { taken.withLock { $0.count } == 1 })
+        #expect(eventually { text.contains("carillon_pushes_waiting 1\n") })
+    }
+}
