@@ -44,6 +44,7 @@ grant execute on function
     sync.adherence_history(text, date, date, text, text, text, bigint),
     sync.adherence_export(text, text, date, date),
     sync.append_feedback(text[], jsonb[]),
+    sync.clock(),
     sync.claim_pushes(text, int, interval, boolean),
     sync.settle_pushes(text, bigint[], int[], text[], int[], timestamptz[]),
     sync.push_state(),
