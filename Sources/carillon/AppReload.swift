@@ -85,8 +85,8 @@ final class AppReload: Sendable {
         _ = try gateway.apps.replaced(by: apps)
         // Before the loops, which send events that only the new webhooks want.
         courier.replace(settings.apps.map(WebhookApp.init))
-        if let owner = settings.apps.first(where: { $0.id == settings.databaseApp }) {
-            pushes?.replace(owner.credentials)
+        if let app = settings.apps.first(where: { $0.id == owner }) {
+            pushes?.replace(app.credentials)
         }
         try gateway.replaceApps(apps)
     }
