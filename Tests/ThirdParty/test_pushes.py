@@ -1,4 +1,5 @@
-"""Pushes, at real HTTP/2 servers that answer as APNs and FCM do, errors included; and the hub killed between any two steps."""
+"""Pushes, at real HTTP/2 servers that answer as APNs and FCM do, errors included; and the hub killed between any two
+steps."""
 
 import json
 import random

@@ -12,7 +12,8 @@
 
 static const char body[] =
     "{\"aps\":{\"alert\":{\"title\":\"Reminder\",\"body\":\"It is time for your reminder.\"},\"sound\":\"default\"},"
-    "\"carillon\":{\"kind\":\"reminder\",\"channel\":\"private-user.user-100000.reminders\",\"epoch\":\"1.1\",\"offset\":\"1\","
+    "\"carillon\":{\"kind\":\"reminder\",\"channel\":\"private-user.user-100000.reminders\",\"epoch\":\"1.1\","
+    "\"offset\":\"1\","
     "\"start\":\"2025-11-20T08:00:00Z\",\"occurrenceId\":\"0d4c1f5e-0000-5000-8000-000000000001\",\"ruleId\":\"rule-1\"}}";
 
 static size_t ignore(char *bytes, size_t size, size_t count, void *context) {

@@ -24,7 +24,7 @@ import Testing
     }
 
     private func apns(origin: String? = nil) throws -> APNs {
-        let key = try #require(SigningKey(pem: TestKeys.p256))
+        let key = try #require(SigningKey(pem: ProviderKeys.p256))
         return APNs(APNsAccount(key: key, keyID: "KEY1234567", teamID: "TEAM123456", origin: origin))
     }
 
@@ -32,7 +32,7 @@ import Testing
         let file = """
             {"type": "service_account", "project_id": "project-1", "private_key_id": "k1", "client_email": "a@b",
             "token_uri": "https://oauth.example.org/token",
-            "private_key": "\(TestKeys.rsa.split(separator: "\n").joined(separator: "\\n"))"}
+            "private_key": "\(ProviderKeys.rsa.split(separator: "\n").joined(separator: "\\n"))"}
             """
         return FCM(try FCMAccount(file: file))
     }

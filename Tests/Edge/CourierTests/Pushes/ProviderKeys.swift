@@ -1,5 +1,5 @@
 /// Private keys made for tests.
-enum TestKeys {
+enum ProviderKeys {
     static let p256 = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgVIoy+16vYqC4AFOE
