@@ -12,7 +12,7 @@ enum OpenAPISchemas {
             ("PlainBulk", plainBulk),
             ("ActionResult", actionResult), ("PlainAnswer", plainAnswer), ("ActionProblem", actionProblem),
             ("Problem", problem), ("ActionObject", actionObject),
-        ] + medications + reminders + devices
+        ] + MedicationSchemas.all + ReminderSchemas.all + DeviceSchemas.all
 
     private static let dose: StaticString = """
         {"type":"object","required":["id","userId","status","takenAt","hasNote","rev","scheduledAt","timeLocal","timezone",\

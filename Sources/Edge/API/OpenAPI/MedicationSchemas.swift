@@ -1,7 +1,6 @@
-// The schemas of medications, schedules, stacks and settings. In bodies, null counts as missing.
-
-extension OpenAPISchemas {
-    static let medications: [(name: StaticString, schema: StaticString)] = [
+/// The schemas of medications, schedules, stacks and settings. In bodies, null counts as missing.
+enum MedicationSchemas {
+    static let all: [(name: StaticString, schema: StaticString)] = [
         ("Medication", medication), ("Medications", medicationList), ("NewMedication", newMedication),
         ("MedicationChange", medicationChange), ("Schedule", schedule), ("Schedules", scheduleList),
         ("NewSchedule", newSchedule), ("ScheduleChange", scheduleChange), ("Stack", stack), ("Stacks", stackList),

@@ -1,7 +1,6 @@
-// The schemas of reminders. In bodies, null counts as missing, and members of a whole object that say nothing are ignored.
-
-extension OpenAPISchemas {
-    static let reminders: [(name: StaticString, schema: StaticString)] = [
+/// The schemas of reminders. In bodies, null counts as missing, and members of a whole object that say nothing are ignored.
+enum ReminderSchemas {
+    static let all: [(name: StaticString, schema: StaticString)] = [
         ("Reminder", reminder), ("Reminders", reminderList), ("ReminderOccurrence", occurrence),
         ("Upcoming", upcoming), ("NewReminder", newReminder), ("ReminderChange", reminderChange),
         ("PreviewedReminder", previewed), ("ReminderPreview", preview), ("OccurrenceChange", occurrenceChange),

@@ -1,7 +1,6 @@
-// The schemas of devices and pushes. In bodies, null counts as missing.
-
-extension OpenAPISchemas {
-    static let devices: [(name: StaticString, schema: StaticString)] = [
+/// The schemas of devices and pushes. In bodies, null counts as missing.
+enum DeviceSchemas {
+    static let all: [(name: StaticString, schema: StaticString)] = [
         ("DeviceToken", deviceToken), ("Notice", notice),
     ]
 
