@@ -55,7 +55,8 @@ enum HubProcess {
         let jobs = try startJobs(settings, metrics, pushes, logger)
         defer { jobs?.stop() }
         metrics.threads.withLock {
-            $0 = gateway.handles + (jobs.map { [("jobs", $0.handle)] } ?? [])
+            $0 =
+                gateway.handles + (jobs.map { [("jobs", $0.handle)] } ?? [])
                 + (pushes.map { [("outbox", $0.outbox.handle)] } ?? [])
         }
         health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
@@ -270,7 +271,9 @@ final class HubMetrics: MetricSource {
     /// In display order.
     var sources: [any MetricSource] {
         let process = ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } })
-        return [gateway, self, api, courier] + (hasDatabase ? [pushes, outbox, feed, store, jobs, postgres] : []) + [process]
+        return [gateway, self, api, courier] + (hasDatabase ? [pushes, outbox, feed, store, jobs, postgres] : []) + [
+            process
+        ]
     }
 }
 

@@ -48,7 +48,8 @@ struct ReadmeTests {
         #expect(example.end() == 0, "\(example.complaint)")
         try #require(told.count >= 6, "\(told)")
         for (line, want) in zip(told[2...], ["taken", "scheduled", "made_up"]) {
-            #expect(line.contains(#""status": "\#(want)""#) && line.contains(#""status":"applied""#), "\(want): \(line)")
+            #expect(
+                line.contains(#""status": "\#(want)""#) && line.contains(#""status":"applied""#), "\(want): \(line)")
         }
         #expect(told[5].contains(#""currentStreakDays""#))
         let table = try String(contentsOfFile: folder + "/doses.csv", encoding: .utf8)

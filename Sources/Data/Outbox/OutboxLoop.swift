@@ -179,7 +179,8 @@ final class OutboxLoop {
 
     private func askState() {
         guard isUp else { return }
-        slot?.connection?.query(OutboxStatement.state, timeout: OutboxLimits.statementTimeout * 2) { [weak self] answer in
+        slot?.connection?.query(OutboxStatement.state, timeout: OutboxLimits.statementTimeout * 2) {
+            [weak self] answer in
             guard let self else { return }
             switch answer {
             case .success(let rows):

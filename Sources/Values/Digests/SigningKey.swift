@@ -53,7 +53,7 @@ package final class SigningKey: @unchecked Sendable {
     /// Base64 with the alphabet of URLs, without padding (RFC 7515 §2).
     package static func base64URL(_ bytes: [UInt8]) -> String {
         let text = bytes.withUnsafeBytes { Base64.encode($0) }
-        var url = [UInt8]()
+        var url: [UInt8] = []
         url.reserveCapacity(text.utf8.count)
         for byte in text.utf8 where byte != UInt8(ascii: "=") {
             switch byte {

@@ -251,7 +251,8 @@ enum SettingsTable {
             "push.apnsKeyFile", \.push.apnsKeyFile, .optional(.some("path")),
             "File of the key (.p8) that Apple gave you for APNs. With it, devices of platform apns get pushes."),
         Setting("push.apnsKeyID", \.push.apnsKeyID, .optional(.appleID), "Id of that key."),
-        Setting("push.apnsTeamID", \.push.apnsTeamID, .optional(.appleID), "Id of the developer team that it belongs to."),
+        Setting(
+            "push.apnsTeamID", \.push.apnsTeamID, .optional(.appleID), "Id of the developer team that it belongs to."),
         Setting(
             "push.apnsURL", \.push.apnsURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
             "Where APNs is reached, in place of Apple's production and sandbox, for gateways and tests."),

@@ -377,7 +377,9 @@ import Testing
     /// One migration short of what the program needs: nothing is served until it has run.
     @Test func anOlderSchemaIsWaitedFor() throws {
         let newest = try #require(
-            try writer.query("SELECT max(version) FROM sync.migration").first?.first.flatMap { $0 }.flatMap { Int64($0) })
+            try writer.query("SELECT max(version) FROM sync.migration").first?.first.flatMap { $0 }.flatMap {
+                Int64($0)
+            })
         let log = KeptLines()
         let recorder = try Recorder(database, logger: Logger(label: "feed") { _ in log }) {
             $0.schemaVersion = newest + 1

@@ -13,6 +13,7 @@ extension RouteTable {
             .described("Ends the pushes to a device", "PlainAnswer"),
         // Seed 001 §4.
         .action(.post, "/webhooks/notify", .whole(type: "notify"), by: .app)
-            .described("Sends a push by hand to the devices of the user named in the body", "PlainAnswer", body: "Notice"),
+            .described(
+                "Sends a push by hand to the devices of the user named in the body", "PlainAnswer", body: "Notice"),
     ]
 }

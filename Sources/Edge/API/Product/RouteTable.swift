@@ -44,7 +44,8 @@ package struct RouteTable: Sendable {
                 RouteParameter("productId", .text(1...200)), RouteParameter("status", .choice(statuses)),
                 RouteParameter("cursor", .text(1...4_096)),
                 RouteParameter("limit", .integer(1...200), absence: .value("50")),
-            ], failures: [
+            ],
+            failures: [
                 "UQ001": reversed,
                 "UQ002": ProductRoute.Failure(.badRequest, "cursor must be the next of the page before."),
             ]

@@ -122,7 +122,8 @@ final class PushTransfer: CurlTransfer {
     private func took(head line: UnsafeRawBufferPointer) {
         let text = String(decoding: line, as: UTF8.self)
         guard let colon = text.firstIndex(of: ":"), text[..<colon].lowercased() == "retry-after" else { return }
-        retryAfter = text[text.index(after: colon)...].filter { $0 != "\r" && $0 != "\n" && $0 != "\r\n" }
+        retryAfter =
+            text[text.index(after: colon)...].filter { $0 != "\r" && $0 != "\n" && $0 != "\r\n" }
             .drop { $0 == " " }.description
     }
 }

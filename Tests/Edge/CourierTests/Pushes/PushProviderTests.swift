@@ -10,7 +10,8 @@ import Testing
 @Suite struct PushProviderTests {
     private let time = UnixTime(seconds: 1_763_625_600)
 
-    private func push(_ platform: PushPlatform = .apns, token: String = "00aaFF", title: String = "Reminder") -> DuePush {
+    private func push(_ platform: PushPlatform = .apns, token: String = "00aaFF", title: String = "Reminder") -> DuePush
+    {
         var push = DuePush(id: 7, attempt: 1, platform: platform, token: token, leaseEnd: .second(30))
         (push.userID, push.deviceID, push.topic) = ("ada=1", "phone", "org.example.app")
         (push.occurrenceID, push.ruleID) = ("0d4c1f5e-0000-5000-8000-000000000001", "rule-1")
@@ -62,7 +63,8 @@ import Testing
         var sandbox = push()
         sandbox.isSandbox = true
         #expect(
-            apns.request(sandbox, "", now: .second(0), time: time)?.url.hasPrefix("https://api.sandbox.push.apple.com/3/")
+            apns.request(sandbox, "", now: .second(0), time: time)?.url.hasPrefix(
+                "https://api.sandbox.push.apple.com/3/")
                 == true)
         let elsewhere = try self.apns(origin: "http://127.0.0.1:9")
         #expect(
@@ -151,7 +153,8 @@ import Testing
     // MARK: FCM
 
     @Test func requestToFCM() throws {
-        let request = try #require(try fcm().request(push(.fcm, token: "a:b_\"c"), "TOKEN", now: .second(0), time: time))
+        let request = try #require(
+            try fcm().request(push(.fcm, token: "a:b_\"c"), "TOKEN", now: .second(0), time: time))
         #expect(request.url == "https://fcm.googleapis.com/v1/projects/project-1/messages:send")
         #expect(request.fields == ["authorization: Bearer TOKEN", "content-type: application/json"])
         let message = try #require(try JSONTree(String(decoding: request.body, as: UTF8.self))["message"])
@@ -217,7 +220,9 @@ import Testing
         expect(fcm.credential(now: .second(33), time: time) == .ask)
     }
 
-    @Test(arguments: ["", "{}", "[]", #"{"type": "authorized_user"}"#, #"{"type": "service_account", "project_id": "p"}"#])
+    @Test(arguments: [
+        "", "{}", "[]", #"{"type": "authorized_user"}"#, #"{"type": "service_account", "project_id": "p"}"#,
+    ])
     func otherFilesAreNoServiceAccounts(_ text: String) {
         #expect(throws: CourierError.self) { try FCMAccount(file: text) }
     }
@@ -240,7 +245,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (204, PushVerdict.sent), (410, .drop("4xx")), (422, .dead("4xx")), (404, .refused("4xx")), (301, .refused("3xx")),
+        (204, PushVerdict.sent), (410, .drop("4xx")), (422, .dead("4xx")), (404, .refused("4xx")),
+        (301, .refused("3xx")),
         (500, .retry("5xx")),
     ])
     func answersOfTheWebhook(_ status: Int, _ verdict: PushVerdict) {
@@ -249,11 +255,12 @@ import Testing
 
     // MARK: When to try again
 
-    @Test(arguments: [
-        ("0", 0), ("120", 120), ("99999999999999999999", 3_600), ("Thu, 20 Nov 2025 08:00:30 GMT", 30),
-        ("Thu, 20 Nov 2025 07:00:00 GMT", 0), ("Fri, 20 Nov 2026 08:00:00 GMT", 3_600), ("", nil), ("soon", nil),
-        ("-1", nil), ("Thu, 20 Nov 2025 08:00:30", nil), ("1.5", nil),
-    ] as [(String, Int?)])
+    @Test(
+        arguments: [
+            ("0", 0), ("120", 120), ("99999999999999999999", 3_600), ("Thu, 20 Nov 2025 08:00:30 GMT", 30),
+            ("Thu, 20 Nov 2025 07:00:00 GMT", 0), ("Fri, 20 Nov 2026 08:00:00 GMT", 3_600), ("", nil), ("soon", nil),
+            ("-1", nil), ("Thu, 20 Nov 2025 08:00:30", nil), ("1.5", nil),
+        ] as [(String, Int?)])
     func retryAfterIsSecondsOrADate(_ text: String, _ seconds: Int?) {
         #expect(RetryAfter.seconds(text, at: time) == seconds)
     }
