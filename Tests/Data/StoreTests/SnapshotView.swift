@@ -47,7 +47,9 @@ struct SnapshotView: Equatable {
             days = try Self.index(body, by: "date")
         case .reminders:
             let body = try #require(body as? [String: Any])
-            rules = try Self.index(body["items"], by: "id").mapValues { Self.without(["nextOccurrences"], $0) }
+            rules = try Self.index(body["items"], by: "id").mapValues {
+                Self.without(["nextOccurrences", "upcoming"], $0)
+            }
             exceptions = try Self.index(body["occurrences"], by: "occurrenceId")
         case .occurrence: Issue.record("not followed by events")
         }
@@ -67,7 +69,7 @@ struct SnapshotView: Equatable {
             if case .day = subject, let new = data["stats"] as? NSDictionary { stats = new }
         case "reminder.created", "reminder.updated":
             guard let id = data["id"] as? String else { break }
-            rules[id] = Self.without(["_sync", "nextOccurrences"], data as NSDictionary)
+            rules[id] = Self.without(["_sync", "nextOccurrences", "upcoming"], data as NSDictionary)
         case "reminder.deleted":
             guard let id = data["id"] as? String else { break }
             rules[id] = nil
