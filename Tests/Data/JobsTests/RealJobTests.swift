@@ -34,6 +34,9 @@ import Testing
         running.append(try Jobs.start(configuration, logger: Logger(label: "test") { _ in lines }, metrics: metrics))
     }
 
+    /// Of this test's database: other suites' hubs are on the server too.
+    private static let isOfHub = "usename = 'carillon_hub' AND datname = current_database()"
+
     private func one(_ sql: String) throws -> String? {
         try admin.query(sql).first?.first ?? nil
     }
@@ -98,10 +101,8 @@ import Testing
 
     @Test func aLostConnectionIsMadeAgain() throws {
         try start()
-        try wait(
-            until:
-                "SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%sync.job(%' AND usename = 'carillon_hub'")
-        let cut = "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity WHERE usename = 'carillon_hub'"
+        try wait(until: "SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%sync.job(%' AND \(Self.isOfHub)")
+        let cut = "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity WHERE \(Self.isOfHub)"
         try wait(until: cut)
         try addDoses(5, ended: "1 hour")
         try wait(until: "SELECT count(*) = 5 FROM care.dose_occurrence WHERE status = 'missed'")
