@@ -44,7 +44,12 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "400"]
 [[operations]]
 include-path-regex = "/adherence/(actions|bulk|export)$"
 checks.not_a_server_error.expected-statuses = ["2xx", "4xx", "503"]
-checks.positive_data_acceptance.expected-statuses = ["2xx", "409", "422", "429", "503"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "409", "422", "429", "503"]
+
+# Signed by the app: the caller has a user's token alone.
+[[operations]]
+include-path = "/webhooks/notify"
+checks.positive_data_acceptance.expected-statuses = ["401"]
 """
 
 

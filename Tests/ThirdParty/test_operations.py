@@ -160,8 +160,8 @@ def test_labels_are_few(hub):
     # As many as snapshots have routes and results.
     assert all(len(of_one) <= 128 for of_one in names.values()), max(names.values(), key=len)
     labels = set(re.findall(r'[{,](\w+)="', "\n".join(series)))
-    assert labels <= {"app", "choice", "code", "from", "kind", "le", "limit", "loop", "reason", "result", "role", "route",
-                      "sqlstate_class", "state", "status", "topic", "type", "version"}
+    assert labels <= {"app", "choice", "code", "from", "kind", "le", "limit", "loop", "platform", "reason", "result",
+                      "role", "route", "sqlstate_class", "state", "status", "topic", "type", "version"}
 
 
 def test_what_happens_is_counted(hub, user):
