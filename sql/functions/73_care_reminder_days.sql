@@ -37,8 +37,8 @@ begin
 end
 $$;
 
--- care.day_shown: an occurrence, also one that is as its rule says; null where the rule gives none that day. No locks.
-create or replace function care.day_shown(r care.reminder_rule, on_day date) returns jsonb
+-- care.occurrence_shown: an occurrence, also one that is as its rule says; null where the rule gives none that day. No locks.
+create or replace function care.occurrence_shown(r care.reminder_rule, on_day date) returns jsonb
 language plpgsql stable
 as $$
 declare
@@ -84,14 +84,14 @@ begin
     if o.id is null or o.status = 'cancelled' or x.snooze_count >= 10
         or until <= greatest(o.start, x.snoozed_until) or care.doses_done(r, at.day)
     then
-        return care.done('noop', care.day_shown(r, at.day));
+        return care.done('noop', care.occurrence_shown(r, at.day));
     elsif x.id is null then
         insert into care.reminder_occurrence (rule_id, user_id, original_local, snoozed_until, snooze_count, created_at, updated_at)
         values (r.id, who, at.day + r.time, until, 1, clock, clock);
     else
         update care.reminder_occurrence as e set snoozed_until = until, snooze_count = x.snooze_count + 1 where e.id = x.id;
     end if;
-    return care.done('applied', care.day_shown(r, at.day));
+    return care.done('applied', care.occurrence_shown(r, at.day));
 end
 $$;
 
@@ -148,7 +148,7 @@ begin
         return care.unknown('payload.id', 'names no reminder');
     end if;
     select * into x from care.reminder_occurrence as e where e.rule_id = r.id and e.day = on_day for update;
-    shown := care.day_shown(r, on_day);
+    shown := care.occurrence_shown(r, on_day);
     if shown is null then
         return care.invalid(case when care.given(doc, 'occurrenceId') is null then 'payload.date' else 'payload.occurrenceId' end,
                             'names no day of this reminder');
@@ -182,7 +182,7 @@ begin
         update care.reminder_occurrence as e
         set status = wish.status, moved_local = wish.moved_local, moved_to = wish.moved_to where e.id = x.id;
     end if;
-    return care.done('applied', care.day_shown(r, on_day));
+    return care.done('applied', care.occurrence_shown(r, on_day));
 end
 $$;
 

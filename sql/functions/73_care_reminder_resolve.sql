@@ -72,7 +72,7 @@ begin
     if choice = 'accept_server' or type = 'deleteReminder' and choice = 'merge' and merged is null then
         verdict := case
             when type = 'setReminderOccurrence' and r.id is not null
-                then care.done('noop', care.day_shown(r, (pending ->> 'date')::date))
+                then care.done('noop', care.occurrence_shown(r, (pending ->> 'date')::date))
             when r.id is null then row('noop', '{}'::jsonb, null, false)::sync.verdict
             else care.done('noop', care.rule_shown(r, clock)) end;
     elsif type = 'setReminderOccurrence' then
@@ -80,7 +80,7 @@ begin
                        else (pending -> 'local') || coalesce(
                            (select jsonb_object_agg(e.key, e.value) from jsonb_each(merged) as e where e.key in ('enabled', 'movedTo')),
                            '{}') end;
-        verdict := case when wanted = '{}' then care.done('noop', care.day_shown(r, (pending ->> 'date')::date))
+        verdict := case when wanted = '{}' then care.done('noop', care.occurrence_shown(r, (pending ->> 'date')::date))
                         else care.set_reminder_day(who, wanted || jsonb_build_object('id', of_rule, 'date', pending -> 'date'), rev, clock)
                    end;
     elsif type = 'deleteReminder' and choice = 'keep_local' then

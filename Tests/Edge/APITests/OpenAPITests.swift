@@ -54,6 +54,8 @@ import Testing
     @Test func hubsWithoutADatabaseHaveNone() async throws {
         for (hasUsers, status) in [(true, "200"), (false, "404")] {
             let fixture = try await GatewayFixture(ownsDatabase: hasUsers)
+            // Its end closes the connections.
+            defer { withExtendedLifetime(fixture) {} }
             let client = try TestClient(port: fixture.port)
             try await client.sendRaw("GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n")
             let (head, body) = try await client.response()

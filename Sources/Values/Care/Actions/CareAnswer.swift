@@ -21,8 +21,8 @@ package struct CareAnswer: Sendable {
     package var result: JSONTree?
     /// The conflict of an action on one dose.
     package var conflict: JSONTree?
-    /// The channel of the events that the action caused, and the position after them.
-    package var position: (channel: String, epoch: String, offset: Int64)?
+    /// The channels that actions of its type may cause events on, and the position of each after them.
+    package var positions: [(channel: String, epoch: String, offset: Int64)] = []
     /// The number that the device must send next.
     package var expected: Int64?
     /// Whether this is a stored answer to a repeated action.
@@ -47,11 +47,13 @@ package struct CareAnswer: Sendable {
         for (name, value) in [("result", result), ("conflict", conflict)] {
             if let value { members.append(.init(name, value)) }
         }
-        if let position {
-            let told = JSONTree.object([
-                .init("epoch", .string(position.epoch)), .init("offset", .integer(position.offset)),
-            ])
-            members.append(.init("positions", .object([.init(position.channel, told)])))
+        if !positions.isEmpty {
+            let told = positions.map { position in
+                JSONTree.Member(
+                    position.channel,
+                    .object([.init("epoch", .string(position.epoch)), .init("offset", .integer(position.offset))]))
+            }
+            members.append(.init("positions", .object(told)))
         }
         if let expected { members.append(.init("expected", .integer(expected))) }
         if isReplayed { members.append(.init("replayed", .bool(true))) }

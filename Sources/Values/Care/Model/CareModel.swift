@@ -45,8 +45,8 @@ package struct CareModel {
             }
             var answer = stored.answer
             answer.isReplayed = true
-            if let position = answer.position, position.epoch != epoch {
-                answer.position = (position.channel, epoch, account.top)
+            if answer.positions.contains(where: { $0.epoch != epoch }) {
+                answer.positions = positions(of: account, after: stored.type)
             }
             return answer
         }
@@ -70,13 +70,21 @@ package struct CareModel {
         decision.run()
         account = decision.account
         var answer = decision.answer
-        if answer.status != .rejected { answer.position = (account.channel, epoch, account.top) }
+        if answer.status != .rejected { answer.positions = positions(of: account, after: envelope.type) }
         // The action that it names may still arrive.
         if decision.isEarly, envelope.number == nil { return answer }
         account.actions[envelope.key] = StoredAction(
             type: envelope.type, content: envelope.content, answer: answer, isSingle: decision.isSingle,
             undo: decision.undo, pending: decision.pending, createdAt: now)
         return answer
+    }
+
+    /// A resolve may be of a reminder's conflict too; this model has no reminders, so nothing happens on their channel.
+    private func positions(
+        of account: CareAccount, after type: String
+    ) -> [(channel: String, epoch: String, offset: Int64)] {
+        let own = (account.channel, epoch, account.top)
+        return type == "resolve" ? [own, (account.remindersChannel, epoch, 0)] : [own]
     }
 
     // MARK: Other writers
