@@ -83,8 +83,9 @@ package struct CareModel {
     private func positions(
         of account: CareAccount, after type: String
     ) -> [(channel: String, epoch: String, offset: Int64)] {
-        let own = (account.channel, epoch, account.top)
-        return type == "resolve" ? [own, (account.remindersChannel, epoch, 0)] : [own]
+        var positions = [(channel: account.channel, epoch: epoch, offset: account.top)]
+        if type == "resolve" { positions.append((account.remindersChannel, epoch, 0)) }
+        return positions
     }
 
     // MARK: Other writers
