@@ -24,48 +24,62 @@ as $$
 declare
     clock constant timestamptz := sync.clock();
     here text;
-    ids bigint[];
     good bigint[];
-    leased bigint[] := '{}';
+    bad bigint[];
+    fates text[];
+    left_over int := wanted;
+    claimed bigint;
 begin
     if coalesce(wanted, 0) < 1 or lease is null or lease <= interval '0' then
         raise exception 'wanted and lease must be positive' using errcode = 'invalid_parameter_value';
     end if;
     perform sync.raise_commit();
+    select p.epoch into here from sync.positions('{-}', '{reminders}') as p;
     loop
-        ids := array(
-            select p.id from care.push as p where p.state = 'waiting' and p.next_at <= clock
-            order by p.next_at limit wanted - cardinality(leased) for update skip locked);
-        exit when ids = '{}';
-        update care.push as p
-        set state = f.fate, settled_at = clock, judged = p.kind = 'notify' or f.fate = 'dropped'
+        select array_agg(q.id) filter (where q.fate is null), array_agg(q.id) filter (where q.fate is not null),
+               array_agg(q.fate) filter (where q.fate is not null)
+        into good, bad, fates
         from (
-            select w.id, care.push_fate(w, clock) as fate from unnest(ids) as u(id) join care.push as w on w.id = u.id offset 0
-        ) as f
-        where p.id = f.id and f.fate is not null;
+            -- Most pushes need no judgement by care.push_fate, which is dear.
+            select (w.p).id, case when (w.p).expires_at > clock and w.goes
+                                       and ((w.p).kind <> 'reminder' or (w.p).attempt = 0 and w.is_young) then null
+                                  else care.push_fate(w.p, clock) end as fate
+            from (
+                select p, p.created_at >= clock - interval '2 seconds' as is_young, exists (
+                    select from care.device as d
+                    where d.user_id = p.user_id and d.device_id = p.device_id and d.permission is distinct from 'denied'
+                ) as goes
+                from care.push as p where p.state = 'waiting' and p.next_at <= clock
+                order by p.next_at limit left_over for update skip locked
+            ) as w
+        ) as q;
+        exit when good is null and bad is null;
+        if bad is not null then
+            update care.push as p
+            set state = f.fate, settled_at = clock, judged = p.kind = 'notify' or f.fate = 'dropped'
+            from unnest(bad, fates) as f(id, fate)
+            where p.id = f.id;
+        end if;
+        -- The device may be gone since: its push is found again.
+        return query
         with claimed as (
             update care.push as p
             set attempt = p.attempt + 1, hub = claim_pushes.hub, next_at = clock + lease, registered_at = d.registered_at
-            from unnest(ids) as u(id) join care.push as w on w.id = u.id
-            join care.device as d on d.user_id = w.user_id and d.device_id = w.device_id
-            where p.id = w.id and w.state = 'waiting'
-            returning p.id
+            from unnest(good) as u(id), care.device as d
+            where p.id = u.id and d.user_id = p.user_id and d.device_id = p.device_id
+            returning p.id, p.attempt, d.platform, d.token, d.environment, d.topic, p.user_id, p.device_id, p.occurrence_id,
+                      p.rule_id, p.kind, p.title, p.body, p.start, p.expires_at
         )
-        select coalesce(array_agg(c.id), '{}') into good from claimed as c;
-        leased := leased || good;
-        exit when cardinality(leased) >= wanted or cardinality(ids) = cardinality(good);
+        select c.id, c.attempt, c.platform, c.token, c.environment, c.topic, c.user_id, c.device_id, c.occurrence_id, c.rule_id,
+               c.kind, coalesce(c.title, case when labels then (
+                   select r.label from care.reminder_rule as r where r.id = c.rule_id and r.user_id = c.user_id) end),
+               c.body, c.start, c.expires_at, here, coalesce((
+                   select s.top from sync.stream as s where s.user_id = c.user_id and s.topic = 'reminders'), 0)
+        from claimed as c;
+        get diagnostics claimed = row_count;
+        left_over := left_over - claimed;
+        exit when left_over = 0 or bad is null and claimed = cardinality(good);
     end loop;
-    select p.epoch into here from sync.positions('{-}', '{reminders}') as p;
-    return query
-    select p.id, p.attempt, d.platform, d.token, d.environment, d.topic, p.user_id, p.device_id, p.occurrence_id, p.rule_id,
-           p.kind, coalesce(p.title, case when labels then r.label end), p.body, p.start, p.expires_at, here,
-           coalesce(s.top, 0)
-    from unnest(leased) as u(id)
-    join care.push as p on p.id = u.id
-    join care.device as d on d.user_id = p.user_id and d.device_id = p.device_id
-    left join care.reminder_rule as r on r.id = p.rule_id and r.user_id = p.user_id
-    left join sync.stream as s on s.user_id = p.user_id and s.topic = 'reminders'
-    order by p.id;
 end
 $$;
 
@@ -124,19 +138,22 @@ begin
         raise exception 'a result must be sent, retry, dead or expired' using errcode = 'invalid_parameter_value';
     end if;
     perform sync.raise_commit();
-    perform from care.push as p where p.id = any(ids) order by p.id for no key update;
-    perform from care.device as d
-    where (d.user_id, d.device_id) in (
-        select p.user_id, p.device_id
-        from unnest(ids, drop_before) as a(id, drop_before) join care.push as p on p.id = a.id
-        where a.drop_before is not null)
-    order by d.user_id, d.device_id for update;
-    -- Another claim may have sent to another token since.
-    delete from care.device as d
-    using unnest(ids, attempts, drop_before) as a(id, attempt, drop_before)
-    join care.push as p on p.id = a.id and p.attempt = a.attempt
-    where d.user_id = p.user_id and d.device_id = p.device_id
-        and d.registered_at = p.registered_at and d.registered_at < a.drop_before;
+    if exists (select from unnest(drop_before) as d where d is not null) then
+        perform from care.push as p where p.id = any(ids) order by p.id for no key update;
+        perform from care.device as d
+        where (d.user_id, d.device_id) in (
+            select p.user_id, p.device_id
+            from unnest(ids, drop_before) as a(id, drop_before) join care.push as p on p.id = a.id
+            where a.drop_before is not null)
+        order by d.user_id, d.device_id for update;
+        -- Another claim may have sent to another token since.
+        delete from care.device as d
+        using unnest(ids, attempts, drop_before) as a(id, attempt, drop_before)
+        join care.push as p on p.id = a.id and p.attempt = a.attempt
+        where d.user_id = p.user_id and d.device_id = p.device_id
+            and d.registered_at = p.registered_at and d.registered_at < a.drop_before;
+    end if;
+    -- A nested loop over the pushes by id locks them in that order.
     update care.push as p
     set state = case when a.result <> 'retry' then a.result when a.again < p.expires_at then 'waiting' else 'expired' end,
         settled_at = case when a.result <> 'retry' or a.again >= p.expires_at then clock end,
@@ -145,6 +162,7 @@ begin
     from (
         select u.id, u.attempt, u.result, clock + make_interval(secs => greatest(coalesce(u.seconds, 0), 0)) as again
         from unnest(ids, attempts, results, retry_seconds) as u(id, attempt, result, seconds)
+        order by u.id
     ) as a
     where p.id = a.id and p.state <> 'sent'
         and (a.result = 'sent' or p.state = 'waiting' and p.attempt = a.attempt and p.hub = settle_pushes.hub);
