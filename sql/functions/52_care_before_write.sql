@@ -216,7 +216,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform from care.reminder_rule where user_id = new.user_id and tz_mode = 'follow' order by id for update;
+    perform from care.reminder_rule where user_id = new.user_id and tz_mode = 'follow' order by id collate "C" for update;
     update care.reminder_rule set timezone = new.zone
     where user_id = new.user_id and tz_mode = 'follow' and timezone <> new.zone;
     perform from care.schedule where user_id = new.user_id and tz_mode = 'follow' order by id collate "C" for no key update;

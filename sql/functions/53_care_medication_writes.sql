@@ -53,7 +53,7 @@ $$;
 
 -- care.follow_product: a user's product tells its scheduled doses in the same transaction, and gives none while it is
 -- archived. One of the catalogue is left to care.job_spread_products. Lock order: the product (held), its schedules, then
--- its scheduled doses, each by id.
+-- its scheduled doses, then rules that are linked to the schedules, each by id.
 create or replace function care.follow_product() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -86,6 +86,7 @@ begin
         and (d.product_name, d.strength, d.form) is distinct from (new.name, new.strength, new.form);
     if (new.archived_at is null) <> (old.archived_at is null) and schedules <> '{}' then
         perform care.replan(schedules);
+        perform care.follow_archiving(new.id, new.user_id);
     end if;
     return null;
 end

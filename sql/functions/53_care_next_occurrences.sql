@@ -36,6 +36,29 @@ begin atomic
     select case when (x).moved_local is null then (x).moved_to else care.resolve_local((x).moved_local, zone) end;
 end;
 
+-- care.schedule_span: the days on which a schedule gives anything at all: none while it is disabled, or as needed, or its
+-- product is archived; null where there is no such schedule. No locks.
+create or replace function care.schedule_span(schedule text) returns daterange
+language sql stable
+begin atomic
+    select case when s.enabled and s.repeat <> 'as_needed' and coalesce(s.starts_on <= s.ends_on, true)
+                    and not exists (select from care.product as p where p.id = s.product_id and p.archived_at is not null)
+                then daterange(s.starts_on, s.ends_on, '[]') else 'empty'::daterange end
+    from care.schedule as s where s.id = schedule;
+end;
+
+-- care.rule_gives: whether a rule gives an occurrence on a day: it repeats then, and so does the schedule that it is linked
+-- to. No locks.
+create or replace function care.rule_gives(rule care.reminder_rule, day date) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return care.repeats_on(rule.repeat, rule.repeat_on, day)
+        and (rule.schedule_id is null or coalesce(day <@ care.schedule_span(rule.schedule_id), true));
+end
+$$;
+
 -- care.occurrence_of: a rule's occurrence of one day: no row where the rule gives none. `start`: its time, or where it was
 -- moved to; `fires`: that, or the end of a snooze; `status` cancelled: it does not fire. No locks.
 create or replace function care.occurrence_of(rule care.reminder_rule, on_day date,
@@ -46,7 +69,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     x care.reminder_occurrence;
-    given constant timestamptz := case when care.repeats_on(rule.repeat, rule.repeat_on, on_day)
+    given constant timestamptz := case when care.rule_gives(rule, on_day)
                                        then care.wall_start(on_day, rule.time, rule.timezone) end;
 begin
     if given is null then
@@ -62,8 +85,8 @@ end
 $$;
 
 -- care.rule_days: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without
--- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none. An exception of
--- an earlier day is found by index, for it may have been moved or snoozed to now. No locks.
+-- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none, and a linked
+-- one those alone that its schedule gives, however far ahead they begin. An exception of an earlier day is found by index, for it may have been moved or snoozed to now. No locks.
 create or replace function care.rule_days(rule care.reminder_rule, since timestamptz, wanted int)
 returns table(exception text, day date, start timestamptz, status text)
 language plpgsql stable rows 10
@@ -74,14 +97,21 @@ declare
                                      else (select count(distinct d) from unnest(rule.repeat_on) as d) end;
     exceptions int;
     days int;
+    span constant daterange := case when rule.schedule_id is not null then care.schedule_span(rule.schedule_id) end;
+    opens constant date := coalesce(lower(span), '-infinity');
+    closes constant date := coalesce(upper(span) - 1, 'infinity');
 begin
-    if not rule.enabled or per_week = 0 then
+    if not rule.enabled or per_week = 0 or isempty(span) then
         return;
     end if;
+    first_day := greatest(first_day, opens);
     select count(*) into exceptions from (
         select from care.reminder_occurrence as x where x.rule_id = rule.id and x.day >= first_day limit 366
     ) as them;
     days := ((wanted + exceptions) * 7 + per_week - 1) / per_week + 9;
+    if isfinite(closes) then
+        days := least(days, closes - first_day);
+    end if;
     return query
     select t.id, t.day, t.fires, coalesce(t.status, 'scheduled')
     from (
@@ -99,7 +129,7 @@ begin
         from care.reminder_occurrence as x
         cross join lateral (select care.wall_start(x.day, rule.time, rule.timezone) as given offset 0) as w
         where x.rule_id = rule.id and greatest(x.moved_to, x.snoozed_until) >= since - interval '2 days'
-            and x.day not between first_day and first_day + days and x.status <> 'cancelled'
+            and x.day not between first_day and first_day + days and x.day between opens and closes and x.status <> 'cancelled'
             and care.repeats_on(rule.repeat, rule.repeat_on, x.day) and w.given is not null
     ) as t
     where t.fires >= since
@@ -215,9 +245,11 @@ begin
 end
 $$;
 
--- care.acted: whether a person has acted on a dose. A miss that a job found is no act. No locks.
+-- care.acted: whether nothing is left to do about a dose: a reminder of such doses alone is not sent, and cannot be snoozed.
+-- A miss is no act, whoever says so, a job, a backend or a person: what was missed can be made up, and who wants no reminder
+-- skips the dose. One reminder too many does less harm than one that does not come. No locks.
 create or replace function care.acted(d care.dose_occurrence) returns boolean
 language sql stable
 begin atomic
-    select (d).status in ('taken', 'made_up', 'skipped') or (d).status = 'missed' and (d).changed_by is distinct from 'system';
+    select (d).status in ('taken', 'made_up', 'skipped');
 end;

@@ -47,32 +47,56 @@ begin
 end
 $$;
 
--- care.link_reminder: before a rule that has a schedule is changed. A new link waits for who changes the schedule, or makes
--- that one wait, who then sees the rule. Lock order: the rule, then the schedule (SHARE).
+-- care.link_reminder: before a rule that has or had a schedule is changed. A new link waits for who changes the schedule, or
+-- makes that one wait, who then sees the rule. A rule whose schedule was deleted is disabled: its doses are gone. Lock
+-- order: the rule, then the schedule (SHARE).
 create or replace function care.link_reminder() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if new.schedule_id is null and not exists (select from care.schedule as s where s.id = old.schedule_id) then
+        new.enabled := false;
+    end if;
     return care.linked(new, new.schedule_id is distinct from old.schedule_id);
 end
 $$;
 
 -- care.follow_schedule: rules that are linked to a schedule take its time, days and zone, and let it go when it gets another
--- user. Lock order: the schedule (held), its rules by id.
+-- user. Where it gives other days (it was paused, say) they have other occurrences: a revision of theirs tells so. Lock
+-- order: the schedule (held), its rules by id.
 create or replace function care.follow_schedule() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if (new.user_id, new.time, new.repeat, new.repeat_on, new.timezone, new.tz_mode)
-        is not distinct from (old.user_id, old.time, old.repeat, old.repeat_on, old.timezone, old.tz_mode)
+    if (new.user_id, new.time, new.repeat, new.repeat_on, new.timezone, new.tz_mode, new.enabled, new.starts_on, new.ends_on)
+        is not distinct from (old.user_id, old.time, old.repeat, old.repeat_on, old.timezone, old.tz_mode, old.enabled,
+                              old.starts_on, old.ends_on)
     then
         return null;
     end if;
     perform from care.reminder_rule as r where r.schedule_id = new.id order by r.id collate "C" for update;
     -- care.link_reminder says what becomes of them.
-    update care.reminder_rule as r set schedule_id = r.schedule_id where r.schedule_id = new.id;
+    update care.reminder_rule as r
+    set rev = r.rev + ((new.enabled, new.starts_on, new.ends_on) is distinct from (old.enabled, old.starts_on, old.ends_on))::int
+    where r.schedule_id = new.id;
     return null;
+end
+$$;
+
+-- care.follow_archiving: the same where a product was archived, or came back: its schedules give nothing meanwhile. Lock
+-- order: the product and its schedules (held), their rules by id.
+create or replace function care.follow_archiving(product text, who text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    rules text[] := array(
+        select r.id from care.schedule as s join care.reminder_rule as r on r.schedule_id = s.id
+        where s.product_id = product and s.user_id = who);
+begin
+    perform from care.reminder_rule as r where r.id = any(rules) order by r.id collate "C" for update;
+    update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
 end
 $$;

@@ -57,9 +57,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if tg_op = 'UPDATE' then
-        if (new.user_id, new.time, new.timezone, new.repeat, new.repeat_on, new.delivery, new.enabled)
+        -- On which days a schedule gives anything is not in the rule.
+        if (new.user_id, new.time, new.timezone, new.repeat, new.repeat_on, new.delivery, new.enabled, new.schedule_id)
             is not distinct from
-           (old.user_id, old.time, old.timezone, old.repeat, old.repeat_on, old.delivery, old.enabled)
+           (old.user_id, old.time, old.timezone, old.repeat, old.repeat_on, old.delivery, old.enabled, old.schedule_id)
+            and new.schedule_id is null
             or new.delivery = 'local' and old.delivery = 'local'
         then
             return null;

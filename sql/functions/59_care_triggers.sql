@@ -34,7 +34,7 @@ begin
         ) as own
         union all
         select 'belong', 'BEFORE UPDATE', 'reminder_rule', 'link_reminder()', 'O',
-               'FOR EACH ROW WHEN ((new.schedule_id IS NOT NULL))'
+               'FOR EACH ROW WHEN (((new.schedule_id IS NOT NULL) OR (old.schedule_id IS NOT NULL)))'
         union all
         select 'plan_' || lower(event), 'AFTER ' || event, place, call, 'O', scope
         from (values ('schedule', 'plan_schedules()'), ('stack_item', 'plan_stacks()')) as planned(place, call)

@@ -99,8 +99,7 @@ $$;
 create or replace function care.doses_done(r care.reminder_rule, on_day date) returns boolean
 language sql stable
 as $$
-    select coalesce(pg_catalog.bool_and(d.status in ('taken', 'made_up', 'skipped')), false)
-    from care.rule_doses(r, on_day) as d where d.status <> 'cancelled'
+    select coalesce(pg_catalog.bool_and(care.acted(d)), false) from care.rule_doses(r, on_day) as d
 $$;
 
 -- care.day_changed: whether another than this transaction's device decided something about an occurrence after a revision. What a

@@ -150,7 +150,40 @@ update care.schedule set repeat = 'as_needed', time = null where id = 'rl-s';
 select test.is('a schedule as needed silences its reminder', test.fields('rl-1', 'time', 'enabled'), '06:45 false');
 update care.schedule set repeat = 'daily', time = '06:00' where id = 'rl-s';
 delete from care.schedule where id = 'rl-s';
-select test.is('a schedule that is deleted leaves the rule as it was', test.fields('rl-1', 'time', 'scheduleId'), '06:00 -');
+select test.is('a rule whose schedule was deleted is disabled', test.fields('rl-1', 'time', 'scheduleId', 'enabled'), '06:00 - false');
+select test.is('which its devices are told', (select (data ->> 'enabled') || ' ' || (data ->> 'nextOccurrences') from sync.event where user_id = 'rl' and topic = 'reminders' order by o desc limit 1), 'false []');
+select test.is('a person who unlinks a rule keeps it', test.rule('rl', 'lk1', 'createSchedule', '{"id":"rl-k","productId":"rl-p","time":"07:30","repeat":"daily"}') || ', ' || test.rule('rl', 'lk2', 'createReminder', '{"id":"rl-2","scheduleId":"rl-k","delivery":"push"}') || ', ' || test.rule('rl', 'lk3', 'updateReminder', '{"id":"rl-2","scheduleId":null}') || ' ' || test.fields('rl-2', 'time', 'scheduleId', 'enabled'), 'applied, applied, applied 07:30 - true');
+
+-- A linked rule has occurrences on those days alone on which its schedule gives doses; each change of that is told, and is due.
+select test.rule('rl', 'lk4', 'updateReminder', '{"id":"rl-2","scheduleId":"rl-k"}') \g /dev/null
+create function test.linked(rule text) returns text language sql as $$
+    select concat_ws(' ', coalesce((select string_agg(to_char(u.start at time zone 'UTC', 'DD'), ' ' order by u.start) from care.upcoming(r, sync.clock(), 2) as u), 'none'), 'due',
+                     coalesce((select to_char(d.due_at at time zone 'UTC', 'DD') from care.reminder_due as d where d.rule_id = r.id), 'never'), 'told',
+                     (select (data #>> '{nextOccurrences,0}' is not null)::text from sync.event as e where e.user_id = r.user_id and topic = 'reminders' and data ->> 'id' = r.id order by o desc limit 1), 'rev', r.rev)
+    from care.reminder_rule as r where r.id = rule $$;
+select test.is('a schedule that gives a dose daily', test.linked('rl-2'), '21 22 due 21 told true rev 3');
+select test.is(format('schedule: %s', payload), test.rule('rl', 'ls' || n, 'updateSchedule', payload || '{"id":"rl-k"}') || ' ' || test.linked('rl-2'), 'applied ' || want) from (values
+    (1, '{"enabled":false}'::jsonb, 'none due never told false rev 4'), (2, '{"enabled":true}', '21 22 due 21 told true rev 5'), (3, '{"endsOn":"2025-11-22"}', '21 due 21 told true rev 6'), (4, '{"endsOn":"2025-11-20"}', 'none due never told false rev 7'),
+    (5, '{"startsOn":"2026-03-03","endsOn":"2026-03-04"}', '02 03 due 02 told true rev 8'), (6, '{"startsOn":"2025-11-25","endsOn":null}', '24 25 due 24 told true rev 9'), (7, '{"repeat":"custom","repeatOn":[5]}', '27 04 due 27 told true rev 10'), (8, '{"startsOn":null,"repeat":"daily"}', '21 22 due 21 told true rev 11')) as t(n, payload, want);
+select test.is('an archived medication is silent', test.rule('rl', 'la1', 'archiveMedication', '{"id":"rl-p"}') || ' ' || test.linked('rl-2'), 'applied none due never told false rev 12');
+select test.is('until it comes back', test.rule('rl', 'la2', 'updateMedication', '{"id":"rl-p","archived":false}') || ' ' || test.linked('rl-2'), 'applied 21 22 due 21 told true rev 13');
+select test.rule('rl', 'ls9', 'updateSchedule', '{"id":"rl-k","endsOn":"2025-11-23"}') \g /dev/null
+select test.is('a day that the schedule does not give is none of the rule''s', test.rule('rl', 'ld1', 'setReminderOccurrence', '{"id":"rl-2","date":"2025-11-24","enabled":false}') || ', ' || test.rule('rl', 'ld2', 'snoozeReminder', jsonb_build_object('occurrenceId', care.occurrence_id('rl-2', '2025-11-24 07:30'), 'minutes', 5)), 'rejected invalid payload.date, noop');
+insert into care.device (user_id, device_id, platform, token, registered_at) values ('rl', 'rl-phone', 'fcm', 'rl-token', '2025-11-20 12:00Z');
+create function test.fired(at timestamptz) returns text language plpgsql as $$
+begin
+    perform test.set_clock(at), (select sum(done) from sync.job('fire_reminders', 100, null));
+    return (select count(*) from care.push where rule_id = 'rl-2') || ' ' || test.linked('rl-2');
+end $$;
+select test.is('the last days fire', test.fired('2025-11-22 23:00Z'), '2 none due never told true rev 14');
+select test.rule('rl', 'ls10', 'updateSchedule', '{"id":"rl-k","endsOn":null}') \g /dev/null
+begin;
+set local session_replication_role = 'replica';
+update care.schedule set enabled = false where id = 'rl-k';
+commit;
+select test.is('what is due is asked again', test.fired('2025-11-25 12:00Z'), '2 none due never told true rev 15');
+delete from care.push where rule_id = 'rl-2';
+select test.set_clock('2025-11-21 12:00Z') \g /dev/null
 select test.is('all of it is told', (select count(*) = max(o) from sync.event where user_id = 'rl' and topic = 'reminders'), true);
 
 -- Who changed what.

@@ -73,8 +73,10 @@ select test.is('what is cancelled is not snoozed', test.one_day('rs', 'cz', 'sno
 insert into care.product (id, user_id, name) values ('rs-p', 'rs', 'Zinc');
 insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, window_end, status) values ('rs-d', 'rs', 'rs-p', '2025-11-22 14:00Z', '2025-11-22 18:00Z', 'scheduled');
 select test.is('a dose that is open', test.one_day('rs', 'dz1', 'snoozeReminder', jsonb_build_object('occurrenceId', care.occurrence_id('rs-1', '2025-11-22 14:00'), 'until', '2025-11-22T14:10:00Z')), 'applied scheduled 2025-11-22T14:00 2025-11-22T14:10 1 1');
+update care.dose_occurrence set status = 'missed' where id = 'rs-d';
+select test.is('what is missed can be made up: it is snoozed', test.one_day('rs', 'dz3', 'snoozeReminder', jsonb_build_object('occurrenceId', care.occurrence_id('rs-1', '2025-11-22 14:00'), 'until', '2025-11-22T14:15:00Z')), 'applied scheduled 2025-11-22T14:00 2025-11-22T14:15 2 2');
 update care.dose_occurrence set status = 'taken', taken_at = '2025-11-22 14:05Z' where id = 'rs-d';
-select test.is('what is taken is not snoozed', test.one_day('rs', 'dz2', 'snoozeReminder', jsonb_build_object('occurrenceId', care.occurrence_id('rs-1', '2025-11-22 14:00'), 'until', '2025-11-22T14:20:00Z')), 'noop scheduled 2025-11-22T14:00 2025-11-22T14:10 1 1');
+select test.is('what is taken is not snoozed', test.one_day('rs', 'dz2', 'snoozeReminder', jsonb_build_object('occurrenceId', care.occurrence_id('rs-1', '2025-11-22 14:00'), 'until', '2025-11-22T14:20:00Z')), 'noop scheduled 2025-11-22T14:00 2025-11-22T14:15 2 2');
 select test.is('a snooze is no change of the rule', (select rev from care.reminder_rule where id = 'rs-1'), 1::bigint);
 
 -- Snapshots of one rule, and previews.
