@@ -78,7 +78,7 @@ def test_a_rule_from_its_creation_to_its_deletion(hub, user, phone):
         assert (made.body["id"], made.body["time"], made.body["rev"], made.body["delivery"]) == (rule, "12:30", 1, "local")
         (name, event), = told(device, user, made.body["_sync"])
         assert name == "reminder.created" and (event["id"], event["clientId"]) == (rule, "mine")
-        assert event["nextOccurrences"] == made.body["nextOccurrences"]
+        assert (event["nextOccurrences"], event["upcoming"]) == (made.body["nextOccurrences"], made.body["upcoming"])
 
         changed = phone.ask("PATCH", f"/reminders/{rule}", {"time": "09:00", "base": {"rev": 1}})
         assert changed.status == 200 and (changed.body["time"], changed.body["rev"]) == ("09:00", 2)

@@ -13,22 +13,9 @@ begin
 end
 $$;
 
--- care.rule_json: a reminder rule as events show it, with its next ten times. No locks.
-create or replace function care.rule_json(r care.reminder_rule, clock timestamptz) returns jsonb
-language plpgsql stable
-as $$
-begin
-    return care.rule_fields(r) || jsonb_build_object(
-        'id', r.id, 'userId', r.user_id, 'clientId', r.client_id, 'rev', r.rev, 'createdAt', r.created_at,
-        'updatedAt', r.updated_at,
-        'nextOccurrences', (
-            select coalesce(jsonb_agg(care.local_iso(at, r.timezone) order by at), '[]')
-            from care.next_occurrences(r, clock) as at));
-end
-$$;
-
--- care.rule_shown: the same with its next occurrences, each with the id by which it is snoozed: as answers and snapshots show
--- it. `since`: from then on; `wanted`: so many, at most 30. No locks.
+-- care.rule_shown: a reminder rule as events, answers and snapshots show it, with its next occurrences, each with the id by
+-- which it is snoozed. `since`: from then on; `wanted`: so many, at most 30. No locks.
+drop function if exists care.rule_json(care.reminder_rule, timestamptz);
 create or replace function care.rule_shown(r care.reminder_rule, since timestamptz, wanted int default 10) returns jsonb
 language plpgsql stable
 as $$
@@ -60,7 +47,7 @@ begin
            case when r.id is null then 'reminder.deleted' when c.op = 'I' then 'reminder.created'
                 else 'reminder.updated' end,
            case when r.id is null then jsonb_build_object('id', c.id, 'rev', c.rev)
-                else care.rule_json(r::care.reminder_rule, clock) end
+                else care.rule_shown(r::care.reminder_rule, clock) end
     from unnest(changes) as c
     left join lateral (
         select * from care.reminder_rule as r where r.id = c.id and r.user_id = c.user_id offset 0

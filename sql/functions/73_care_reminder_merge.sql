@@ -72,7 +72,7 @@ declare
     merged jsonb;
 begin
     if r.id is not null then
-        merged := care.rule_json(r, clock);
+        merged := care.rule_shown(r, clock) - 'upcoming';
         server := merged || jsonb_build_object('changedBy', (
             select jsonb_build_object('actor', a.actor, 'deviceId', a.device, 'key', a.key, 'at', a.at)
             from care.reminder_audit as a where a.rule_id = r.id and a.user_id = r.user_id order by a.n desc limit 1));
