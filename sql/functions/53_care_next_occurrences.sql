@@ -129,7 +129,9 @@ begin
         from care.reminder_occurrence as x
         cross join lateral (select care.wall_start(x.day, rule.time, rule.timezone) as given offset 0) as w
         where x.rule_id = rule.id and greatest(x.moved_to, x.snoozed_until) >= since - interval '2 days'
-            and x.day not between first_day and first_day + days and x.day between opens and closes and x.status <> 'cancelled'
+            and x.day not between first_day and first_day + days and x.status <> 'cancelled'
+            -- No condition for the index of days: it would read the whole past.
+            and x.day + 0 between opens and closes
             and care.repeats_on(rule.repeat, rule.repeat_on, x.day) and w.given is not null
     ) as t
     where t.fires >= since
