@@ -1,6 +1,7 @@
 """Hubs for the judges. Each process of pytest starts its own, and so a file's tests share one."""
 
 import random
+import tempfile
 
 import pytest
 
@@ -28,6 +29,13 @@ def strict():
 def user(request):
     """An id that no other test uses."""
     return f"{request.node.name}-{random.SystemRandom().randrange(1 << 40):x}"
+
+
+@pytest.fixture
+def folder():
+    """A folder whose path is short, as those of sockets must be."""
+    with tempfile.TemporaryDirectory(prefix="judge-") as path:
+        yield path
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -164,8 +164,12 @@ class Journey(Storm):
     def _faults(self):
         return JourneyFaults(self)
 
+    def _network(self):
+        """What stands before the hubs."""
+        return Proxy(*[hub.port for hub in self.stage.hubs], seed=self.seed, every=self.plan.every)
+
     async def _run(self, foreigners):
-        self.proxy = Proxy(*[hub.port for hub in self.stage.hubs], seed=self.seed, every=self.plan.every)
+        self.proxy = self._network()
         meters = [Meters(hub) for hub in self.stage.hubs]
         beside = [asyncio.create_task(work) for work in (self.proxy.run(), self._grant(), self._look(meters))]
         try:

@@ -33,7 +33,7 @@ logging_collector = off
 """
 
 
-def _free_port():
+def free_port():
     """Below the ports that the kernel gives away: between two lives of a hub nobody else may get it."""
     while True:
         port = random.SystemRandom().randrange(12_000, 32_000)
@@ -50,7 +50,7 @@ class Serving:
     """`carillon serve` on one port, from life to life."""
 
     def __init__(self, database_url, settings):
-        self.port = _free_port()
+        self.port = free_port()
         self.program = None
         self._environment = {
             "CARILLON_LISTEN": f"127.0.0.1:{self.port}", "CARILLON_JWT_SECRET": JWT_SECRET,
@@ -74,6 +74,11 @@ class Serving:
 
     def kill(self):
         self.program.kill()
+
+    def end(self):
+        """SIGTERM, as a service manager sends it; returns when the hub has ended, after its pause."""
+        self.program.process.terminate()
+        assert self.program.wait() == 0, self.program.err.text()[-4000:]
 
     def stop(self):
         if self.program is not None:
