@@ -1,0 +1,298 @@
+"""The files of deploy, each before its own linter; and what they say of each other, of settings and of metrics."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import kubernetes_validate
+import pytest
+import yaml
+
+import balancers
+from balancers import ROOT, Balancer
+from hub import PROGRAM, Server
+
+DEPLOY = ROOT / "deploy"
+BESIDE = pathlib.Path(sys.executable).parent
+
+
+def needs(name):
+    return pytest.mark.skipif(balancers.found(name) is None, reason=f"needs {name}: deploy/development/packages test")
+
+
+def ran(*command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    return done.returncode, done.stdout + done.stderr
+
+
+def seconds(text):
+    """A time as the hub, the proxies and Kubernetes write it."""
+    number, unit = re.fullmatch(r"(\d+)(ms|s|m|h|)", text).groups()
+    return int(number) * {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}[unit]
+
+
+# Proxies.
+
+
+@pytest.mark.parametrize("backend", ["users", "channels"])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in balancers.FILES])
+def test_a_proxy_takes_its_file(name, backend, folder):
+    proxy = Balancer(name, folder, backend=backend)
+    proxy.write(tls=True)
+    status, words = proxy.judged()
+    assert status == 0, words
+    assert not re.search(r"\[(WARNING|ALERT|warn|emerg)\]", words), words
+
+
+@pytest.mark.parametrize("name", balancers.FILES)
+def test_proxies_wait_longer_than_silent_clients_are_asked(name):
+    """A hub pings a silent client after `activityTimeout`, and waits for `pongTimeout`."""
+    settings = (DEPLOY / "settings.md").read_text()
+    silence = sum(seconds(re.search(rf"`{key}` \| `\w+` \| `(\w+)`", settings).group(1))
+                  for key in ("activityTimeout", "pongTimeout"))
+    text = balancers.text(name)
+    if name == "caddy":
+        # It closes no tunnel for its silence.
+        assert "stream_timeout" not in text and "read_timeout" not in text
+        return
+    tunnel = re.search({"haproxy": r"timeout tunnel (\w+)", "nginx": r"proxy_read_timeout (\w+);"}[name], text)
+    assert seconds(tunnel.group(1)) >= 2 * silence
+
+
+@pytest.mark.parametrize("name", ["haproxy", "caddy"])
+def test_a_draining_hub_waits_for_its_proxy_to_notice(name):
+    text = balancers.text(name)
+    if name == "haproxy":
+        interval, again, fall = re.search(r"inter (\w+) fastinter (\w+) fall (\d+)", text).groups()
+        notices = seconds(interval) + (int(fall) - 1) * seconds(again)
+    else:
+        notices = seconds(re.search(r"health_interval (\w+)", text).group(1))
+    assert notices < seconds(balancers.drain_pause(name)) <= 2 * notices + 1
+
+
+@pytest.mark.parametrize("name", ["haproxy", "nginx"])
+def test_proxies_write_no_paths(name):
+    """Paths have users' ids."""
+    text = balancers.text(name)
+    if name == "haproxy":
+        assert "httplog" not in text
+        formats = re.findall(r'log-format "(.*)"', text)
+        assert formats and not re.search(r"%r|%HP|%HQ|%HU|%hr|%hs", formats[0])
+    else:
+        formats = " ".join(re.findall(r"log_format carillon (.*?);", text, re.DOTALL))
+        assert formats and not re.search(r"\$(request|request_uri|uri|args|document_uri)\b", formats)
+        assert re.search(r"error_log \S+ crit;", text)
+
+
+# systemd.
+
+
+def test_units_are_good_for_systemd(tmp_path):
+    units = [path for suffix in ("service", "socket") for path in DEPLOY.glob(f"*.{suffix}")]
+    assert units
+    program = tmp_path / "carillon"
+    program.symlink_to(pathlib.Path(PROGRAM).resolve())
+    for unit in units:
+        (tmp_path / unit.name).write_text(unit.read_text().replace("/usr/bin/carillon", str(program)))
+    status, words = ran("systemd-analyze", "verify", "--man=no", *[tmp_path / unit.name for unit in units])
+    # It also tells of other units of the machine.
+    ours = [line for line in words.splitlines() if any(unit.name in line for unit in units)]
+    assert not ours, words
+
+
+def test_the_unit_is_well_confined():
+    status, words = ran("systemd-analyze", "security", "--offline=yes", "--threshold=20", DEPLOY / "carillon.service")
+    assert status == 0, words
+
+
+# Containers.
+
+
+def test_the_container_file_is_good_for_hadolint():
+    # Debian's packages are the newest of their release, on purpose; and what CMD runs is one line of bash.
+    status, words = ran(BESIDE / "hadolint", "--ignore", "DL3008", DEPLOY / "Containerfile")
+    assert status == 0, words
+
+
+def health_check(port):
+    """The container's check, at another port."""
+    text = (DEPLOY / "Containerfile").read_text()
+    words = re.search(r"HEALTHCHECK .* CMD (\[.*?\])\nSTOPSIGNAL", text, re.DOTALL).group(1)
+    words = json.loads(words.replace("\\\n", ""))
+    return ran(*[word.replace("9601", str(port)) for word in words])[0]
+
+
+def test_the_containers_health_check_asks_the_hub():
+    apps = '[{"id":"7","key":"key-of-7","secret":"secret-of-7"}]'
+    with Server(CARILLON_APPS=apps, CARILLON_LOG_FORMAT="json") as server:
+        port = server.operations.rpartition(":")[2]
+        assert health_check(port) == 0
+    assert health_check(port) != 0
+
+
+def test_compose_is_as_its_schema_says():
+    status, words = ran(BESIDE / "check-jsonschema", "--builtin-schema", "vendor.compose-spec",
+                        DEPLOY / "compose/compose.yaml")
+    assert status == 0, words
+
+
+def compose():
+    return yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
+
+
+def test_compose_mounts_what_there_is():
+    """And its variables are those of the example."""
+    services = compose()["services"]
+    paths = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
+    assert [path for path in paths if path.startswith(".")]
+    for path in paths:
+        assert not path.startswith(".") or (DEPLOY / "compose" / path).exists(), path
+    variables = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose/compose.yaml").read_text()))
+    assert variables == set(re.findall(r"(?m)^(\w+)=", (DEPLOY / "compose/environment.example").read_text()))
+
+
+def checked(environment):
+    """The hub's own verdict on settings."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("CARILLON")}
+    return ran(PROGRAM, "check-config", env={**clean, **environment})
+
+
+def test_the_hub_takes_composes_settings():
+    environment = {name: re.sub(r"\$\{\w+:\?.*?\}", "filled-in", value)
+                   for name, value in compose()["services"]["hub"]["environment"].items()}
+    status, words = checked(environment)
+    assert status == 0, words
+
+
+def manifests():
+    return [document for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+            for document in yaml.safe_load_all(path.read_text())]
+
+
+@pytest.mark.parametrize("version", ["1.28", kubernetes_validate.latest_version()])
+def test_kubernetes_manifests_are_as_their_schemas_say(version):
+    for document in manifests():
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_hub_takes_kubernetes_settings():
+    secret, hub = (next(one for one in manifests() if one["kind"] == kind) for kind in ("Secret", "Deployment"))
+    pod = hub["spec"]["template"]["spec"]
+    container, = pod["containers"]
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    status, words = checked({**secret["stringData"], **environment})
+    assert status == 0, words
+    # Webhooks are sent for eight seconds after the pause.
+    assert pod["terminationGracePeriodSeconds"] > seconds(environment["CARILLON_DRAIN_PAUSE"]) + 20
+    assert pod["enableServiceLinks"] is False
+
+
+def test_images_are_of_the_same_user():
+    """Kubernetes' pods are the user that the container file makes."""
+    user, group = re.search(r"(?m)^USER (\d+):(\d+)$", (DEPLOY / "Containerfile").read_text()).groups()
+    for one in manifests():
+        if one["kind"] in ("Deployment", "Job"):
+            context = one["spec"]["template"]["spec"]["securityContext"]
+            assert (context["runAsUser"], context["runAsGroup"]) == (int(user), int(group))
+
+
+# Prometheus and Grafana.
+
+
+def families():
+    """The names of metrics, as the page has them; of histograms, the series too."""
+    rows = re.findall(r"(?m)^\| `(\w+)` \|.*\| (.*) \|$", (DEPLOY / "metrics.md").read_text())
+    found = {"up"}
+    for name, meaning in rows:
+        parts = ["_bucket", "_sum", "_count"] if meaning.startswith("histogram") else [""]
+        found |= {name + part for part in parts}
+    return found
+
+
+def named(expression):
+    """The metrics of an expression."""
+    return set(re.findall(r"\b(?:carillon|process)_\w+|\bup\b", re.sub(r'"[^"]*"', '""', expression)))
+
+
+def alerts():
+    return [rule for group in yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"]
+            for rule in group["rules"]]
+
+
+def panels():
+    return json.loads((DEPLOY / "grafana/carillon.json").read_text())["panels"]
+
+
+def queries():
+    return [target["expr"] for panel in panels() for target in panel.get("targets", [])]
+
+
+def test_queries_name_metrics_that_there_are():
+    known = families()
+    assert len(known) > 100
+    for expression in queries() + [rule["expr"] for rule in alerts()]:
+        assert named(expression) and named(expression) <= known, (expression, named(expression) - known)
+    assert not named('rate(carillon_nothing_of_the_kind_total{a="up"}[5m])') <= known
+
+
+def test_each_alert_says_what_to_do():
+    names = [rule["alert"] for rule in alerts()]
+    assert len(set(names)) == len(names) > 15 and "CarillonPushesLate" in names
+    for rule in alerts():
+        notes, severity = rule["annotations"], rule["labels"]["severity"]
+        assert severity in ("critical", "warning"), rule["alert"]
+        assert len(notes["summary"]) > 20 and len(notes["runbook"]) > 20, rule["alert"]
+        assert "\n" not in notes["runbook"], rule["alert"]
+
+
+@needs("promtool")
+def test_queries_are_of_prometheus_language(tmp_path):
+    """Each as the expression of a rule, with Grafana's variables filled in."""
+    def filled(text):
+        return text.replace("$__rate_interval", "1m").replace("$job", ".*").replace("$instance", ".*")
+
+    rules = [{"record": f"panel:query:{number}", "expr": filled(text)} for number, text in enumerate(queries())]
+    assert len(rules) > 40
+    file = tmp_path / "rules.yml"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    status, words = ran(balancers.found("promtool"), "check", "rules", file)
+    assert status == 0, words
+    assert "$" not in file.read_text()
+
+
+@needs("promtool")
+def test_prometheus_takes_its_file():
+    status, words = ran(balancers.found("promtool"), "check", "config", DEPLOY / "prometheus/prometheus.yml")
+    assert status == 0, words
+
+
+def test_panels_have_places_of_their_own():
+    places = [(panel["id"], panel["gridPos"]) for panel in panels()]
+    assert len({number for number, _ in places}) == len(places)
+    taken = set()
+    for number, place in places:
+        assert place["x"] + place["w"] <= 24
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                 for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken, number
+        taken |= cells
+    for panel in panels():
+        if panel["type"] != "row":
+            assert panel["datasource"]["uid"] == "${source}" and panel["targets"] and panel["description"]
+            letters = [target["refId"] for target in panel["targets"]]
+            assert len(set(letters)) == len(letters)
+
+
+def test_provisioning_meets_compose():
+    """Grafana finds Prometheus, Prometheus the hub, and both their files."""
+    services = compose()["services"]
+    source, = yaml.safe_load((DEPLOY / "grafana/source.yml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090" and "prometheus" in services
+    folder, = yaml.safe_load((DEPLOY / "grafana/folder.yml").read_text())["providers"]
+    mounted = [volume.split(":")[1] for volume in services["grafana"]["volumes"]]
+    assert f"{folder['options']['path']}/carillon.json" in mounted
+    job, = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())["scrape_configs"]
+    assert job["job_name"] == "carillon" and job["static_configs"][0]["targets"] == ["hub:9601"] and "hub" in services
