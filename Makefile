@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-instructions conformance fuzz storm resume churn lint format bench clean
+.PHONY: help build run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-instructions conformance fuzz storm resume churn soak lint format bench clean
 
 tools := deploy/development
 # On a terminal too: SwiftPM takes colour for another build, and would begin anew.
@@ -89,10 +89,16 @@ churn: ## CLIENTS (default 5000) come to channels and go for SECONDS (default 12
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/churn --seconds $(or $(SECONDS),120) \
 	    --clients $(or $(CLIENTS),5000) $(if $(SEED),--seed $(SEED))
 
+soak: ## Random faults for MINUTES (default 30) over two hubs: invariants, memory, descriptors; JSON at the end; SEED repeats
+	@$(tools)/packages build run test
+	swift build $(plain) --product carillon
+	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/soak --minutes $(or $(MINUTES),30) \
+	    $(if $(DEVICES),--devices $(DEVICES)) $(if $(SEED),--seed $(SEED))
+
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
 	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/release \
-	    Tests/ThirdParty/{churn,conformance,resume,run,storm}; do bash -n "$$script"; done
+	    Tests/ThirdParty/{churn,conformance,resume,run,soak,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest

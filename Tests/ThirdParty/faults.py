@@ -29,6 +29,8 @@ class ServerFaults:
         # The first and the last part are calm.
         self.plan = list(zip(sorted(self.dice.uniform(0.05, 0.85) * expected for _ in kinds), kinds))
         self.failpoints = FAILPOINTS if plan.kills and stage.hubs[0].knows_failpoints() else ()
+        #: Hubs that are killed.
+        self.mortal = stage.hubs
         #: By hub, where its present life ends.
         self.fates = {}
 
@@ -74,7 +76,7 @@ class ServerFaults:
 
     async def kill(self, grace=GRACE):
         """SIGKILL to a hub, from here or at its failpoint, and another life, which may be told where to end."""
-        hub = next((hub for hub in self.stage.hubs if not hub.is_running), None) or self.dice.choice(self.stage.hubs)
+        hub = next((hub for hub in self.stage.hubs if not hub.is_running), None) or self.dice.choice(self.mortal)
         await self._renew(hub, len(self._kills_left()) > len(self.fates) and self.dice.random() < 0.6, grace)
         self.ledger.counts["kills"] += 1
 

@@ -17,13 +17,18 @@ class Meters:
         self._past = collections.Counter()
         self._present = {}
 
+    def page(self):
+        """`/metrics`."""
+        text = self._hub.program.err.text()
+        listening = next(json.loads(line) for line in text.splitlines() if '"listening"' in line)
+        with urllib.request.urlopen(f"http://{listening['operations']}/metrics", timeout=2) as answer:
+            return answer.read().decode()
+
     def look(self):
         """Reads the counters, unless the hub is down."""
         program = self._hub.program
         try:
-            listening = next(json.loads(line) for line in program.err.text().splitlines() if '"listening"' in line)
-            with urllib.request.urlopen(f"http://{listening['operations']}/metrics", timeout=2) as answer:
-                found = {name: int(value) for name, value in LINE.findall(answer.read().decode())}
+            found = {name: int(value) for name, value in LINE.findall(self.page())}
         except (OSError, StopIteration):
             return
         if program is not self._life:
