@@ -12,28 +12,50 @@ $$;
 -- care.audit_doses: one row for each dose that a statement changed, by one INSERT. A revision rises with every change, so it
 -- alone tells what changed. A dose that goes to another user ends for the one and begins for the other: neither reads
 -- of the other. FULL JOIN, for a plan made with one row must do for thousands. One row, the usual update, has a statement of
--- its own that comes first, without the hash of a join: IS NOT DISTINCT FROM makes none. No locks.
+-- its own that comes first, without the hash of a join: IS NOT DISTINCT FROM makes none; it takes from the row what
+-- care.bump_dose has just put there.
+--
+-- Doses that come back from being cancelled take their slots (care.yield_slots): here, and not by a trigger with a condition,
+-- which each statement would read anew from its text. Locks: there.
 create or replace function care.audit_doses() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    clock constant timestamptz := sync.clock();
-    actor constant text := care.actor();
-    device constant text := nullif(current_setting('sync.device', true), '');
-    key constant text := nullif(current_setting('sync.key', true), '');
+    was text;
+    clock timestamptz;
+    actor text;
+    device text;
+    key text;
 begin
     if tg_op = 'UPDATE' then
         insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
                                           was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
                                           status, taken_at, scheduled_at, rev, reason, noted)
-        select n.id, n.user_id, clock, actor, device, key,
+        select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
                o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
                n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
         from old_rows as o cross join new_rows as n
         where n.rev <> o.rev and n.id is not distinct from o.id and n.user_id is not distinct from o.user_id
-            and n.user_id <> '' and not exists (select from new_rows offset 1);
-        if found then
+            and n.user_id <> '' and not exists (select from new_rows offset 1)
+        returning a.was_status into was;
+        if was <> 'cancelled' then
+            return null;
+        end if;
+    end if;
+    clock := sync.clock();
+    actor := care.actor();
+    device := nullif(current_setting('sync.device', true), '');
+    key := nullif(current_setting('sync.key', true), '');
+    if tg_op = 'UPDATE' then
+        if exists (select from old_rows as o where o.status = 'cancelled')
+            and current_setting('session_replication_role') <> 'replica'
+        then
+            perform care.yield_slots(array(
+                select n::care.dose_occurrence from old_rows as o join new_rows as n on n.id = o.id
+                where o.status = 'cancelled' and n.status <> 'cancelled'));
+        end if;
+        if was is not null then
             return null;
         end if;
         insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,

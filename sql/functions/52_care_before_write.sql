@@ -28,15 +28,17 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    new.status_rev := old.status_rev;
-    new.note_rev := old.note_rev;
-    new.changed_key := old.changed_key;
-    new.changed_device := old.changed_device;
-    new.changed_by := old.changed_by;
+    if (new.status_rev, new.note_rev, new.changed_key, new.changed_device, new.changed_by)
+        is distinct from (old.status_rev, old.note_rev, old.changed_key, old.changed_device, old.changed_by)
+    then
+        new.status_rev := old.status_rev;
+        new.note_rev := old.note_rev;
+        new.changed_key := old.changed_key;
+        new.changed_device := old.changed_device;
+        new.changed_by := old.changed_by;
+    end if;
     if new *<> old then
-        if new.rev is null or new.rev <= old.rev then
-            new.rev := old.rev + 1;
-        end if;
+        new.rev := greatest(new.rev, old.rev + 1);
         new.updated_at := sync.clock();
         new.changed_by := care.actor();
         if (new.status, new.taken_at, new.reason, new.taken_offset)
@@ -52,7 +54,7 @@ begin
         if new.note is distinct from old.note then
             new.note_rev := new.rev;
         end if;
-        if new.status <> old.status and new.cancelled_by_plan = old.cancelled_by_plan then
+        if new.cancelled_by_plan and new.status <> old.status and old.cancelled_by_plan then
             -- The planner says what it does; what a person cancels stays cancelled.
             new.cancelled_by_plan := false;
         end if;

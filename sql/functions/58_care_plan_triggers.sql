@@ -107,18 +107,17 @@ begin
 end
 $$;
 
--- care.yield_slot: a dose of a schedule that a person brings back from being cancelled has its slot: one that was planned in
+-- care.yield_slots: doses of schedules that a person brings back from being cancelled have their slots: one that was planned in
 -- its place, and that nobody has acted on, is cancelled. The planner's own revivals find the slot free.
 -- Lock order: care.dose_occurrence.
-create or replace function care.yield_slot() returns trigger
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+create or replace function care.yield_slots(revived care.dose_occurrence[]) returns void
+language plpgsql
 as $$
 begin
     update care.dose_occurrence as d set status = 'cancelled', cancelled_by_plan = true
-    where d.schedule_id = new.schedule_id and d.local_date = new.local_date
-        and d.product_id is not distinct from new.product_id and d.id <> new.id and d.status = 'scheduled'
-        and exists (select from care.schedule as s where s.id = new.schedule_id);
-    return null;
+    from unnest(revived) as r
+    where d.schedule_id = r.schedule_id and d.local_date = r.local_date
+        and d.product_id is not distinct from r.product_id and d.id <> r.id and d.status = 'scheduled'
+        and exists (select from care.schedule as s where s.id = r.schedule_id);
 end
 $$;

@@ -44,9 +44,6 @@ begin
             ('DELETE', 'REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT')
         ) as events(event, scope)
         union all
-        select 'yield_slot', 'AFTER UPDATE OF status', 'dose_occurrence', 'yield_slot()', 'O',
-               $$FOR EACH ROW WHEN (((old.status = 'cancelled'::text) AND (new.status <> 'cancelled'::text)))$$
-        union all
         select 'tell_medications', event, place, 'tell_medications()', 'A', 'FOR EACH ROW'
         from (values ('schedule', 'AFTER INSERT OR DELETE OR UPDATE'), ('stack_item', 'AFTER INSERT OR DELETE OR UPDATE'),
                      ('stack', 'BEFORE DELETE OR UPDATE OF user_id')) as inside(place, event)
@@ -88,12 +85,18 @@ begin
     end loop;
 end
 $do$;
--- What care.bump_dose does now.
+-- What care.bump_dose and care.audit_doses do now.
 do $do$
+declare
+    former name;
 begin
-    if exists (select from pg_catalog.pg_trigger where tgrelid = 'care.dose_occurrence'::regclass and tgname = 'describe') then
-        drop trigger describe on care.dose_occurrence;
-    end if;
+    for former in
+        select tgname from pg_catalog.pg_trigger
+        where tgrelid = 'care.dose_occurrence'::regclass and tgname in ('describe', 'yield_slot')
+    loop
+        execute format('drop trigger %I on care.dose_occurrence', former);
+    end loop;
 end
 $do$;
 drop function if exists care.describe_again();
+drop function if exists care.yield_slot();
