@@ -19,6 +19,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set quote_all_identifiers = off
 set array_nulls = on
+set datestyle = 'ISO, MDY'
+set intervalstyle = 'postgres'
+set extra_float_digits = 1
+set bytea_output = 'hex'
 as $$
 declare
     p sync.published;
@@ -44,6 +48,39 @@ begin
 end
 $$;
 
+-- sync.taken: takes all changes of a transaction whose ticket was taken: that of the ticket, if it tells one, and those of
+-- sync.touched. What the ticket tells came first; where its row was touched again, both are one change, as the recorders
+-- make them. Null: there is none. Locks: none of others'.
+create or replace function sync.taken(ticket sync.ticket) returns sync.change[]
+language plpgsql
+as $$
+declare
+    changes sync.change[];
+    unsure boolean;
+begin
+    if ticket.source is not null then
+        insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
+        values (ticket.xid, ticket.source, ticket.user_id, ticket.id, ticket.topic, 'U', 0, ticket.context, ticket.rev)
+        on conflict (xid, source, user_id, id) do update
+            set context = coalesce(excluded.context, t.context),
+                rev = greatest(t.rev, excluded.rev),
+                contexts = nullif(array(
+                    select distinct c.context from unnest(t.contexts || t.context) as c(context)
+                    where c.context <> coalesce(excluded.context, t.context)), '{}');
+    end if;
+    with taken as (
+        delete from sync.touched where xid = ticket.xid
+        returning row(source, user_id, topic, id,
+                      case when balance > 0 then 'I' when balance < 0 then 'D' when balance = 0 and op <> 'U' then 'X'
+                           else op end,
+                      case when balance > 0 then null else context end, rev,
+                      case when balance > 0 then null else contexts end)::sync.change as change
+    )
+    select array_agg(change), bool_or((change).op = 'X') into changes, unsure from taken;
+    return case when unsure then sync.first_ops(changes) else changes end;
+end
+$$;
+
 -- sync.flush: turns what a transaction touched into events, at commit (deferred constraint trigger on sync.ticket).
 --
 -- Lock order: the rows of sync.stream concerned, sorted by (user_id, topic): missing ones inserted, present ones
@@ -51,14 +88,15 @@ $$;
 --
 -- Each statement takes a new snapshot in READ COMMITTED, so after the locks the rows are read as they are then:
 -- the transaction that held a stream before us has committed. REPEATABLE READ and SERIALIZABLE get 40001 at the lock and retry.
--- Fired again after SET CONSTRAINTS IMMEDIATE it begins anew: touched and ticket are taken away by the first statement.
+-- Fired again after SET CONSTRAINTS IMMEDIATE it begins anew: the first statements take touched and ticket away. The usual
+-- commit, one row of one table, has its change in the ticket and nothing in touched.
 --
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
 -- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
--- several times what running them does, and a plan for one change looks cheaper than one for ten; datestyle and those after
--- it so that events do not depend on the writer's session (sync.drafts has what only few types need); row_security off so
--- that a policy that would hide rows fails the commit: a hidden row would be told as deleted. synchronous_commit is raised (sync.raise_commit): an offset once
--- shown must not be issued again. Events are dated by the clock and not by now(), the transaction's start: what is
+-- several times what running them does, and a plan for one change looks cheaper than one for ten; timezone so that events do
+-- not depend on the writer's session (sync.drafts has the other settings of which that is true); row_security off so that a
+-- policy that would hide rows fails the commit: a hidden row would be told as deleted. synchronous_commit is raised
+-- (sync.raise_commit): an offset once shown must not be issued again. Events are dated by the clock and not by now(), the transaction's start: what is
 -- measured from there is how long after its commit began an event arrives. sync.key, which travels in each event, has at
 -- most 200 bytes (22001).
 create or replace function sync.flush() returns trigger
@@ -68,67 +106,60 @@ set enable_seqscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 set row_security = off
-set datestyle = 'ISO, MDY'
 set timezone = 'UTC'
-set intervalstyle = 'postgres'
-set extra_float_digits = 1
-set bytea_output = 'hex'
 as $$
 declare
     changes sync.change[];
-    unsure boolean;
+    drafts sync.draft[];
     one sync.change;
     last bigint;
     events bigint;
     key text := nullif(current_setting('sync.key', true), '');
     origin jsonb := to_jsonb(key);
+    woken text;
 begin
-    with ticket as (
-        delete from sync.ticket where xid = pg_current_xact_id()
-    ), taken as (
-        delete from sync.touched where xid = pg_current_xact_id()
-        returning row(source, user_id, topic, id,
-                      case when balance > 0 then 'I' when balance < 0 then 'D' when balance = 0 and op <> 'U' then 'X'
-                           else op end,
-                      case when balance > 0 then null else context end, rev,
-                      case when balance > 0 then null else contexts end)::sync.change as change
-    )
-    select array_agg(change), bool_or((change).op = 'X') into changes, unsure from taken;
-    if changes is null then
-        return null;
-    elsif unsure then
-        changes := sync.first_ops(changes);
-    end if;
     if octet_length(key) > 200 then
         raise exception 'sync.key is longer than 200 bytes' using errcode = 'string_data_right_truncation';
     end if;
-
-    if cardinality(changes) = 1 then
-        -- The usual commit: one row of one table. The same as below, in statements that start faster.
-        one := changes[1];
-        select s.top into last from sync.stream as s where s.user_id = one.user_id and s.topic = one.topic for update;
-        if not found then
-            insert into sync.stream as s (user_id, topic)
-            values (one.user_id, one.topic)
-            on conflict (user_id, topic) do update set top = s.top
-            returning s.top into last;
+    -- Takes the ticket, and the lock of its stream where there is nothing else to be locked before that.
+    with ticket as (
+        delete from sync.ticket where xid = new.xid
+    )
+    select s.top into last from sync.stream as s
+    where s.user_id = new.user_id and s.topic = new.topic
+        and not exists (select from sync.touched as t where t.xid = new.xid)
+    for update of s;
+    if found then
+        one := row(new.source, new.user_id, new.topic, new.id, 'U', new.context, new.rev, null);
+    else
+        changes := sync.taken(new);
+        if changes is null then
+            return null;
+        elsif cardinality(changes) = 1 then
+            one := changes[1];
+            select s.top into last from sync.stream as s
+            where s.user_id = one.user_id and s.topic = one.topic for update;
+            if not found then
+                insert into sync.stream as s (user_id, topic)
+                values (one.user_id, one.topic)
+                on conflict (user_id, topic) do update set top = s.top
+                returning s.top into last;
+            end if;
         end if;
-        insert into sync.event (user_id, topic, o, name, data, created_at)
-        select w.user_id, one.topic, w.o, w.name,
-               case when pg_column_size(w.whole) < 1600 then w.whole else sync.sealed(w.data, w.o, origin) end, clock_timestamp()
-        from (
-            select n.user_id, n.name, n.data, n.o,
-                   n.data || jsonb_build_object('_sync', jsonb_build_object('o', n.o, 'k', origin)) as whole
-            from (
-                select d.user_id, d.name, d.data,
-                       last + row_number() over (order by d.summary, d.id collate "C")
-                       + case when d.user_id = one.user_id then 0 else sync.foreign_draft(one.source) end as o
-                from sync.drafts(one.source, changes) as d
-            ) as n
-            offset 0
-        ) as w;
-        get diagnostics events = row_count;
+    end if;
+
+    if last is not null then
+        -- One row of one table. The same as below, in statements that start faster.
+        drafts := sync.drafts_of(one, last, origin);
+        events := cardinality(drafts);
         if events > 0 then
+            with appended as (
+                insert into sync.event (user_id, topic, o, name, data, created_at)
+                select one.user_id, one.topic, last + d.place, d.name,
+                       case when pg_column_size(d.data) < 1600 then d.data else sync.sealed(d.data, last + d.place, origin) end,
+                       clock_timestamp()
+                from unnest(drafts) with ordinality as d(user_id, summary, id, name, data, place)
+            )
             update sync.stream as s set top = last + events where s.user_id = one.user_id and s.topic = one.topic;
         end if;
     else
@@ -182,7 +213,7 @@ begin
             perform sync.raise_commit();
         end if;
         if current_setting('sync.notify', true) is distinct from 'off' then
-            perform pg_notify('sync', '');
+            woken := pg_notify('sync', '');
         end if;
     end if;
     return null;

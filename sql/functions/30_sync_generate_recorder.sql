@@ -13,6 +13,7 @@
 -- join by id would then pair each version before with each after, so what came and went is counted. Where no id
 -- is twice in either table, a join is the same. An update of one row, the usual one, pays for
 -- none of this: its statement comes first, and does nothing where there is a second row, or where the id or the user changed.
+-- Where it is the first change of its transaction, it writes nothing but the ticket.
 create or replace function sync.generate_recorder(p sync.published) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -56,9 +57,9 @@ begin
         ) as v(user_id, id, op, context, rev)
         where v.user_id <> '' and (o.%3$I is null or n.%3$I is null or o.* *<> n.*)$sql$,
         p.source, p.topic, p.id_column, p.user_column, sync.same_id(p), context, rev);
-    -- The one row of a statement, whose id and user stayed: the same, without the hash of a join.
-    stayed := format($sql$insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
-        select pg_current_xact_id(), %1$s, o.%4$I::text, o.%3$I::text, %2$L, 'U', 0, %5$s, %6$s
+    -- The one row of a statement, whose id and user stayed: the same, without the hash of a join. Where it is the transaction's
+    -- first change, the ticket tells it.
+    stayed := format($sql$pg_current_xact_id(), %1$s, o.%4$I::text, o.%3$I::text, %2$L, %5$s, %6$s
         from old_rows as o cross join new_rows as n
         where o.%4$I::text collate "C" <> '' and o.* *<> n.*
             and o.%3$I::text collate "C" is not distinct from n.%3$I::text collate "C"
@@ -80,7 +81,14 @@ set search_path = pg_catalog, pg_temp%12$s
 as $recorder$
 begin
     if tg_op = 'UPDATE' then
-        %13$s
+        insert into sync.ticket (xid, source, user_id, id, topic, context, rev)
+        select %13$s
+        on conflict do nothing;
+        if found then
+            return null;
+        end if;
+        insert into sync.touched as t (xid, source, user_id, id, topic, context, rev, op, balance)
+        select s.*, 'U', 0 from (select %13$s) as s
         %10$s;
         if not found then
             -- Several rows, one that moved, or nothing to tell.

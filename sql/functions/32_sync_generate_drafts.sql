@@ -1,12 +1,13 @@
 -- sync.generate_drafts: writes sync.drafts(source, changes), which calls the builder of each published table by name,
--- so that one flush serves all and every plan is cached. Called under the lock that publishing takes. Locks: none.
+-- so that one flush serves all and every plan is cached; and sync.drafts_of(one, last, origin), the events of one change as
+-- they are stored after the offset `last`: numbered, with `_sync`. For the usual one, of a dose, care.dose_drafts has them. Called under the lock that publishing takes. Locks: none.
 --
 -- Where a column's type is hard, a generated builder may meet a value that jsonb cannot hold (json with \u0000 or a number
 -- beyond numeric): its rows go another way then. Nothing has been returned by that time: a function's rows are taken
 -- together. What a builder of an app's own returns is measured.
 --
--- Where a column is money or names an object (sync.hardness), the settings that this depends on are fixed, here and not in
--- the flush: each costs half a microsecond. Money goes by the locale that sessions of this database begin with: another
+-- Settings, so that events do not depend on the writer's session; here and not in the flush, for each costs half a microsecond.
+-- Those of columns that are money or name an object (sync.hardness) are fixed only where there are such. Money goes by the locale that sessions of this database begin with: another
 -- would move its decimal point.
 create or replace function sync.generate_drafts() returns void
 language plpgsql
@@ -38,7 +39,11 @@ begin
     end if;
     execute format($generator$
 create or replace function sync.drafts(source int, changes sync.change[]) returns setof sync.draft
-language plpgsql rows 10%s
+language plpgsql rows 10
+set datestyle = 'ISO, MDY'
+set intervalstyle = 'postgres'
+set extra_float_digits = 1
+set bytea_output = 'hex'%s
 as $drafts$
 begin
     case source
@@ -49,6 +54,33 @@ end
 $drafts$
 $generator$, settings, coalesce(branches, '        when 0 then null;'));
     revoke all on function sync.drafts(int, sync.change[]) from public;
+    execute format($generator$
+create or replace function sync.drafts_of(one sync.change, last bigint, origin jsonb) returns sync.draft[]
+language plpgsql
+as $drafts$
+declare
+    drafts sync.draft[];
+begin
+    if one.source = %s then
+        drafts := care.dose_drafts(one, last, origin);
+        if drafts is not null then
+            return drafts;
+        end if;
+    end if;
+    return array(
+        select row(n.user_id, n.summary, n.id, n.name,
+                   n.data || jsonb_build_object('_sync', jsonb_build_object('o', n.o, 'k', origin)))::sync.draft
+        from (
+            select d.user_id, d.summary, d.id, d.name, d.data,
+                   last + row_number() over (order by d.summary, d.id collate "C")
+                   + case when d.user_id = one.user_id then 0 else sync.foreign_draft(one.source) end as o
+            from sync.drafts(one.source, array[one]) as d
+        ) as n
+        order by n.o);
+end
+$drafts$
+$generator$, coalesce((select p.source from sync.published as p where p.builder = 'care.occurrence_events'), 0));
+    revoke all on function sync.drafts_of(sync.change, bigint, jsonb) from public;
 end
 $$;
 

@@ -63,16 +63,17 @@ as $$
 $$;
 
 -- care.occurrence_body: the data of the event of one dose for one user, with all its state: care.dose_state, or null where the
--- user has it no more. `told`: the summary of its day, with the month. The text of a note never leaves the table: hasNote
--- does. No locks.
-create or replace function care.occurrence_body(who text, id text, op "char", rev bigint, state jsonb, told jsonb) returns jsonb
+-- user has it no more. `told`: the summary of its day, with the month. `place`: `_sync`, or null where the flush puts it in.
+-- The text of a note never leaves the table: hasNote does. No locks.
+create or replace function care.occurrence_body(who text, id text, op "char", rev bigint, state jsonb, told jsonb, place jsonb)
+returns jsonb
 language sql stable
 as $$
     select case when op = 'I' then jsonb_build_object(
-        'userId', who, 'occurrenceId', id, 'updates', state, 'daySummary', told,
+        'userId', who, 'occurrenceId', id, 'updates', state, 'daySummary', told, '_sync', place,
         'occurrence', state || jsonb_build_object('id', id, 'userId', who))
     else jsonb_build_object(
-        'userId', who, 'occurrenceId', id, 'daySummary', told,
+        'userId', who, 'occurrenceId', id, 'daySummary', told, '_sync', place,
         'updates', coalesce(state, jsonb_build_object('status', 'cancelled', 'rev', rev))) end
 $$;
 
@@ -84,11 +85,52 @@ as $$
 $$;
 
 -- care.summary_body: the data of the event that tells what the summary of a user's day says now, and the user's statistics.
--- No locks.
-create or replace function care.summary_body(who text, summary jsonb, stats jsonb) returns jsonb
+-- `place` as above. No locks.
+create or replace function care.summary_body(who text, summary jsonb, stats jsonb, place jsonb) returns jsonb
 language sql stable
 as $$
-    select jsonb_build_object('userId', who, 'date', summary -> 'date', 'summary', summary, 'stats', stats)
+    select jsonb_build_object(
+        'userId', who, 'date', summary -> 'date', 'summary', summary, 'stats', stats, '_sync', place)
+$$;
+
+-- care.dose_drafts: the events of one change of one dose, as care.occurrence_events has them, numbered after `last` and with
+-- `_sync`: the usual commit, in statements that start faster. Null, and nothing is done: it has more days than one. Called by
+-- sync.flush (sync.drafts_of), under the lock of the user's stream. Lock order: day summaries.
+create or replace function care.dose_drafts(one sync.change, last bigint, origin jsonb) returns sync.draft[]
+language plpgsql
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+    state jsonb;
+    status_now text;
+    day date;
+    told record;
+    month_told jsonb;
+    stats jsonb;
+begin
+    select care.dose_state(d), d.status, d.local_date into state, status_now, day
+    from care.dose_occurrence as d where d.id = one.id and d.user_id = one.user_id;
+    if day <> one.context::date or one.contexts is not null then
+        return null;
+    elsif day is null then
+        if one.op = 'I' then
+            return '{}';
+        end if;
+        day := one.context;
+    end if;
+    told := care.count_day(one.user_id, day, clock);
+    if told.turned then
+        perform care.carry_runs(one.user_id, day, day);
+    end if;
+    stats := care.stats_at(one.user_id, clock);
+    month_told := care.with_month(told.summary);
+    return array[
+        row(one.user_id, false, one.id, care.occurrence_named(one.op, status_now),
+            care.occurrence_body(one.user_id, one.id, one.op, one.rev, state, month_told,
+                                 jsonb_build_object('o', last + 1, 'k', origin)))::sync.draft,
+        row(one.user_id, true, null, 'adherence.summary_updated',
+            care.summary_body(one.user_id, told.summary, stats, jsonb_build_object('o', last + 2, 'k', origin)))::sync.draft];
+end
 $$;
 
 -- care.occurrence_events: the builder of care.dose_occurrence: occurrence.created, .updated and .cancelled, and one
@@ -100,71 +142,9 @@ language plpgsql rows 10
 as $$
 declare
     clock timestamptz := sync.clock();
-    one sync.change;
-    state jsonb;
-    status_now text;
-    now_day date;
-    day_before date;
-    days_before date[];
-    first_turned date;
-    last_turned date;
-    told record;
-    day_told jsonb;
-    told_before record;
-    summaries_before jsonb[];
-    summary_before jsonb;
-    stats jsonb;
     days care.day_summary[];
     users text[];
 begin
-    if cardinality(changes) = 1 then
-        -- The usual commit, in statements that start faster than those below.
-        one := changes[1];
-        select care.dose_state(d), d.status, d.local_date into state, status_now, now_day
-        from care.dose_occurrence as d where d.id = one.id and d.user_id = one.user_id;
-        if now_day is null and one.op = 'I' then
-            return;
-        end if;
-        day_before := one.context;
-        now_day := coalesce(now_day, day_before);
-        told := care.count_day(one.user_id, now_day, clock);
-        if told.turned then
-            first_turned := now_day;
-            last_turned := now_day;
-        end if;
-        if day_before <> now_day or one.contexts is not null then
-            select array_agg(distinct d order by d) into days_before
-            from unnest(day_before || one.contexts::date[]) as d where d <> now_day;
-            foreach day_before in array days_before loop
-                told_before := care.count_day(one.user_id, day_before, clock);
-                summaries_before := summaries_before || told_before.summary;
-                if told_before.turned then
-                    first_turned := least(first_turned, day_before);
-                    last_turned := greatest(last_turned, day_before);
-                end if;
-            end loop;
-        end if;
-        if first_turned is not null then
-            perform care.carry_runs(one.user_id, first_turned, last_turned);
-        end if;
-        stats := care.stats_at(one.user_id, clock);
-        day_told := care.with_month(told.summary);
-        return next row(
-            one.user_id, false, one.id, care.occurrence_named(one.op, status_now),
-            care.occurrence_body(one.user_id, one.id, one.op, one.rev, state, day_told))::sync.draft;
-        return next row(
-            one.user_id, true, told.summary ->> 'date', 'adherence.summary_updated',
-            care.summary_body(one.user_id, told.summary, stats))::sync.draft;
-        if summaries_before is not null then
-            foreach summary_before in array summaries_before loop
-                return next row(
-                    one.user_id, true, summary_before ->> 'date', 'adherence.summary_updated',
-                    care.summary_body(one.user_id, summary_before, stats))::sync.draft;
-            end loop;
-        end if;
-        return;
-    end if;
-
     select n.days, n.users into days, users from care.count_days(changes, clock) as n;
     if days is null then
         return;
@@ -187,14 +167,16 @@ begin
         select * from care.stats_of(users, clock)
     )
     select dose.user_id, false, dose.id, care.occurrence_named(dose.op, dose.status),
-           care.occurrence_body(dose.user_id, dose.id, dose.op, dose.rev, dose.state, day.told)
+           care.occurrence_body(dose.user_id, dose.id, dose.op, dose.rev, dose.state, day.told, null)
     from dose join day on day.user_id = dose.user_id and day.date = dose.date
     union all
     select day.user_id, true, day.summary ->> 'date', 'adherence.summary_updated'::text,
-           care.summary_body(day.user_id, day.summary, own.stats)
+           care.summary_body(day.user_id, day.summary, own.stats, null)
     from day join own on own.user_id = day.user_id;
 end
 $$;
 drop function if exists care.summary_event(text, jsonb);
 drop function if exists care.summary_event(text, jsonb, jsonb);
 drop function if exists care.occurrence_event(sync.change, care.dose_occurrence, jsonb);
+drop function if exists care.occurrence_body(text, text, "char", bigint, jsonb, jsonb);
+drop function if exists care.summary_body(text, jsonb, jsonb);
