@@ -98,7 +98,7 @@ class Balancer:
         held = _replaced(text("caddy"), *self._ports)
         if not tls:
             held = "{\n\tadmin off\n\tauto_https off\n}\n" + _replaced(
-                held, ("hub.example.org {", f"http://127.0.0.1:{self.port} {{"))
+                held, ("hub.example.org {", f"http://:{self.port} {{\n\tbind 127.0.0.1"))
         self.file.write_text(held)
 
     def _command(self):
@@ -133,8 +133,12 @@ class Balancer:
         self._process = subprocess.Popen(
             [found(self.name), *map(str, self._command())], stdin=subprocess.DEVNULL, stdout=self._log,
             stderr=self._log, env=self._environment())
-        eventually(lambda: self._process.poll() is not None or self._listens(), f"{self.name} listens")
-        assert self._process.poll() is None, self.log()
+        try:
+            eventually(lambda: self._process.poll() is not None or self._listens(), f"{self.name} listens")
+            assert self._process.poll() is None, self.log()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def _listens(self):

@@ -21,7 +21,7 @@ from resume import SETTINGS, Journey, JourneyFaults, Route
 from roaming_phone import RoamingPhone
 from stage import Stage
 from storm import new_seed
-from waiting import eventually
+from waiting import PATIENCE, eventually
 from wire import resident
 
 #: Growth of the elder's memory from the first quiet points to the last that is noise of the allocator: a share, and bytes.
@@ -33,8 +33,11 @@ SPARE_DESCRIPTORS = 2
 #: Gauges that are 0 when nobody is there.
 EMPTY = ("carillon_connections{", "carillon_subscriptions{", "carillon_channels", "carillon_send_queues_bytes",
          "carillon_unfinished_bytes", "carillon_outbox_lag_events", "carillon_channel_lag_events",
-         "carillon_actions_waiting", "carillon_feed_streams", "carillon_feed_log_reads_waiting",
+         "carillon_actions_waiting", "carillon_feed_log_reads_waiting",
          'carillon_pg_connections{role="tail",state="down"}')
+
+#: And this, half a minute after the last subscriber has left.
+WATCHED = ("carillon_feed_streams",)
 
 #: What of all that is counted is in the JSON.
 TOLD = ("actions", "events", "applied", "recovered", "replayed", "snapshots", "reconnects", "foreign transactions", "kills",
@@ -111,7 +114,7 @@ class Soak:
             # Less than that is no journey.
             if self.journeys and left < self.leg / 2:
                 break
-            self._journey(max(10, min(self.leg, left - self.leg / 4)))
+            self._journey(max(5, min(self.leg, left)))
             self._tell(time.monotonic() - began)
         if not self.faults:
             self._judge()
@@ -133,20 +136,17 @@ class Soak:
         self.faults += [f"seed {seed}: {fault}" for fault in trip.ledger.faults]
         self._quiet()
 
-    def _held(self):
-        """What the elder holds of clients and waits for, as its metrics tell it."""
+    def _held(self, gauges=EMPTY):
+        """Those of the elder's gauges that are not 0."""
         try:
             lines = Meters(self.elder).page().splitlines()
         except OSError:
             return ["no metrics"]
-        return [line for line in lines if line.startswith(EMPTY) and not line.endswith(" 0")]
+        return [line for line in lines if line.startswith(gauges) and not line.endswith(" 0")]
 
     def _quiet(self):
         """Nobody is there: the elder holds nothing of those who were."""
-        try:
-            eventually(lambda: not self._held(), "the elder hub holds nothing of clients that have gone")
-        except AssertionError as error:
-            self.faults.append(f"{error}: {self._held()}")
+        self._empties(EMPTY)
         pid = self.elder.program.pid
         self.memory.append(resident(pid) << 10)
 
@@ -160,9 +160,18 @@ class Soak:
                 self.faults.append(f"{error}: {open_now()}, at first {self.descriptors[0]}")
         self.descriptors.append(open_now())
 
+    def _empties(self, gauges):
+        try:
+            eventually(lambda: not self._held(gauges), "the elder hub holds nothing of clients that have gone",
+                       2 * PATIENCE)
+        except AssertionError as error:
+            self.faults.append(f"{error}: {self._held(gauges)}")
+
     def _judge(self):
         if not self.elder.is_running:
             self.faults.append("the elder hub has ended")
+        if self.journeys > 1:
+            self._empties(WATCHED)
         # The first quiet points still fill what the allocator keeps; of few, none is late enough to tell.
         if len(self.memory) >= 5:
             early, late = max(self.memory[:len(self.memory) // 3 + 1]), self.memory[-1]
