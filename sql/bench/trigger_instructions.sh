@@ -3,15 +3,17 @@
 # trigger_cost.sh, of care.dose_occurrence and of a table of the same columns and indexes without triggers. PostgreSQL runs in
 # its single-user mode under callgrind, once with N commits and once with 2 N of the same data; the difference is N commits,
 # without start-up, planning and shutdown. Prints a table for loadtest/README.md.
-#     sql/bench/trigger_instructions.sh [folder for callgrind's files]
+#     sql/bench/trigger_instructions.sh [folder for callgrind's files] [one|bulk]
 # Makes a cluster of its own and deletes it. Needs PostgreSQL's programs and valgrind. As root it runs them as postgres.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 sql=$(dirname "$here")
 profiles=${1:-}
-# Commits of one row, and the days that commits of 1,000 rows are about: the second half takes five days back and takes them again.
+kinds=${2:-one bulk}
+# Commits of one row, of 1,000 rows, and the days that those are about: the second half takes a day back and takes it again.
 ones=100
-days=(0 7 4 1 8 5 2 9 6 3 0 7 4 1 8 0 7 4 1 8)
+bulks=2
+days=(0 7 0 0)
 programs=$(compgen -G '/usr/lib/postgresql/*/bin' | sort -V | tail -n 1)
 work=$(mktemp -d /tmp/carillon-instructions.XXXXXX)
 as=()
@@ -94,13 +96,13 @@ per_commit() {
     echo $(((twice - once) / $3))
 }
 
-echo "PostgreSQL $("$programs/postgres" --version | awk '{ print $3 }'), single-user mode; $(valgrind --version); the mean of $ones commits of one row and of 10 of 1,000."
+echo "PostgreSQL $("$programs/postgres" --version | awk '{ print $3 }'), single-user mode; $(valgrind --version); the mean of $ones commits of one row and of $bulks of 1,000."
 echo
 echo "| update | without, thousands of instructions | with | ratio |"
 echo "|---|---|---|---|"
-for kind in one bulk; do
+for kind in $kinds; do
     name='one row'; count=$ones
-    [ $kind = one ] || { name='1,000 rows of 250 users'; count=10; }
+    [ $kind = one ] || { name='1,000 rows of 250 users'; count=$bulks; }
     bare=$(per_commit public.bare $kind "$count")
     real=$(per_commit care.dose_occurrence $kind "$count")
     awk -v name="$name" -v a="$bare" -v b="$real" 'BEGIN { printf "| %s | %.0f | %.0f | %.2f |\n", name, a / 1000, b / 1000, b / a }'

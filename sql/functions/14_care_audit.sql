@@ -12,11 +12,11 @@ $$;
 -- care.audit_doses: one row for each dose that a statement changed, by one INSERT. A revision rises with every change, so it
 -- alone tells what changed. A dose that goes to another user ends for the one and begins for the other: neither reads
 -- of the other. FULL JOIN, for a plan made with one row must do for thousands. One row, the usual update, has a statement of
--- its own that comes first, without the hash of a join: IS NOT DISTINCT FROM makes none; it takes from the row what
--- care.bump_dose has just put there.
+-- its own that comes first, without the hash of a join: IS NOT DISTINCT FROM makes none; it takes from the row
+-- what care.bump_dose has just put there.
 --
--- Doses that come back from being cancelled take their slots (care.yield_slots): here, and not by a trigger with a condition,
--- which each statement would read anew from its text. Locks: there.
+-- Doses that come back from being cancelled take their slots (care.yield_slots): here, and not by a trigger with a
+-- condition, which each statement would read anew from its text. Locks: there.
 create or replace function care.audit_doses() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

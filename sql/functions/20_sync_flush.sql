@@ -92,17 +92,18 @@ $$;
 -- commit, one row of one table, has its change in the ticket and nothing in touched.
 --
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
--- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
--- several times what running them does, and a plan for one change looks cheaper than one for ten; timezone so that events do
--- not depend on the writer's session (sync.drafts has the other settings of which that is true); row_security off so that a
--- policy that would hide rows fails the commit: a hidden row would be told as deleted. synchronous_commit is raised
--- (sync.raise_commit): an offset once shown must not be issued again. Events are dated by the clock and not by now(), the transaction's start: what is
--- measured from there is how long after its commit began an event arrives. sync.key, which travels in each event, has at
--- most 200 bytes (22001).
+-- scans; bitmapscan off because it is for many rows and starts slowly; jit off because a disabled scan's cost alone would
+-- start it; generic plans because planning the builders costs several times what running them does, and a plan for one
+-- change looks cheaper than one for ten; timezone so that events do not depend on the writer's session (sync.drafts has the
+-- other settings of which that is true); row_security off so that a policy that would hide rows fails the commit: a hidden
+-- row would be told as deleted. synchronous_commit is raised (sync.raise_commit): an offset once shown must not be issued
+-- again. Events are dated by the clock and not by now(), the transaction's start: what is measured from there is how long
+-- after its commit began an event arrives. sync.key, which travels in each event, has at most 200 bytes (22001).
 create or replace function sync.flush() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 set row_security = off
@@ -110,9 +111,12 @@ set timezone = 'UTC'
 as $$
 declare
     changes sync.change[];
+    made record;
     drafts sync.draft[];
     one sync.change;
     last bigint;
+    kept jsonb;
+    kept_for text;
     events bigint;
     key text := nullif(current_setting('sync.key', true), '');
     origin jsonb := to_jsonb(key);
@@ -125,7 +129,7 @@ begin
     with ticket as (
         delete from sync.ticket where xid = new.xid
     )
-    select s.top into last from sync.stream as s
+    select s.top, s.kept, s.kept_for into last, kept, kept_for from sync.stream as s
     where s.user_id = new.user_id and s.topic = new.topic
         and not exists (select from sync.touched as t where t.xid = new.xid)
     for update of s;
@@ -137,7 +141,7 @@ begin
             return null;
         elsif cardinality(changes) = 1 then
             one := changes[1];
-            select s.top into last from sync.stream as s
+            select s.top, s.kept, s.kept_for into last, kept, kept_for from sync.stream as s
             where s.user_id = one.user_id and s.topic = one.topic for update;
             if not found then
                 insert into sync.stream as s (user_id, topic)
@@ -150,7 +154,8 @@ begin
 
     if last is not null then
         -- One row of one table. The same as below, in statements that start faster.
-        drafts := sync.drafts_of(one, last, origin);
+        made := sync.drafts_of(one, last, origin, kept, kept_for);
+        drafts := made.drafts;
         events := cardinality(drafts);
         if events > 0 then
             with appended as (
@@ -160,7 +165,8 @@ begin
                        clock_timestamp()
                 from unnest(drafts) with ordinality as d(user_id, summary, id, name, data, place)
             )
-            update sync.stream as s set top = last + events where s.user_id = one.user_id and s.topic = one.topic;
+            update sync.stream as s set top = last + events, kept = made.kept, kept_for = made.kept_for
+            where s.user_id = one.user_id and s.topic = one.topic;
         end if;
     else
         -- DO UPDATE locks the row even where its WHERE refuses it: no new version is written.
@@ -204,7 +210,7 @@ begin
         )
         insert into sync.stream as s (user_id, topic, top)
         select user_id, topic, max(o) from appended group by user_id, topic
-        on conflict (user_id, topic) do update set top = excluded.top;
+        on conflict (user_id, topic) do update set top = excluded.top, kept = null, kept_for = null;
         get diagnostics events = row_count;
     end if;
 

@@ -1,6 +1,6 @@
 -- sync.generate_drafts: writes sync.drafts(source, changes), which calls the builder of each published table by name,
--- so that one flush serves all and every plan is cached; and sync.drafts_of(one, last, origin), the events of one change as
--- they are stored after the offset `last`: numbered, with `_sync`. For the usual one, of a dose, care.dose_drafts has them. Called under the lock that publishing takes. Locks: none.
+-- so that one flush serves all and every plan is cached; and sync.drafts_of(one, last, origin, …), the events of one
+-- change as they are stored after the offset `last`: numbered, with `_sync`. Of a dose, the usual one, care.dose_drafts has them. Called under the lock that publishing takes. Locks: none.
 --
 -- Where a column's type is hard, a generated builder may meet a value that jsonb cannot hold (json with \u0000 or a number
 -- beyond numeric): its rows go another way then. Nothing has been returned by that time: a function's rows are taken
@@ -55,19 +55,25 @@ $drafts$
 $generator$, settings, coalesce(branches, '        when 0 then null;'));
     revoke all on function sync.drafts(int, sync.change[]) from public;
     execute format($generator$
-create or replace function sync.drafts_of(one sync.change, last bigint, origin jsonb) returns sync.draft[]
+create or replace function sync.drafts_of(one sync.change, last bigint, origin jsonb, inout kept jsonb, inout kept_for text,
+                                          out drafts sync.draft[])
 language plpgsql
 as $drafts$
 declare
-    drafts sync.draft[];
+    dose record;
 begin
     if one.source = %s then
-        drafts := care.dose_drafts(one, last, origin);
-        if drafts is not null then
-            return drafts;
+        dose := care.dose_drafts(one, last, origin, kept, kept_for);
+        if dose.drafts is not null then
+            kept := dose.kept;
+            kept_for := dose.kept_for;
+            drafts := dose.drafts;
+            return;
         end if;
     end if;
-    return array(
+    kept := null;
+    kept_for := null;
+    drafts := array(
         select row(n.user_id, n.summary, n.id, n.name,
                    n.data || jsonb_build_object('_sync', jsonb_build_object('o', n.o, 'k', origin)))::sync.draft
         from (
@@ -80,7 +86,7 @@ begin
 end
 $drafts$
 $generator$, coalesce((select p.source from sync.published as p where p.builder = 'care.occurrence_events'), 0));
-    revoke all on function sync.drafts_of(sync.change, bigint, jsonb) from public;
+    revoke all on function sync.drafts_of(sync.change, bigint, jsonb, jsonb, text) from public;
 end
 $$;
 

@@ -25,14 +25,19 @@ begin atomic
     select (at at time zone zone) - (at at time zone 'UTC');
 end;
 
--- care.local_iso: an instant as wall time in a zone, with its offset: 2025-11-14T08:00:00-05:00.
+-- care.local_iso: an instant as wall time in a zone, with its offset: 2025-11-14T08:00:00-05:00. In PL/pgSQL, so that a
+-- statement has one call and not all of its parts.
 create or replace function care.local_iso(at timestamptz, zone text) returns text
-language sql stable parallel safe
-begin atomic
-    select to_char(at at time zone zone, 'YYYY-MM-DD"T"HH24:MI:SS')
-        || case when care.utc_offset(at, zone) < interval '0' then '-' else '+' end
-        || to_char(greatest(care.utc_offset(at, zone), -care.utc_offset(at, zone)), 'HH24:MI');
-end;
+language plpgsql stable parallel safe
+as $$
+declare
+    wall constant timestamp := at at time zone zone;
+    utc_offset constant interval := wall - (at at time zone 'UTC');
+begin
+    return to_char(wall, 'YYYY-MM-DD"T"HH24:MI:SS') || case when utc_offset < interval '0' then '-' else '+' end
+        || to_char(greatest(utc_offset, -utc_offset), 'HH24:MI');
+end
+$$;
 
 -- care.resolve_local: the instant of a wall time, by RFC 5545 §3.3.5 and Temporal's "compatible": in a gap the offset
 -- before it (02:30 becomes 03:30), in an overlap the first of the two. PostgreSQL's own AT TIME ZONE takes the second.

@@ -131,35 +131,49 @@ language plpgsql
 as $$
 declare
     s care.day_summary;
-    doses bigint;
-    ended bigint;
+    statuses constant text[] := array(
+        select case when d.status = 'scheduled' and d.window_end <= clock then 'ended' else d.status end
+        from care.dose_occurrence as d
+        where d.user_id = who and d.local_date = day and not d.as_needed);
+    status text;
+    taken int := 0;
+    missed int := 0;
+    made_up int := 0;
+    skipped int := 0;
+    pending int := 0;
+    ended int := 0;
+    due int;
 begin
-    select count(*),
-           count(*) filter (where d.status = 'taken'),
-           count(*) filter (where d.status = 'missed'),
-           count(*) filter (where d.status = 'made_up'),
-           count(*) filter (where d.status = 'skipped'),
-           count(*) filter (where d.status = 'scheduled'),
-           count(*) filter (where d.status = 'scheduled' and d.window_end <= clock)
-    into doses, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count, s.pending_count, ended
-    from care.dose_occurrence as d
-    where d.user_id = who and d.local_date = day and not d.as_needed;
-    s.scheduled_count := s.taken_count + s.missed_count + s.made_up_count + s.skipped_count + s.pending_count;
-    s.adherence_pct := care.percent(s.taken_count + s.made_up_count, s.taken_count + s.missed_count + s.made_up_count + ended);
-    s.on_time_pct := care.percent(s.taken_count, s.taken_count + s.missed_count + s.made_up_count + ended);
+    -- Not by aggregates: one of them costs as much to start as the others of these few rows to be counted so.
+    foreach status in array statuses loop
+        if status = 'taken' then
+            taken := taken + 1;
+        elsif status = 'scheduled' then
+            pending := pending + 1;
+        elsif status = 'ended' then
+            ended := ended + 1;
+        elsif status = 'missed' then
+            missed := missed + 1;
+        elsif status = 'skipped' then
+            skipped := skipped + 1;
+        elsif status = 'made_up' then
+            made_up := made_up + 1;
+        end if;
+    end loop;
+    due := taken + missed + made_up + ended;
+    s := row(who, day, due + skipped + pending, taken, missed, made_up, skipped, pending + ended,
+             care.percent(taken + made_up, due), care.percent(taken, due), clock, null, null);
     -- Nobody else writes this row meanwhile. The usual change leaves the day as good or bad for the streak as it was.
-    s.user_id := who;
-    s.date := day;
     update care.day_summary as d
     set scheduled_count = s.scheduled_count, taken_count = s.taken_count, missed_count = s.missed_count,
         made_up_count = s.made_up_count, skipped_count = s.skipped_count, pending_count = s.pending_count,
         adherence_pct = s.adherence_pct, on_time_pct = s.on_time_pct, updated_at = clock
-    where d.user_id = who and d.date = day and doses > 0
+    where d.user_id = who and d.date = day and statuses <> '{}'
         and (d.missed_count + d.pending_count > 0) = (s.missed_count + s.pending_count > 0)
         and (d.taken_count + d.made_up_count > 0) = (s.taken_count + s.made_up_count > 0);
     turned := not found;
     if turned then
-        perform care.keep_day(s, doses > 0, clock);
+        perform care.keep_day(s, statuses <> '{}', clock);
     end if;
     summary := care.summary_json(s);
 end

@@ -1,12 +1,13 @@
 -- care.taken_local: an instant as wall time with an offset of so many seconds east of UTC, to the microsecond:
 -- 2025-11-14T08:00:00.5-05:00. Null where either is. No locks.
 create or replace function care.taken_local(at timestamptz, utc_offset int) returns text
-language sql stable
+language plpgsql stable
 as $$
-    select case when utc_offset is not null then
-        (to_jsonb((at at time zone 'UTC') + make_interval(secs => utc_offset)) #>> '{}')
-            || case when utc_offset < 0 then '-' else '+' end
-            || to_char(make_interval(secs => abs(utc_offset)), 'HH24:MI') end
+begin
+    return (to_jsonb((at at time zone 'UTC') + make_interval(secs => utc_offset)) #>> '{}')
+        || case when utc_offset < 0 then '-' else '+' end
+        || to_char(make_interval(secs => abs(utc_offset)), 'HH24:MI');
+end
 $$;
 
 -- care.name_of: the name of a product that the user may see; null where there is none. No locks.
@@ -32,7 +33,8 @@ as $$
         'scheduleId', o.schedule_id, 'productId', o.product_id,
         'productName', coalesce(o.product_name, care.name_of(o.product_id, o.user_id)), 'strength', o.strength,
         'form', o.form, 'dose', o.dose, 'asNeeded', o.as_needed, 'status', o.status,
-        'takenAt', o.taken_at, 'takenAtLocal', care.taken_local(o.taken_at, o.taken_offset),
+        'takenAt', o.taken_at,
+        'takenAtLocal', case when o.taken_offset is not null then care.taken_local(o.taken_at, o.taken_offset) end,
         'changedBy', jsonb_build_object('actor', o.changed_by, 'deviceId', o.changed_device),
         'hasNote', coalesce(o.note, '') <> '', 'rev', o.rev, 'scheduledAt', o.scheduled_at,
         'timeLocal', care.local_iso(o.scheduled_at, o.tz), 'timezone', o.tz,
@@ -96,7 +98,11 @@ $$;
 -- care.dose_drafts: the events of one change of one dose, as care.occurrence_events has them, numbered after `last` and with
 -- `_sync`: the usual commit, in statements that start faster. Null, and nothing is done: it has more days than one. Called by
 -- sync.flush (sync.drafts_of), under the lock of the user's stream. Lock order: day summaries.
-create or replace function care.dose_drafts(one sync.change, last bigint, origin jsonb) returns sync.draft[]
+--
+-- The statistics are kept beside the stream, for the user's zone and day: most changes of a dose leave them as they are. All
+-- that changes summaries passes through the stream, and forgets what is kept there, or keeps what is so then.
+create or replace function care.dose_drafts(one sync.change, last bigint, origin jsonb, inout kept jsonb, inout kept_for text,
+                                            out drafts sync.draft[])
 language plpgsql
 as $$
 declare
@@ -106,30 +112,43 @@ declare
     day date;
     told record;
     month_told jsonb;
-    stats jsonb;
+    zone text;
+    today date;
+    day_name text;
+    stats record;
 begin
-    select care.dose_state(d), d.status, d.local_date into state, status_now, day
+    select care.dose_state(d), d.status, d.local_date,
+           (select z.zone from care.user_settings as z where z.user_id = one.user_id)
+    into state, status_now, day, zone
     from care.dose_occurrence as d where d.id = one.id and d.user_id = one.user_id;
     if day <> one.context::date or one.contexts is not null then
-        return null;
+        return;
     elsif day is null then
         if one.op = 'I' then
-            return '{}';
+            drafts := '{}';
+            return;
         end if;
         day := one.context;
+        zone := care.zone_of(one.user_id);
     end if;
     told := care.count_day(one.user_id, day, clock);
     if told.turned then
         perform care.carry_runs(one.user_id, day, day);
     end if;
-    stats := care.stats_at(one.user_id, clock);
+    today := clock at time zone coalesce(zone, 'UTC');
+    day_name := to_char(today, 'YYYY-MM-DD') || coalesce(zone, 'UTC');
+    if told.turned or day_name is distinct from kept_for or day between today - 30 and today - 1 then
+        stats := care.stats_on(one.user_id, today, clock);
+        kept := stats.stats;
+        kept_for := case when stats.lasting then day_name end;
+    end if;
     month_told := care.with_month(told.summary);
-    return array[
+    drafts := array[
         row(one.user_id, false, one.id, care.occurrence_named(one.op, status_now),
             care.occurrence_body(one.user_id, one.id, one.op, one.rev, state, month_told,
                                  jsonb_build_object('o', last + 1, 'k', origin)))::sync.draft,
         row(one.user_id, true, null, 'adherence.summary_updated',
-            care.summary_body(one.user_id, told.summary, stats, jsonb_build_object('o', last + 2, 'k', origin)))::sync.draft];
+            care.summary_body(one.user_id, told.summary, kept, jsonb_build_object('o', last + 2, 'k', origin)))::sync.draft];
 end
 $$;
 
@@ -180,3 +199,5 @@ drop function if exists care.summary_event(text, jsonb, jsonb);
 drop function if exists care.occurrence_event(sync.change, care.dose_occurrence, jsonb);
 drop function if exists care.occurrence_body(text, text, "char", bigint, jsonb, jsonb);
 drop function if exists care.summary_body(text, jsonb, jsonb);
+drop function if exists care.dose_drafts(sync.change, bigint, jsonb);
+drop function if exists sync.drafts_of(sync.change, bigint, jsonb);

@@ -63,49 +63,50 @@ as $$
     ) as more on true
 $$;
 
--- care.stats_at: those of one user, in a statement that starts faster: the days are read once. No locks.
-create or replace function care.stats_at(who text, clock timestamptz) returns jsonb
+-- care.stats_on: those of one user on a day, in a statement that starts faster; where days before it are open, as above. The
+-- last day before it, or itself where nothing of it is open, has both streaks. `lasting`: they are good all day, until one of
+-- the 30 days before it changes, or a day turns (care.count_day). No locks.
+create or replace function care.stats_on(who text, today date, clock timestamptz, out stats jsonb, out lasting boolean)
 language plpgsql
 as $$
 declare
-    today date;
-    now_run int;
     run int;
     best int;
-    percents numeric;
-    days bigint;
+    percent numeric;
     done bigint;
     due bigint;
-    open boolean;
-    more record;
+    open int;
 begin
-    select max(t.today), max(b.run), max(b.best),
-           max(d.run) filter (where d.date = t.today and d.missed_count = 0 and d.pending_count = 0),
-           sum(d.adherence_pct) filter (where d.date < t.today and d.pending_count = 0),
-           count(d.adherence_pct) filter (where d.date < t.today and d.pending_count = 0),
-           sum(d.taken_count + d.made_up_count) filter (where d.date < t.today),
-           sum(d.taken_count + d.made_up_count + d.missed_count) filter (where d.date < t.today),
-           bool_or(d.pending_count > 0) filter (where d.date < t.today)
-    into today, run, best, now_run, percents, days, done, due, open
+    select b.run, b.best, past.percent, past.done, past.due, past.open into run, best, percent, done, due, open
     from (
-        select (clock at time zone coalesce(
-            (select z.zone from care.user_settings as z where z.user_id = who), 'UTC'))::date as today
-        offset 0
-    ) as t
-    left join lateral (
+        select avg(d.adherence_pct) as percent, sum(d.taken_count + d.made_up_count) as done,
+               sum(d.taken_count + d.made_up_count + d.missed_count) as due, max(d.pending_count) as open
+        from care.day_summary as d
+        where d.user_id = who and d.date between today - 30 and today - 1
+    ) as past
+    left join (
         select p.run, p.best from care.day_summary as p
-        where p.user_id = who and p.date < t.today order by p.date desc limit 1
-    ) as b on true
-    left join care.day_summary as d on d.user_id = who and d.date between t.today - 30 and t.today;
-    if open then
-        more := care.open_days(who, today, clock);
-        percents := coalesce(percents + more.percents, percents, more.percents);
-        days := days + coalesce(more.days, 0);
-        due := due + coalesce(more.ended, 0);
+        where p.user_id = who and p.date <= today
+            and (p.date < today or p.missed_count = 0 and p.pending_count = 0)
+        order by p.date desc limit 1
+    ) as b on true;
+    lasting := open is null or open = 0;
+    if lasting then
+        stats := jsonb_build_object(
+            'currentStreakDays', coalesce(run, 0), 'bestStreakDays', coalesce(best, 0), 'avg30DaysPct', round(percent, 1),
+            'doses30Pct', care.percent(done, due));
+    else
+        stats := (select s.stats from care.stats_of(array[who], clock) as s);
     end if;
-    return jsonb_build_object(
-        'currentStreakDays', coalesce(now_run, run, 0), 'bestStreakDays', greatest(now_run, best, 0),
-        'avg30DaysPct', round(percents / nullif(days, 0), 1), 'doses30Pct', care.percent(done, due));
+end
+$$;
+
+-- care.stats_at: the same at an instant. No locks.
+create or replace function care.stats_at(who text, clock timestamptz) returns jsonb
+language plpgsql
+as $$
+begin
+    return (select n.stats from care.stats_on(who, (clock at time zone care.zone_of(who))::date, clock) as n);
 end
 $$;
 

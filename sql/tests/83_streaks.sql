@@ -125,3 +125,39 @@ select test.is('streaks of rows from before', (select count(*) from care.day_sum
 select test.is('no dose is changed by it', (select count(*) from care.dose_occurrence as d join doses as w using (id) where (d.rev, d.updated_at, d.note) is distinct from (w.rev, w.updated_at, w.note)), 0::bigint);
 select test.is('nobody is told', (select count(*) from sync.event) - n, 0::bigint) from told;
 select test.is('triggers are as they were', (select count(*) from pg_trigger as t join triggers as w using (tgname) where t.tgrelid = 'care.dose_occurrence'::regclass and t.tgenabled = w.tgenabled), (select count(*) from triggers));
+
+-- What is kept of statistics beside the stream is what a new computation says, whatever was written in between.
+insert into care.user_settings (user_id, zone) values ('kept', 'Asia/Tokyo');
+insert into care.dose_occurrence (id, user_id, status, scheduled_at, window_end)
+select 'kept' || n, 'kept', 'taken', sync.clock() + make_interval(days => n / 2 - 35, hours => n % 2), sync.clock() + make_interval(days => n / 2 - 34)
+from generate_series(0, 75) as n;
+create table test.kept (n int, what text, told jsonb, anew jsonb, kept boolean);
+do $$
+declare
+    what text;
+begin
+    perform setseed(0.25);
+    for n in 1..150 loop
+        what := case when n % 25 = 0 then 'zone' when n % 10 = 0 then 'many' when n % 7 = 0 then 'moved' when n % 11 = 0 then 'gone' else 'one' end;
+        if what = 'zone' then
+            update care.user_settings set zone = case zone when 'Asia/Tokyo' then 'Pacific/Apia' else 'Asia/Tokyo' end where user_id = 'kept';
+        elsif what = 'many' then
+            update care.dose_occurrence set status = (array['taken', 'missed'])[1 + (n / 10) % 2] where user_id = 'kept' and random() < 0.5;
+        elsif what = 'moved' then
+            update care.dose_occurrence set local_date = local_date + 1 where id = 'kept' || (random() * 75)::int;
+        elsif what = 'gone' then
+            delete from care.dose_occurrence where id = 'kept' || (random() * 75)::int;
+        end if;
+        update care.dose_occurrence as d
+        set status = (array['taken', 'taken', 'missed', 'skipped', 'made_up', 'scheduled'])[1 + floor(random() * case when n % 40 > 30 then 6 else 5 end)::int], note = n::text
+        where d.id = (select o.id from care.dose_occurrence as o where o.user_id = 'kept' order by abs(o.local_date - current_date + 12 * (n % 4)), random() limit 1);
+        commit;
+        insert into test.kept
+        select n, what, (select e.data -> 'stats' from sync.event as e where e.user_id = 'kept' and e.name = 'adherence.summary_updated' order by e.o desc limit 1),
+               (select t.stats from care.stats_of('{kept}', sync.clock()) as t), s.kept_for is not null
+        from sync.stream as s where s.user_id = 'kept' and s.topic = 'adherence';
+    end loop;
+end
+$$;
+select test.is('statistics told are those computed anew', (select string_agg(format('%s %s: %s, not %s', n, what, told, anew), '; ') from (select * from test.kept where told <> anew order by n limit 3) as wrong), null);
+select test.is('many of them were kept', (select count(*) > 20 from test.kept where kept), true);

@@ -95,11 +95,7 @@ enum Mutant: CaseIterable, Sendable {
         case .offsetsOutliveTheirTimes: ("care.bump_dose", "new.taken_offset := null;", "null;")
         case .undoForgetsOffsets: ("care.intent_of", "(entry #>> '{set,takenOffset}')::int", "null")
         case .backendsAreCalledPeople: ("care.actor", "else 'backend'", "else 'user'")
-        case .statisticsCountToday:
-            (
-                "care.stats_at", "count(d.adherence_pct) filter (where d.date < t.today and",
-                "count(d.adherence_pct) filter (where d.date <= t.today and"
-            )
+        case .statisticsCountToday: ("care.stats_on", "today - 30 and today - 1", "today - 30 and today")
         }
     }
 
