@@ -61,6 +61,7 @@ let package = Package(
     targets: [
         // System: module maps and shims
         .target(name: "CLinux", path: "Sources/System/CLinux"),
+        .target(name: "CWebClient", path: "Sources/System/CWebClient"),
         system("COpenSSL", "openssl", "libssl-dev"),
         system("CZlib", "zlib", "zlib1g-dev"),
         system("CPostgres", "libpq", "libpq-dev"),
@@ -134,7 +135,8 @@ let package = Package(
         room(
             "Edge/API",
             [
-                "Bytes", "Clock", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "Channels", "Reactor",
+                "CWebClient", "Bytes", "Clock", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "Channels",
+                "Reactor",
                 "Store",
                 "Identity", "Gateway",
             ]),

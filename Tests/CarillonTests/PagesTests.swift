@@ -7,7 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(15)))
 struct PagesTests {
     private static let folders = [
-        "", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "sql/", "deploy/", "loadtest/", "Tests/",
+        "", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "Sources/Clients/Web/", "sql/", "deploy/",
+        "loadtest/", "Tests/",
     ]
     private static let readers = folders.map { $0 + "README.md" }
     private static let names =

@@ -7,7 +7,7 @@ import Pusher
 
 // API: the HTTP routes. Purpose: decide the answer to a request; the gateway reads requests and writes answers. The routes
 // are Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in, the product's
-// routes (a table), and the description of these.
+// routes (a table), the description of these, and the modules of the web client.
 
 /// All routes of the hub, by path. CORS (Fetch standard §3.2) uses the allow-list of upgrades, except for calls of
 /// backends, which no page may make.
@@ -76,6 +76,7 @@ package struct HubRoutes: HTTPRoutes {
             response.limit = .userBodyBytes
             return response
         }
+        if case .webClient(let file) = route { return file.response(to: request) }
         guard let users, let document else {
             return .problem(
                 .notFound, "This hub has no database, so it knows no users; let your own backend sign.")
@@ -83,6 +84,7 @@ package struct HubRoutes: HTTPRoutes {
         switch route {
         case .auth: return users.auth.respond(to: request, channels, answer)
         case .document: return document.response(to: request)
+        case .webClient: return nil
         case .product(let matches):
             return matches.first(for: request.method)
                 .flatMap { users.product.respond(to: request, $0, exchange, channels, pusher, answer) }
@@ -106,6 +108,7 @@ package struct HubRoutes: HTTPRoutes {
     private func route(_ path: String) -> Route? {
         if path == AuthRoutes.channelPath || path == AuthRoutes.userPath { return .auth }
         if path == OpenAPIDocument.path { return .document }
+        if let file = WebClientFile.all[path] { return .webClient(file) }
         let matches = table.matches(path)
         return matches.isEmpty ? nil : .product(matches)
     }
@@ -113,12 +116,13 @@ package struct HubRoutes: HTTPRoutes {
     private enum Route {
         case auth
         case document
+        case webClient(WebClientFile)
         case product([RouteTable.Match])
 
         func allows(_ method: Method) -> Bool {
             switch self {
             case .auth: method == .post
-            case .document: method == .get || method == .head
+            case .document, .webClient: method == .get || method == .head
             case .product(let matches): matches.first(for: method) != nil
             }
         }
@@ -126,7 +130,7 @@ package struct HubRoutes: HTTPRoutes {
         var methods: [String] {
             switch self {
             case .auth: ["POST", "OPTIONS"]
-            case .document: ["GET", "HEAD", "OPTIONS"]
+            case .document, .webClient: ["GET", "HEAD", "OPTIONS"]
             case .product(let matches): matches.methods
             }
         }

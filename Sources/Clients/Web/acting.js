@@ -1,0 +1,168 @@
+// What becomes a row of the queue when the person acts: which entities it touches, what the person saw of them, and how an
+// undo or a decision is written.
+import { applyRow, bookOf, foldDoses } from './overlay.js';
+import { DOSE_TYPES } from './account.js';
+import { LIST_TYPES } from './lists.js';
+import { fieldsOf, REMINDER_TYPES } from './reminderbook.js';
+import { isResolvable, meets, release, WAITING } from './queue.js';
+import { CarillonError } from './signals.js';
+import { formatTime, zoneOffset } from './times.js';
+
+/** A message of the hub has 64 KiB at most; the envelope around the payload is small. */
+const BYTES_MAX = 60_000;
+const NAMED = ['createMedication', 'createSchedule', 'createStack', 'createReminder', 'logDose'];
+const TO_BE_JUDGED = ['markTaken', 'markMissed', 'makeUp', 'skip', 'addNote'];
+
+/** The row of a new action. Its key is fixed here, and nowhere else. */
+export function rowOf({ type, payload, base, mirror, zone, now }) {
+  if (typeof type !== 'string' || typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
+    throw new CarillonError('invalid', 'an action has a type and a payload');
+  }
+  const body = { ...payload };
+  if (NAMED.includes(type) && body.id == null) body.id = crypto.randomUUID();
+  const row = {
+    key: crypto.randomUUID(), n: null, type, payload: body, base: undefined, retries: 0, state: 'queued',
+    clientTime: formatTime(now, zoneOffset(zone, now) ?? 0), tz: zone, entities: [],
+  };
+  const prediction = describe(row, mirror, zone, now);
+  row.base = base ?? row.base;
+  if (new TextEncoder().encode(JSON.stringify(row)).length > BYTES_MAX) {
+    throw new CarillonError('too_large', 'the hub takes no action of this size');
+  }
+  return { row, prediction };
+}
+
+/** Fills in what the row touches and what the person saw; returns what the hub will probably answer. */
+function describe(row, mirror, zone, now) {
+  const { type, payload } = row;
+  if (DOSE_TYPES.includes(type)) return describeDoses(row, mirror, zone, now);
+  if (type === 'logDose') row.entities = [`dose:${payload.id}`];
+  else if (REMINDER_TYPES.includes(type)) describeReminder(row, mirror, zone);
+  else if (LIST_TYPES.includes(type)) describeList(row, mirror);
+  return null;
+}
+
+function describeDoses(row, mirror, zone, now) {
+  const { type, payload } = row;
+  const { account } = foldDoses(mirror, zone, now);
+  const rev = (id) => mirror.kind('dose').get(id)?.value?.rev;
+  if (TO_BE_JUDGED.includes(type)) {
+    row.entities = [`dose:${payload.occurrenceId}`];
+    const seen = rev(payload.occurrenceId);
+    if (seen !== undefined) row.base = { rev: seen };
+  }
+  const answer = applyRow(account, row, now);
+  const stored = account.actions.get(row.key);
+  if (type === 'bulkMarkAll') {
+    const ids = payload.occurrenceIds ?? (answer.items ?? []).map((item) => item.occurrenceId);
+    row.entities = ids.map((id) => `dose:${id}`);
+    const seen = ids.filter((id) => rev(id) !== undefined).map((id) => [id, { rev: rev(id) }]);
+    if (seen.length) row.base = Object.fromEntries(seen);
+  }
+  if (type === 'undo' || type === 'resolve') {
+    const key = payload.targetKey ?? payload.of;
+    row.entities = rowByKey(mirror, key)?.entities ?? [`action:${key}`];
+  } else {
+    row.undo = stored?.undo ?? [];
+  }
+  const { status, code, path } = answer;
+  return { status, code, path };
+}
+
+function describeReminder(row, mirror, zone) {
+  const { type, payload } = row;
+  const book = bookOf(mirror, zone);
+  const occurrence = payload.occurrenceId && (mirror.kind('reminderDay').get(payload.occurrenceId)?.value
+    ?? [...mirror.kind('reminder').values()].flatMap(({ value }) => value?.upcoming ?? [])
+      .find(({ id }) => id === payload.occurrenceId));
+  const name = occurrence?.ruleId ?? payload.id ?? payload.occurrenceId;
+  const rule = book.rule(name);
+  row.entities = [`reminder:${rule?.id ?? name}`];
+  if (payload.clientId) row.entities.push(`reminder:${payload.clientId}`);
+  if (rule && (type === 'updateReminder' || type === 'deleteReminder')) {
+    row.base = { rev: rule.rev };
+    row.seen = { id: rule.id, rev: rule.rev, fields: fieldsOf(rule.fields) };
+  }
+  if (type === 'setReminderOccurrence' && occurrence?.rev !== undefined) row.base = { rev: occurrence.rev };
+}
+
+function describeList(row, mirror) {
+  const { type, payload } = row;
+  const rows = (kind) => [...mirror.kind(kind).values()].map(({ value }) => value).filter(Boolean);
+  const all = [...rows('medication').map((one) => ['medication', one]), ...rows('stack').map((one) => ['stack', one])];
+  const add = (kind, one, seen) => {
+    row.entities = [`${kind}:${one}`];
+    if (seen && !hasOwn(mirror, row)) row.base = { rev: seen.rev };
+  };
+  if (type === 'updateSettings') {
+    row.entities = ['settings'];
+  } else if (type.endsWith('Schedule')) {
+    const found = all.find(([, one]) => one.schedules?.some(({ id }) => id === payload.id));
+    add('schedule', payload.id, found?.[1].schedules.find(({ id }) => id === payload.id));
+    const owner = found ? `${found[0]}:${found[1].id}`
+      : payload.stackId ? `stack:${payload.stackId}` : `medication:${payload.productId}`;
+    row.entities.push(owner);
+    if (hasOwn(mirror, row)) delete row.base;
+  } else {
+    const kind = type.endsWith('Stack') ? 'stack' : 'medication';
+    add(kind, payload.id, rows(kind).find(({ id }) => id === payload.id));
+  }
+}
+
+/** Whether an action of this device on the same thing is not confirmed: the revision that the person saw is about to go. */
+function hasOwn(mirror, row) {
+  return [...mirror.actions.values()].some(
+    (other) => (WAITING.includes(other.state) || other.state === 'parked' || other.until) && meets(other, row));
+}
+
+export function rowByKey(mirror, key) {
+  for (const row of mirror.actions.values()) if (row.key === key) return row;
+  return null;
+}
+
+/** Appends a row, in the transaction `work`. Behind a conflict about the same entity it waits for the person. */
+export async function append(work, row, mirror) {
+  if (await work.get('meta', 'isSignedOut')) throw new CarillonError('signed_out', 'the user has signed out');
+  const parked = [...mirror.actions.values()].find((one) => one.state === 'parked' && !one.behind && meets(one, row));
+  if (parked && row.type !== 'resolve' && (await work.byKey(parked.key))?.state === 'parked') {
+    Object.assign(row, { state: 'parked', behind: parked.key });
+  }
+  await work.put('actions', row);
+}
+
+/**
+ * Takes an action back. One that was never sent goes, and nothing is sent. One that waits for a decision, or was refused,
+ * has done nothing: it goes too. Returns whether an `undo` has to be sent.
+ */
+export async function cancel(work, key) {
+  const row = await work.byKey(key);
+  if (!row) return true;
+  if (row.state === 'queued' && row.n === null) {
+    await work.delete('actions', row.id);
+    return false;
+  }
+  if (row.state === 'parked' || (row.state === 'failed' && !row.until)) {
+    await release(work, key);
+    if (row.behind) await work.delete('actions', row.id);
+    return false;
+  }
+  return true;
+}
+
+/** The action by which a person's decision of a conflict is told: a `resolve`, or the change again. */
+export function decision(row, choice, merged) {
+  const { conflict, items } = row.answer ?? {};
+  if (!['keep_local', 'accept_server', 'merge'].includes(choice)) {
+    throw new CarillonError('invalid', 'a choice is keep_local, accept_server or merge');
+  }
+  if (isResolvable(row.type)) {
+    const payload = { of: row.key, choice, ...(merged && { merged }) };
+    const rev = conflict?.server?.rev;
+    const each = (items ?? []).filter((item) => item.conflict?.server)
+      .map((item) => [item.occurrenceId, { rev: item.conflict.server.rev }]);
+    return { type: 'resolve', payload, base: rev !== undefined ? { rev } : each.length ? Object.fromEntries(each) : undefined };
+  }
+  if (choice === 'accept_server') return null;
+  const rev = conflict?.server?.rev;
+  return { type: row.type, payload: { ...row.payload, ...(choice === 'merge' ? merged : {}) }, base: rev === undefined ? undefined : { rev } };
+}

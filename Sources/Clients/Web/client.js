@@ -1,0 +1,544 @@
+// The client: one for each signed-in user, in each tab.
+import { append, cancel, decision, rowByKey, rowOf } from './acting.js';
+import { Line, PusherLine } from './line.js';
+import { counting, day, foldDoses, medications, month, nextEdge, reminders } from './overlay.js';
+import { KEPT_MS, Queue, release, WAITING } from './queue.js';
+import { Api, Session } from './session.js';
+import { CarillonError, Signal } from './signals.js';
+import { FenceLost, Store } from './store.js';
+import { channelOf, Stream, sweep } from './streams.js';
+import { Leadership } from './tabs.js';
+import { dayAt, dayText, ofMilliseconds, ownZone, zoneOffset } from './times.js';
+
+const TOPICS = ['adherence', 'reminders', 'medications'];
+
+export class Carillon {
+  #store = null;
+  #lead = null;
+  #months = new Map();
+  #plain = new Map();
+  #edge = null;
+
+  /**
+   * `hub`: its address, such as `https://hub.example.com`; `key`: the app's; `user`: the user's id; `token()`: a fresh token
+   * of the user, from the app's backend. `pusher`: the app's own pusher-js, to be used in place of a connection.
+   */
+  constructor({ hub, key, user, token, pusher = null, topics = TOPICS, ...more }) {
+    if (!hub || !user || typeof token !== 'function' || !(key || pusher)) {
+      throw new CarillonError('invalid', 'hub, user, token, and key or pusher are needed');
+    }
+    this.user = user;
+    this.topics = topics;
+    this.options = { hub, key, token: async () => token(), pusher, ...more };
+    this.name = `carillon:${new URL(hub).origin}:${user}`;
+    this.now = more.now ?? Date.now;
+    this.api = new Api({ hub, user, token: this.options.token, ...(more.fetch && { fetch: more.fetch }) });
+    this.connection = new Signal('offline');
+    this.conflicts = new Signal([]);
+    this.failures = new Signal([]);
+    this.queueLength = new Signal(0);
+    this.lastSyncAt = new Signal(null);
+    this.problem = new Signal(null);
+    this.storage = new Signal({ state: 'opening' });
+    this.zoneChanged = new Signal(null);
+    this.isLeader = new Signal(false);
+    this.values = { today: new Signal(undefined), reminders: new Signal(undefined), medications: new Signal(undefined) };
+  }
+
+  /** Opens the store, shows what is in it, and connects. */
+  async start() {
+    this.isOver = false;
+    await this.#open();
+    navigator.storage?.persist?.().then((isPersisted) => this.#keeps({ isPersisted }), () => {});
+    this.onVisible = () => {
+      if (globalThis.document?.visibilityState !== 'hidden') this.#store?.refresh().catch(() => {});
+    };
+    globalThis.document?.addEventListener('visibilitychange', this.onVisible);
+    return this;
+  }
+
+  async #open() {
+    try {
+      this.#store = await Store.open(this.name, {
+        onChange: (changes) => this.#changed(changes), onLost: (reason) => this.#lost(reason),
+      });
+    } catch (error) {
+      this.#keeps({ state: error.code === 'storage_full' ? 'full' : 'unavailable' });
+      throw error;
+    }
+    this.#store.onMessage = (message) => this.#heard(message);
+    this.#keeps({ state: 'ok' });
+    this.#compute();
+    this.#lead = new Leadership(this.#store, {
+      onGain: (fence) => this.#gained(fence), onLoss: () => this.#stepDown(), now: this.now,
+      ...(this.options.locks !== undefined && { locks: this.options.locks }),
+    });
+    this.#lead.start();
+    this.#store.tell({ ask: 'state' });
+  }
+
+  /** Ends this tab's part; the store stays. */
+  async close() {
+    this.isOver = true;
+    clearTimeout(this.#edge);
+    globalThis.document?.removeEventListener('visibilitychange', this.onVisible);
+    await this.#lead?.stop();
+    this.follower?.stop();
+    this.follower = null;
+    this.#store?.close();
+    this.connection.set('closed');
+  }
+
+  /**
+   * Signs the user out and deletes what the device keeps. With actions that no hub has confirmed it asks: it throws
+   * `unsent_actions`, and the app calls again with `discard` or `keep` (for the user's next sign-in here).
+   */
+  async signOut({ unsent = 'ask' } = {}) {
+    const open = this.#rows([...WAITING, 'parked']);
+    if (unsent === 'ask') {
+      await this.#store.write(async (work) => {
+        const rows = (await work.all('actions')).filter((row) => [...WAITING, 'parked'].includes(row.state));
+        if (rows.length) {
+          throw new CarillonError('unsent_actions', 'actions of this user are not confirmed', { actions: open.map(told) });
+        }
+        await work.put('meta', true, 'isSignedOut');
+      }, { strict: true });
+    }
+    await this.close();
+    if (unsent !== 'keep') await Store.remove(this.name);
+  }
+
+  // Values.
+
+  /** The doses of today, with summary and statistics. */
+  today() { return this.values.today; }
+
+  /** The summaries of a month, such as `2025-11`. */
+  month(name) {
+    let value = this.#months.get(name);
+    if (!value) {
+      this.#months.set(name, value = new Signal(undefined));
+      this.#computeMonth(name, value);
+      if (value.value === undefined) this.#want(name);
+    }
+    return value;
+  }
+
+  /** The rules of reminders, and the occurrences that differ from them. */
+  reminders() { return this.values.reminders; }
+
+  /** Medications, stacks and settings. */
+  medications() { return this.values.medications; }
+
+  /** The user's zone. */
+  get zone() {
+    return this.#store?.mirror.kind('settings').get('settings')?.value?.timezone ?? this.options.zone ?? ownZone();
+  }
+
+  get deviceId() { return this.#store.mirror.meta.get('device'); }
+
+  // Actions.
+
+  /** Does what the person wants, here at once and on the hub as soon as it can be: `{key, prediction}`. */
+  async act(type, payload = {}, { base } = {}) {
+    const { row, prediction } = rowOf({
+      type, payload, base, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
+    });
+    await this.#keep((work) => append(work, row, this.#store.mirror));
+    return { key: row.key, id: row.payload.id, prediction };
+  }
+
+  /** Takes an action back. What was never sent is never sent. */
+  async undo(key) {
+    let made = null;
+    await this.#keep(async (work) => {
+      made = null;
+      if (!await cancel(work, key)) return;
+      const { row } = rowOf({
+        type: 'undo', payload: { targetKey: key }, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
+      });
+      await append(work, row, this.#store.mirror);
+      made = row.key;
+    });
+    return { key: made };
+  }
+
+  /** Decides a conflict: `keep_local`, `accept_server` or `merge` with what the person made of both. */
+  async resolve(key, choice, merged) {
+    const row = rowByKey(this.#store.mirror, key);
+    if (row?.state !== 'parked' || !row.answer) throw new CarillonError('no_conflict', 'that action has no conflict');
+    const wanted = decision(row, choice, merged);
+    const made = wanted && rowOf({
+      ...wanted, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
+    }).row;
+    await this.#keep(async (work) => {
+      const stored = await work.byKey(key);
+      if (stored?.state !== 'parked') throw new CarillonError('no_conflict', 'that conflict is decided');
+      if (made?.type === 'resolve') {
+        if (stored.decidedBy) throw new CarillonError('no_conflict', 'that conflict is decided');
+        await work.put('actions', { ...stored, decidedBy: made.key });
+      } else {
+        await release(work, key);
+      }
+      if (made) await work.put('actions', made);
+    });
+    return { key: made?.key ?? null };
+  }
+
+  /** A refused action has been seen. */
+  dismiss(key) {
+    return this.#keep(async (work) => {
+      const row = await work.byKey(key);
+      if (row?.state !== 'failed') return;
+      if (row.until && row.undo) await work.put('actions', { ...row, state: 'done', partial: undefined });
+      else await work.delete('actions', row.id);
+    });
+  }
+
+  /** Answers `zoneChanged`: `convert` moves what follows the user to the new zone, `keep` leaves it. */
+  async setZone(choice) {
+    const changed = this.zoneChanged.value;
+    if (!changed) return;
+    if (choice === 'convert') await this.act('updateSettings', { timezone: changed.to });
+    else await this.#keep((work) => work.put('meta', changed.to, 'keptZone'));
+    this.zoneChanged.set(null);
+  }
+
+  /** Any channel of the hub: calls `listener(event, data)`; returns what ends it. */
+  subscribe(channel, listener) {
+    let listeners = this.#plain.get(channel);
+    if (!listeners) this.#plain.set(channel, listeners = new Set());
+    listeners.add(listener);
+    this.#listen();
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size) return;
+      this.#plain.delete(channel);
+      if (!this.#isOwn(channel) || !this.line) (this.line ?? this.follower)?.unsubscribe(channel);
+    };
+  }
+
+  // Rows.
+
+  async #keep(work) {
+    if (this.isOver || !this.#store || this.#store.isClosed) throw new CarillonError('closed', 'this client is closed');
+    try {
+      const result = await this.#store.write(work, { strict: true });
+      if (this.storage.value.state === 'full') this.#keeps({ state: 'ok' });
+      this.#compute();
+      return result;
+    } catch (error) {
+      if (error.code === 'storage_full') this.#keeps({ state: 'full' });
+      throw error;
+    }
+  }
+
+  #keeps(change) {
+    this.storage.set({ ...this.storage.value, ...change });
+  }
+
+  #rows(states) {
+    return [...this.#store?.mirror.actions.values() ?? []].filter((row) => states.includes(row.state));
+  }
+
+  #instant() { return ofMilliseconds(this.now()); }
+
+  // Computing.
+
+  #changed(changes) {
+    // While the store opens, there is nothing to tell yet.
+    if (this.isOver || !this.#lead) return;
+    if (changes === null || changes.some(([store]) => store === 'actions')) this.queue?.pump();
+    this.#soon();
+  }
+
+  #soon() {
+    if (this.isDue) return;
+    this.isDue = true;
+    setTimeout(() => { if (this.isDue && !this.isOver) this.#compute(); });
+  }
+
+  #compute() {
+    this.isDue = false;
+    const { mirror } = this.#store;
+    const now = this.#instant();
+    const { zone } = this;
+    const folded = foldDoses(mirror, zone, now);
+    this.values.today.set(day(mirror, folded, this.user, this.#date(), now));
+    for (const [name, value] of this.#months) this.#computeMonth(name, value, folded);
+    this.values.reminders.set(reminders(mirror, zone, now));
+    this.values.medications.set(medications(mirror, this.user));
+    this.queueLength.set(this.#rows(WAITING).length);
+    this.conflicts.set(this.#rows(['parked']).filter((row) => row.answer && !row.decidedBy).map(told));
+    this.failures.set(this.#rows(['failed']).map(told));
+    this.lastSyncAt.set(mirror.meta.get('lastSyncAt') ?? null);
+    this.#compareZones(mirror);
+    clearTimeout(this.#edge);
+    const wait = nextEdge(folded, zone, now) - this.now();
+    this.#edge = setTimeout(() => { this.#compute(); this.#complete(); }, Math.min(Math.max(wait, 1), 3_600_000));
+    this.#complete();
+  }
+
+  #computeMonth(name, value, folded) {
+    const now = this.#instant();
+    const { mirror } = this.#store;
+    value.set(month(mirror, folded ?? foldDoses(mirror, this.zone, now), name, now));
+  }
+
+  #date() {
+    const now = this.#instant();
+    return dayText(dayAt(now, zoneOffset(this.zone, now) ?? 0));
+  }
+
+  #compareZones(mirror) {
+    const settings = mirror.kind('settings').get('settings')?.value;
+    const to = this.options.deviceZone?.() ?? ownZone();
+    if (!settings || settings.timezone === to || mirror.meta.get('keptZone') === to) this.zoneChanged.set(null);
+    else if (this.zoneChanged.value?.to !== to) this.zoneChanged.set({ from: settings.timezone, to });
+  }
+
+  // Tabs.
+
+  #heard(message) {
+    if (message.ask === 'state' && this.#lead?.fence !== null) this.#tellState();
+    if (message.state !== undefined && this.#lead?.fence === null) {
+      this.connection.set(message.state);
+      this.problem.set(message.problem);
+    }
+    if (message.want && this.#lead?.fence !== null) this.#want(message.want);
+  }
+
+  #tellState() {
+    const { value } = this.problem;
+    const problem = value && { code: value.code, message: value.message };
+    this.#store.tell({ state: this.connection.value, problem });
+  }
+
+  #want(name) {
+    this.wanted ??= new Set();
+    this.wanted.add(name);
+    if (this.line) this.#complete();
+    else this.#store?.tell({ want: name });
+  }
+
+  #complete() {
+    this.streams?.get('adherence')?.complete();
+  }
+
+  #gained(fence) {
+    if (this.isOver) return;
+    this.follower?.stop();
+    this.follower = null;
+    this.isLeader.set(true);
+    const line = this.line = this.#makeLine();
+    const host = {
+      store: this.#store, fence, api: this.api, line, user: this.user, own: () => this.#ownTexts(),
+      today: () => this.#date(), months: () => new Set([...this.#months.keys(), ...this.wanted ?? []]),
+      isReady: () => this.session?.isReady === true,
+      onFailure: (error) => this.#failed(error), onCaughtUp: () => this.#caughtUp(fence), onAnswer: () => this.#synced(fence),
+    };
+    this.streams = new Map(this.topics.map((topic) => [topic, new Stream(host, this.user, topic)]));
+    this.queue = new Queue(host);
+    this.session = new Session({
+      line, token: this.options.token, onReady: () => this.#ready(),
+      onProblem: (error) => { this.problem.set(error); this.#tellState(); },
+    });
+    line.onState = (state, more) => this.#lineIs(state, more);
+    line.onFrame = (frame) => this.#frame(frame);
+    line.start();
+    if (line.state !== 'offline') this.#lineIs(line.state, {});
+    this.#tidy(fence);
+  }
+
+  #makeLine() {
+    const { pusher, hub, key, backoff } = this.options;
+    return pusher ? new PusherLine(pusher) : new Line({ hub, key, backoff, ...(this.options.WebSocket && { WebSocket: this.options.WebSocket }) });
+  }
+
+  #stepDown() {
+    this.isLeader.set(false);
+    for (const stream of this.streams?.values() ?? []) stream.stop();
+    this.queue?.stop();
+    this.session?.state('offline');
+    if (this.line) this.line.onState = this.line.onFrame = () => {};
+    this.line?.stop();
+    this.line = this.queue = this.session = this.streams = null;
+    if (!this.isOver) {
+      this.#listen();
+      this.#store.tell({ ask: 'state' });
+    }
+  }
+
+  #lineIs(state, more) {
+    if (state === 'refused') this.problem.set(new CarillonError('refused', `the hub said ${more.code}: ${more.reason}`, more));
+    this.connection.set(state === 'open' ? 'signing_in' : state);
+    this.#tellState();
+    this.session.state(state);
+    if (state === 'open') {
+      // What was there is asked for before the subscribes are answered; all in one message.
+      const channels = {};
+      for (const stream of this.streams.values()) {
+        stream.left();
+        stream.joined();
+        const position = stream.wish();
+        if (position) channels[stream.name] = position;
+      }
+      this.resumes = channels;
+      for (const channel of this.#plain.keys()) this.line.subscribe(channel);
+    } else {
+      for (const stream of this.streams.values()) stream.left();
+      this.queue.reset();
+    }
+  }
+
+  #ready() {
+    this.connection.set('connected');
+    this.#tellState();
+    if (Object.keys(this.resumes).length) this.line.send('sync:resume', { v: 1, channels: this.resumes });
+    this.queue.pump();
+  }
+
+  #frame({ event, channel, data }) {
+    this.session?.hear({ event, data });
+    if (event === 'sync:result') this.queue.answered(data);
+    if (event === 'sync:resumed') {
+      for (const stream of this.streams.values()) {
+        const told = data.channels?.[stream.name];
+        if (told) stream.resumed(told);
+      }
+    }
+    if (!channel) return;
+    for (const stream of this.streams.values()) {
+      if (channel !== stream.name) continue;
+      if (event === 'pusher_internal:subscription_succeeded') stream.subscribed(data ?? {});
+      else stream.take(event, data);
+    }
+    this.#plainFrame({ event, channel, data });
+  }
+
+  // Channels of the app's own. A tab that does not lead has a connection of its own for them.
+
+  #isOwn(channel) {
+    return this.topics.some((topic) => channelOf(this.user, topic) === channel);
+  }
+
+  #listen() {
+    if (this.line) {
+      for (const channel of this.#plain.keys()) this.line.subscribe(channel);
+      return;
+    }
+    if (!this.#plain.size || this.isOver) return;
+    if (!this.follower) {
+      const line = this.follower = this.#makeLine();
+      const session = new Session({ line, token: this.options.token, onReady: () => {}, onProblem: () => {} });
+      line.onState = (state) => session.state(state);
+      line.onFrame = (frame) => { session.hear(frame); this.#plainFrame(frame); };
+      line.start();
+      if (line.state !== 'offline') session.state(line.state);
+    }
+    for (const channel of this.#plain.keys()) this.follower.subscribe(channel);
+  }
+
+  #plainFrame({ event, channel, data }) {
+    const name = event.replace('pusher_internal:', 'pusher:');
+    for (const listener of this.#plain.get(channel) ?? []) listener(name, data);
+  }
+
+  // What the leader notices.
+
+  #failed(error) {
+    if (error instanceof FenceLost) this.#lead?.lose();
+    else if (error.code === 'storage_full') this.#keeps({ state: 'full' });
+    else if (error.code !== 'closed') this.problem.set(error);
+  }
+
+  #caughtUp(fence) {
+    if (this.storage.value.state === 'full') this.#keeps({ state: 'ok' });
+    if ([...this.streams?.values() ?? []].every((stream) => stream.isLive)) this.#synced(fence);
+    this.#complete();
+  }
+
+  /** The hub has confirmed what is here. */
+  #synced(fence) {
+    const now = this.now();
+    if (now - (this.syncedAt ?? 0) < 1000) return;
+    this.syncedAt = now;
+    this.#store.write((work) => work.put('meta', new Date(now).toISOString(), 'lastSyncAt'), { fence })
+      .catch((error) => this.#failed(error));
+  }
+
+  /** Forgets what cannot be undone any more. */
+  #tidy(fence) {
+    const { mirror } = this.#store;
+    const unconfirmed = new Set(counting(mirror));
+    const old = this.#rows(['done']).filter((row) => this.now() - row.at > KEPT_MS && !unconfirmed.has(row));
+    this.#store.write(async (work) => { for (const row of old) await work.delete('actions', row.id); }, { fence })
+      .then(() => sweep(this.#store, fence)).catch((error) => this.#failed(error));
+  }
+
+  /** The texts that this device's own actions have set: events do not tell them. */
+  #ownTexts() {
+    const texts = new Map();
+    for (const row of this.#rows([...WAITING, 'done', 'failed'])) {
+      const { note, text, reason } = row.payload;
+      const own = row.type === 'addNote' ? text ?? note : note;
+      if (own !== undefined || reason !== undefined) {
+        texts.set(row.key, { ...(own !== undefined && { note: own }), ...(reason !== undefined && { reason }) });
+      }
+    }
+    return texts;
+  }
+
+  /** Opens a store in place of one that the browser is still deleting. */
+  async #openAgain() {
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        await this.#open();
+        return;
+      } catch (error) {
+        if (attempt === 10 || this.isOver) throw error;
+        await new Promise((resolve) => { setTimeout(resolve, 50 * 2 ** Math.min(attempt, 6)); });
+      }
+    }
+  }
+
+  /** The store is gone from under this tab. */
+  async #lost(reason) {
+    if (this.isOver) return;
+    const rows = this.#rows([...WAITING, 'parked', 'failed']);
+    const lead = this.#lead;
+    this.#lead = null;
+    await lead?.stop();
+    if (reason !== 'wiped') {
+      this.isOver = true;
+      this.follower?.stop();
+      this.#keeps({ state: 'replaced' });
+      this.connection.set('closed');
+      return;
+    }
+    this.#keeps({ state: 'wiped', kept: 0 });
+    try {
+      await this.#openAgain();
+      // What no hub has confirmed is still in memory. Keys stay; numbers are those of the new device.
+      await this.#store.write(async (work) => {
+        for (const { id, ...row } of rows) {
+          if (await work.byKey(row.key)) continue;
+          await work.put('actions', { ...row, n: null, state: WAITING.includes(row.state) ? 'queued' : row.state });
+        }
+      }, { strict: true });
+      this.#keeps({ state: 'wiped', kept: rows.length });
+      this.#compute();
+    } catch (error) {
+      this.#keeps({ state: 'lost' });
+      this.problem.set(error);
+    }
+  }
+}
+
+/** A row as apps see it. */
+function told({ key, type, payload, state, n, retries, clientTime, answer, partial, behind }) {
+  return {
+    key, type, payload, state, n, retries, clientTime, code: answer?.code ?? null, message: answer?.message ?? null,
+    path: answer?.path ?? null, conflict: answer?.conflict ?? null, items: partial ?? answer?.items ?? null, behind: behind ?? null,
+  };
+}

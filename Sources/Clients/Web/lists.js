@@ -1,0 +1,82 @@
+// The list of medications with the actions that the hub has not confirmed. The hub's answer to them may differ in what it
+// makes itself (schedules of a frequency, doses): its events say so.
+
+/** Types of actions on medications, schedules, stacks and settings. */
+export const LIST_TYPES = [
+  'createMedication', 'updateMedication', 'archiveMedication', 'createSchedule', 'updateSchedule', 'deleteSchedule',
+  'createStack', 'updateStack', 'deleteStack', 'updateSettings'];
+const SCHEDULE = {
+  repeat: 'daily', repeatOn: null, dose: null, windowMinutes: null, timezone: null, tzMode: 'follow', startsOn: null,
+  endsOn: null, enabled: true, productId: null, stackId: null, rev: 0,
+};
+
+/** The list after the actions of `rows`. */
+export function foldMedications(list, rows, user, parked = new Set()) {
+  const state = { items: list.items.map(plain), stacks: list.stacks.map(plain), settings: { ...list.settings, isPending: false } };
+  for (const row of rows) if (LIST_TYPES.includes(row.type)) fold(state, row.type, row.payload, user);
+  const flagged = (kind) => (one) => ({ ...one, hasConflict: parked.has(`${kind}:${one.id}`) });
+  return { items: state.items.map(flagged('medication')), stacks: state.stacks.map(flagged('stack')), settings: state.settings };
+}
+
+const plain = (one) => ({ ...one, schedules: [...one.schedules ?? []], isPending: false });
+const known = (payload, names) => Object.fromEntries(names.filter((name) => Object.hasOwn(payload, name))
+  .map((name) => [name, payload[name]]));
+const touch = (one, changes = {}) => Object.assign(one, changes, { isPending: true });
+
+function fold(state, type, payload, user) {
+  const all = [...state.items, ...state.stacks];
+  const medication = state.items.find((one) => one.id === payload.id);
+  const stack = state.stacks.find((one) => one.id === payload.id);
+  const owner = all.find((one) => one.schedules.some((schedule) => schedule.id === payload.id));
+  const names = ['name', 'strength', 'form', 'frequency'];
+  switch (type) {
+    case 'createMedication':
+      if (medication) return;
+      state.items.push({
+        id: payload.id, userId: user, isCatalogue: false, name: '', strength: null, form: null, frequency: null,
+        archivedAt: null, rev: 0, ...known(payload, names), schedules: timesOf(payload), isPending: true,
+      });
+      break;
+    case 'updateMedication':
+      if (payload.archived === true) remove(state.items, medication);
+      else if (medication) {
+        touch(medication, known(payload, names));
+        if (payload.times) medication.schedules = timesOf(payload, medication);
+      }
+      break;
+    case 'archiveMedication': remove(state.items, medication); break;
+    case 'createSchedule': {
+      const of = all.find((one) => one.id === (payload.productId ?? payload.stackId));
+      if (of && !owner) touch(of).schedules.push({ ...SCHEDULE, ...payload, userId: user });
+      break;
+    }
+    case 'updateSchedule':
+      if (!owner) return;
+      touch(owner).schedules = owner.schedules.map((one) => (one.id === payload.id ? { ...one, ...payload } : one));
+      break;
+    case 'deleteSchedule':
+      if (owner) touch(owner).schedules = owner.schedules.filter((one) => one.id !== payload.id);
+      break;
+    case 'createStack':
+      if (!stack) state.stacks.push({ id: payload.id, userId: user, rev: 0, name: payload.name, items: placed(payload.items ?? []), schedules: [], isPending: true });
+      break;
+    case 'updateStack':
+      if (stack) touch(stack, { ...known(payload, ['name']), ...(payload.items && { items: placed(payload.items) }) });
+      break;
+    case 'deleteStack': remove(state.stacks, stack); break;
+    default: touch(state.settings, known(payload, ['timezone', 'presetTimes']));
+  }
+}
+
+const placed = (items) => items.map((item, place) => ({ dose: null, position: place + 1, ...item }));
+
+function timesOf({ id, times, dose = null }, before) {
+  return (times ?? []).map((time, place) => ({
+    ...SCHEDULE, productId: id, dose, ...before?.schedules[place], time, id: before?.schedules[place]?.id ?? `${id}/${place + 1}`,
+  }));
+}
+
+function remove(list, one) {
+  const place = list.indexOf(one);
+  if (place >= 0) list.splice(place, 1);
+}

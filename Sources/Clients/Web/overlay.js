@@ -1,0 +1,345 @@
+// What a person is shown: what the hub said, time, and the actions that it has not confirmed, folded over each other by the
+// hub's own rules. Computed anew whenever one of them changes; nothing of it is stored.
+import { Account, DOSE_TYPES } from './account.js';
+import { count, foldTime, GRACE, summary } from './doserules.js';
+import { foldMedications } from './lists.js';
+import { dayKey, fieldsOf, ReminderBook, REMINDER_TYPES } from './reminderbook.js';
+import {
+  byBytes, dayAt, dayNumber, dayText, formatTime, instant, localTime, ofMilliseconds, parseTime, SECOND, wall, zoneOffset,
+} from './times.js';
+
+/** The rows that count: unanswered ones, and answered ones whose events are not here yet. */
+export function counting(mirror) {
+  return [...mirror.actions.values()].filter((row) => {
+    if (row.state === 'queued' || row.state === 'sent') return true;
+    return row.until !== undefined && !isConfirmed(row, mirror);
+  });
+}
+
+function isConfirmed({ until }, mirror) {
+  return Object.entries(until).every(([channel, told]) => {
+    const position = mirror.positions.get(channel);
+    // A channel that this device does not keep, or that has begun anew, confirms nothing.
+    return !position || position.epoch !== told.epoch || position.offset >= told.offset;
+  });
+}
+
+// Doses.
+
+const doses = new WeakMap();
+
+/** A stored dose as the rules have it. */
+function ruled(row) {
+  let dose = doses.get(row);
+  if (!dose) {
+    const { value } = row;
+    doses.set(row, dose = {
+      id: value.id, productId: value.productId, scheduleId: value.scheduleId, asNeeded: value.asNeeded === true,
+      state: {
+        status: value.status, takenAt: instant(value.takenAt),
+        takenOffset: value.takenAtLocal ? parseTime(value.takenAtLocal)?.offset ?? null : null,
+        reason: value.reason ?? null,
+      },
+      note: value.note ?? null, scheduledAt: instant(value.scheduledAt), zone: value.timezone,
+      utcOffset: parseTime(value.timeLocal)?.offset ?? 0, day: dayNumber(value.localDate),
+      windowStart: instant(value.windowStart), windowEnd: instant(value.windowEnd), rev: value.rev,
+      statusRev: row.statusRev, noteRev: row.noteRev, createdAt: instant(value.createdAt), changedBy: value.changedBy,
+    });
+  }
+  return dose;
+}
+
+/** The user's doses after time and all actions that count. */
+export function foldDoses(mirror, zone, now) {
+  const account = new Account({ zone });
+  const before = new Map();
+  for (const row of mirror.kind('dose').values()) {
+    if (!row.value) continue;
+    const dose = foldTime(ruled(row), now);
+    before.set(dose.id, dose);
+    account.doses.set(dose.id, dose);
+  }
+  const touched = new Set();
+  const rows = counting(mirror).filter((row) => DOSE_TYPES.includes(row.type) || row.type === 'logDose');
+  if (rows.some((row) => row.type === 'undo' || row.type === 'resolve')) rememberActions(account, mirror, rows);
+  for (const row of rows) applyRow(account, row, now);
+  for (const [id, dose] of account.doses) {
+    if (before.get(id) === dose) continue;
+    touched.add(id);
+    account.doses.set(id, foldTime(dose, now));
+  }
+  return { account, touched };
+}
+
+/** Performs one row on the account; its answer says what the hub will probably say. */
+export function applyRow(account, row, now) {
+  if (row.type === 'logDose') return logDose(account, row, now);
+  account.actions.delete(row.key);
+  return account.apply({
+    key: row.key, type: row.type, payload: row.payload, base: row.base, clientTime: row.clientTime, tz: row.tz,
+  }, now);
+}
+
+/** What answered actions left behind, for the undo or the decision of a person. */
+function rememberActions(account, mirror, rows) {
+  const own = new Set(rows.map((row) => row.key));
+  for (const row of mirror.actions.values()) {
+    if (own.has(row.key)) continue;
+    const pending = row.state === 'parked' ? pendingOf(row) : [];
+    account.actions.set(row.key, {
+      type: row.type, answer: { key: row.key }, isSingle: row.type !== 'bulkMarkAll', undo: row.undo ?? [], pending,
+      createdAt: row.at === undefined ? instantOf(row) : ofMilliseconds(row.at), isUndone: row.isUndone === true,
+    });
+  }
+}
+
+const instantOf = (row) => parseTime(row.clientTime)?.at ?? 0;
+
+function pendingOf({ answer }) {
+  const conflicts = answer?.conflict ? [answer.conflict] : (answer?.items ?? []).map((item) => item.conflict);
+  return conflicts.filter(Boolean).map(({ entity, server, local }) => {
+    const time = local.takenAt ? parseTime(local.takenAt) : null;
+    return {
+      dose: entity.id, rev: server?.rev ?? 0, createdAt: null,
+      intent: {
+        state: local.status === undefined ? null
+          : { status: local.status, takenAt: time?.at ?? null, takenOffset: null, reason: local.reason ?? null },
+        note: local.note ?? null,
+      },
+    };
+  });
+}
+
+/** An intake that no schedule asked for. */
+function logDose(account, row, now) {
+  const { id, productId, takenAt, note } = row.payload;
+  if (account.doses.has(id)) return { key: row.key, status: 'noop' };
+  const time = takenAt ?? row.clientTime;
+  const parsed = typeof time === 'number' ? { at: ofMilliseconds(time), offset: null } : parseTime(time);
+  const at = Math.min(parsed?.at ?? now, now);
+  const utcOffset = zoneOffset(account.zone, at) ?? 0;
+  account.doses.set(id, {
+    id, productId, scheduleId: null, asNeeded: true, note: note ?? null, scheduledAt: at, zone: account.zone, utcOffset,
+    state: { status: 'taken', takenAt: at, takenOffset: parsed?.offset ?? null, reason: null },
+    day: dayAt(at, utcOffset), windowStart: null, windowEnd: at, rev: 0, statusRev: 0, noteRev: 0, createdAt: at,
+    changedBy: { actor: 'user', deviceId: null },
+  });
+  return { key: row.key, status: 'applied' };
+}
+
+/** A dose as the hub writes it, with what was folded over it. */
+export function shownDose(dose, row, user) {
+  const { state } = dose;
+  const local = state.takenAt !== null && state.takenOffset !== null;
+  return {
+    userId: user, scheduleId: dose.scheduleId, productId: dose.productId, productName: null, strength: null, form: null,
+    dose: null, timezone: dose.zone, windowStart: null, asNeeded: dose.asNeeded,
+    scheduledAt: formatTime(dose.scheduledAt), timeLocal: localTime(dose.scheduledAt, dose.utcOffset),
+    localDate: dayText(dose.day), windowEnd: formatTime(dose.windowEnd), rev: 0,
+    ...row?.value, id: dose.id,
+    status: state.status, takenAt: state.takenAt === null ? null : formatTime(state.takenAt),
+    takenAtLocal: local ? formatTime(state.takenAt, state.takenOffset) : null, reason: state.reason, note: dose.note,
+    hasNote: dose.note === null ? row?.value?.hasNote === true && row.value.note === null : true,
+    changedBy: dose.changedBy,
+  };
+}
+
+/** `today()`: the doses of a day in the order of their times, with the day's summary and the statistics. */
+export function day(mirror, folded, user, date, now) {
+  if (!mirror.kind('loaded').has(`day:${date}`)) return undefined;
+  const number = dayNumber(date);
+  const of = [...folded.account.doses.values()]
+    .filter((dose) => dose.day === number && dose.state.status !== 'cancelled')
+    .sort((a, b) => a.scheduledAt - b.scheduledAt || byBytes(a.id, b.id));
+  const parked = parkedEntities(mirror);
+  return {
+    date,
+    occurrences: of.map((dose) => {
+      const row = mirror.kind('dose').get(dose.id);
+      const isFolded = row?.value == null || doses.get(row) !== dose;
+      return {
+        ...(isFolded ? shownDose(dose, row, user) : row.value), isPending: folded.touched.has(dose.id),
+        hasConflict: parked.has(`dose:${dose.id}`),
+      };
+    }),
+    summary: summary(date, count(of, now)), stats: mirror.kind('stats').get('stats')?.value ?? null,
+  };
+}
+
+const parkedEntities = (mirror) => new Set(
+  [...mirror.actions.values()].filter((row) => row.state === 'parked').flatMap((row) => row.entities));
+
+/** `month()`: each day's summary, with what time and actions make of its doses. */
+export function month(mirror, folded, name, now) {
+  if (!mirror.kind('loaded').has(`month:${name}`)) return undefined;
+  const byDay = new Map();
+  for (const dose of folded.account.doses.values()) {
+    const date = dayText(dose.day);
+    if (!date.startsWith(name)) continue;
+    if (!byDay.has(date)) byDay.set(date, []);
+    byDay.get(date).push(dose);
+  }
+  const days = [...mirror.kind('day').values()].filter((row) => row.id.startsWith(name)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  return days.map(({ id, value }) => {
+    const known = byDay.get(id) ?? [];
+    const counts = count(known.filter((dose) => dose.state.status !== 'cancelled'), now);
+    const isWhole = mirror.kind('loaded').has(`day:${id}`)
+      || summary(id, counts).scheduledCount === value.scheduledCount;
+    if (isWhole) return summary(id, counts);
+    const changed = known.filter((dose) => folded.touched.has(dose.id) && !dose.asNeeded);
+    return changed.length ? adjusted(id, value, changed, mirror, now) : value;
+  });
+}
+
+/** A summary of which only some doses are known: what the hub counted, moved by what has changed. */
+function adjusted(date, value, changed, mirror, now) {
+  const counts = {
+    taken: value.takenCount, missed: value.missedCount, madeUp: value.madeUpCount, skipped: value.skippedCount,
+    pending: value.pendingCount, overdue: dayNumber(date) < dayAt(now, 0) - 1 ? value.pendingCount : 0,
+  };
+  for (const dose of changed) {
+    const row = mirror.kind('dose').get(dose.id);
+    const was = row?.value ? count([ruled(row)], now) : count([], now);
+    const is = count([dose], now);
+    for (const name of Object.keys(counts)) counts[name] = Math.max(0, counts[name] + is[name] - was[name]);
+  }
+  return summary(date, counts);
+}
+
+/** When the next dose becomes due or missed, or the day ends: milliseconds since 1970. */
+export function nextEdge(folded, zone, now) {
+  const offset = zoneOffset(zone, now) ?? 0;
+  let next = (dayAt(now, offset) + 1) * 86_400 * SECOND - offset * SECOND;
+  for (const dose of folded.account.doses.values()) {
+    if (dose.state.status !== 'scheduled') continue;
+    for (const edge of [dose.windowEnd, dose.windowEnd + GRACE]) if (edge > now && edge < next) next = edge;
+  }
+  return Math.ceil(next / 1000);
+}
+
+// Reminders.
+
+/** The action of a row as the book has it; null where it names an occurrence that is not known. */
+export function bookAction(row, book, mirror, remembered = new Map()) {
+  const { type, payload } = row;
+  const base = Number.isInteger(row.base?.rev) ? row.base.rev : null;
+  const fields = Object.fromEntries(Object.entries(fieldsOf({})).flatMap(
+    ([name]) => (Object.hasOwn(payload, name) ? [[name, payload[name]]] : [])));
+  const day = () => {
+    const id = payload.occurrenceId;
+    const told = id && (mirror.kind('reminderDay').get(id)?.value ?? remembered.get(id));
+    if (told) return { rule: told.ruleId, day: dayNumber(told.date) };
+    return payload.id && payload.date ? { rule: book.rule(payload.id)?.id ?? payload.id, day: dayNumber(payload.date) } : null;
+  };
+  switch (type) {
+    case 'createReminder': return { kind: 'create', id: payload.id ?? null, clientId: payload.clientId ?? null, fields };
+    case 'updateReminder': return { kind: 'update', id: payload.id, fields, base };
+    case 'deleteReminder': return { kind: 'delete', id: payload.id, base };
+    case 'snoozeReminder': {
+      const named = day();
+      const until = payload.until == null ? null
+        : Math.floor((typeof payload.until === 'number' ? payload.until * 1000 : parseTime(payload.until)?.at ?? 0) / SECOND);
+      return named && { kind: 'snooze', ...named, until, minutes: payload.minutes ?? null };
+    }
+    default: {
+      const named = day();
+      let change = { kind: payload.enabled === false ? 'cancel' : 'bringBack' };
+      if (Object.hasOwn(payload, 'movedTo')) {
+        change = { kind: 'move', to: payload.movedTo === null ? null : parseTime(`${payload.movedTo}Z`).at / SECOND };
+      }
+      return named && { kind: 'set', ...named, change, base };
+    }
+  }
+}
+
+/** The user's rules as the hub has them, in a book that performs actions. */
+export function bookOf(mirror, zone) {
+  const book = new ReminderBook({ home: zone });
+  for (const { value } of mirror.kind('reminder').values()) {
+    if (!value) continue;
+    const rule = {
+      id: value.id, clientId: value.clientId ?? null, rev: value.rev, fields: fieldsOf(value),
+      createdAt: Math.floor((instant(value.createdAt) ?? 0) / SECOND),
+    };
+    book.rules.set(rule.id, rule);
+    book.remember(rule, null);
+    if (rule.clientId) book.aliases.set(rule.clientId, rule.id);
+  }
+  for (const { value } of mirror.kind('reminderDay').values()) {
+    if (!value || !book.rules.has(value.ruleId)) continue;
+    book.exceptions.set(dayKey(value.ruleId, dayNumber(value.date)), {
+      isCancelled: value.status === 'cancelled', rev: value.rev, snoozes: value.snoozeCount ?? 0,
+      movedTo: value.movedTo ? parseTime(`${value.movedTo}Z`).at / SECOND : null,
+      snoozedUntil: value.snoozedUntil ? Math.floor(instant(value.snoozedUntil) / SECOND) : null,
+    });
+  }
+  return book;
+}
+
+/** Days of rules by the ids of their occurrences, as far as answers have told them. */
+export function knownDays(mirror) {
+  const days = new Map();
+  for (const { value } of mirror.kind('reminder').values()) {
+    for (const { id, start } of value?.upcoming ?? []) days.set(id, { ruleId: value.id, date: start.slice(0, 10) });
+  }
+  return days;
+}
+
+/** `reminders()`: `{items, occurrences}`. */
+export function reminders(mirror, zone, now) {
+  if (![...mirror.positions.values()].some((position) => position.topic === 'reminders')) return undefined;
+  const book = bookOf(mirror, zone);
+  const second = Math.floor(now / SECOND);
+  const days = knownDays(mirror);
+  const before = new Map(book.rules);
+  const exceptions = new Map(book.exceptions);
+  const parked = parkedEntities(mirror);
+  for (const row of counting(mirror)) {
+    if (!REMINDER_TYPES.includes(row.type)) continue;
+    const action = bookAction(row, book, mirror, days);
+    if (row.seen) book.remember(row.seen, null);
+    if (action) book.apply({ key: row.key, device: 'this', action }, second, row.payload.id ?? row.key);
+  }
+  const changed = new Set([...book.exceptions].filter(([key, one]) => exceptions.get(key) !== one).map(([key]) => key.split('\n')[0]));
+  const items = [...book.rules.values()].map((rule) => {
+    const value = mirror.kind('reminder').get(rule.id)?.value ?? null;
+    const isPending = before.get(rule.id) !== rule || changed.has(rule.id);
+    const shown = isPending ? shownRule(rule, value, book, second) : value;
+    return { ...shown, isPending, hasConflict: parked.has(`reminder:${rule.id}`) };
+  });
+  items.sort((a, b) => byBytes(b.createdAt ?? '', a.createdAt ?? '') || byBytes(a.id, b.id));
+  const occurrences = [...book.exceptions].map(([key, one]) => {
+    const [ruleId, day] = key.split('\n');
+    const told = [...mirror.kind('reminderDay').values()]
+      .find(({ value }) => value?.ruleId === ruleId && value.date === dayText(+day))?.value;
+    if (exceptions.get(key) === one) return { ...told, isPending: false };
+    const start = book.start(book.rules.get(ruleId), +day, one);
+    const shown = Math.max(start, one.snoozedUntil ?? start);
+    return {
+      ...told, ruleId, date: dayText(+day), start: localTime(shown * SECOND, zoneOffset(book.rules.get(ruleId).fields.timezone, shown * SECOND) ?? 0),
+      status: one.isCancelled ? 'cancelled' : 'scheduled', snoozeCount: one.snoozes,
+      movedTo: one.movedTo === null ? null : wall(one.movedTo).slice(0, 16),
+      snoozedUntil: one.snoozedUntil === null ? null : formatTime(one.snoozedUntil * SECOND), isPending: true,
+    };
+  });
+  return { items, occurrences };
+}
+
+function shownRule(rule, value, book, second) {
+  const zone = rule.fields.timezone;
+  const times = book.upcoming(rule, second).map(({ start }) => localTime(start * SECOND, zoneOffset(zone, start * SECOND) ?? 0));
+  return {
+    createdAt: formatTime(rule.createdAt * SECOND), ...value, ...rule.fields, id: rule.id, clientId: rule.clientId,
+    rev: value?.rev ?? 0, nextOccurrences: times, upcoming: times.map((start) => ({ ruleId: rule.id, start, status: 'scheduled' })),
+  };
+}
+
+/** `medications()`: `{items, stacks, settings}`. */
+export function medications(mirror, user) {
+  const settings = mirror.kind('settings').get('settings')?.value;
+  if (!settings) return undefined;
+  const list = (kind) => [...mirror.kind(kind).values()].filter((row) => row.value).map((row) => row.value)
+    .sort((a, b) => byBytes(a.createdAt ?? '', b.createdAt ?? '') || byBytes(a.id, b.id));
+  const parked = parkedEntities(mirror);
+  return foldMedications({ items: list('medication'), stacks: list('stack'), settings }, counting(mirror), user, parked);
+}

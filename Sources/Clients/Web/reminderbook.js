@@ -1,0 +1,388 @@
+// Reminder rules and what actions do to them: Values/Care/Reminders, word for word. `Tests/Vectors` hold both, and the SQL
+// functions, to the same answers. Fields are by their names on the wire; an absent one is null.
+import { dayNumber, dayText, SECOND, secondOf, wall, weekday, zoneOffset } from './times.js';
+
+/** The fields that people change, in their order. */
+export const FIELDS = [
+  'productId', 'stackId', 'appliesTo', 'preset', 'label', 'time', 'timezone', 'tzMode', 'repeat', 'repeatOn',
+  'snoozeMinutes', 'delivery', 'enabled'];
+/** Types of actions on reminders. */
+export const REMINDER_TYPES =
+  ['createReminder', 'updateReminder', 'deleteReminder', 'snoozeReminder', 'setReminderOccurrence'];
+const TWIN_FIELDS = ['productId', 'stackId', 'time', 'repeat', 'timezone'];
+const TWIN_SECONDS = 86_400;
+const SNOOZE_SECONDS = 14_400;
+const SNOOZES_MAX = 10;
+const SNOOZE_MINUTES = 10;
+const TEMPORARY = 'tmp-';
+
+const same = (left, right) => JSON.stringify(left ?? null) === JSON.stringify(right ?? null);
+/** Those of `changes` that are named, over `fields`. */
+const setting = (fields, changes, names = named(changes)) => {
+  const after = { ...fields };
+  for (const name of names) after[name] = changes[name] ?? null;
+  return after;
+};
+const named = (changes) => FIELDS.filter((name) => Object.hasOwn(changes, name) && changes[name] !== undefined);
+/** All fields of a rule as it is shown. */
+export const fieldsOf = (rule) => Object.fromEntries(FIELDS.map((name) => [name, rule[name] ?? null]));
+
+const noException = () => ({ isCancelled: false, movedTo: null, snoozedUntil: null, snoozes: 0, rev: 0 });
+
+export class ReminderBook {
+  /** `home`: the user's zone. */
+  constructor({ home = 'UTC' } = {}) {
+    this.home = home;
+    this.rules = new Map();
+    this.exceptions = new Map();
+    this.aliases = new Map();
+    this.tombstones = new Map();
+    this.revisions = new Map();
+    this.decisions = new Map();
+    this.stored = new Map();
+    this.doneDays = new Set();
+  }
+
+  /**
+   * Performs an action `{kind, …}` at a second, or gives a repeat its first answer. `newID` names a rule that the hub has
+   * to name.
+   */
+  apply({ key, device = null, action }, now, newID) {
+    const known = this.stored.get(key);
+    if (known) {
+      if (!same(known.action, action)) return { key, status: 'rejected', code: 'key_reused' };
+      return { ...known.answer, replayed: true };
+    }
+    const { pending, ...outcome } = this.perform(action, { key, device, now }, newID);
+    const answer = { key, ...outcome };
+    this.stored.set(key, { action, answer, pending });
+    return answer;
+  }
+
+  perform(action, cause, newID) {
+    switch (action.kind) {
+      case 'create': return this.create(action, cause, newID);
+      case 'update': return this.update(action.id, action.fields, action.base ?? null, cause);
+      case 'delete': return this.delete(action.id, action.base ?? null, cause);
+      case 'snooze': return this.snooze(action, cause);
+      case 'set': return this.set(action, cause);
+      case 'resolve': return this.resolve(action, cause);
+      default: return rejected();
+    }
+  }
+
+  /** The user is in another zone: rules that follow are too. */
+  travel(zone, now) {
+    this.home = zone;
+    for (const id of [...this.rules.keys()].sort()) {
+      const rule = this.rules.get(id);
+      if (rule.fields.tzMode === 'follow' && rule.fields.timezone !== zone) this.write(rule, { now, device: null });
+    }
+  }
+
+  // Rules.
+
+  create({ id = null, clientId = null, fields: given }, cause, newID) {
+    const isTemporary = id !== null && id.startsWith(TEMPORARY);
+    const ownID = isTemporary ? null : id;
+    const names = [clientId, isTemporary ? id : null].filter((name) => name !== null);
+    const wanted = this.completed(given);
+    for (const known of [ownID, ...names].filter((name) => name !== null)) {
+      const rule = this.rule(known);
+      if (rule) return this.named(rule, names, cause);
+      const tombstone = this.tombstone(known);
+      if (tombstone) return this.gone(tombstone, this.normal(given));
+    }
+    if (!this.isSound(wanted)) return rejected();
+    if (ownID === null && (clientId === null || clientId.startsWith(TEMPORARY))) {
+      const twin = this.twin(wanted, cause.now);
+      if (twin) return this.named(twin, names, cause);
+    }
+    const made = { id: ownID ?? newID, clientId: names[0] ?? null, fields: wanted, rev: 1, createdAt: cause.now };
+    this.write(made, cause);
+    for (const name of names) this.aliases.set(name, made.id);
+    return { status: 'applied', rule: this.rules.get(made.id) };
+  }
+
+  /** A rule that is there already takes the names that a device has for it. The first one stands in the rule. */
+  named(rule, names, cause) {
+    for (const name of names) {
+      if (name === rule.id || this.aliases.get(name) === rule.id) continue;
+      const first = this.rules.get(rule.id);
+      if (first && first.clientId === null) this.write({ ...first, clientId: name }, cause);
+      this.aliases.set(name, rule.id);
+    }
+    return { status: 'noop', rule: this.rules.get(rule.id) };
+  }
+
+  twin(fields, now) {
+    const names = fields.repeat === 'custom' ? [...TWIN_FIELDS, 'repeatOn'] : TWIN_FIELDS;
+    return [...this.rules.values()]
+      .filter((rule) => names.every((name) => same(rule.fields[name], fields[name])) && now - rule.createdAt < TWIN_SECONDS)
+      .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1)).at(-1) ?? null;
+  }
+
+  completed(given) {
+    const fields = { ...fieldsOf({}), ...this.normal(given) };
+    const fill = { appliesTo: given.stackId == null ? 'item' : 'stack', timezone: this.home, tzMode: 'fixed',
+      repeat: 'daily', delivery: 'local', enabled: true };
+    for (const [name, value] of Object.entries(fill)) fields[name] ??= value;
+    return fields;
+  }
+
+  /** With what follows: a stack takes the product away, and the reverse; who follows is in the user's zone. */
+  normal(changes) {
+    const fields = Object.fromEntries(named(changes).map((name) => [name, changes[name]]));
+    if (fields.stackId != null) Object.assign(fields, { productId: null, appliesTo: 'stack' });
+    else if (fields.productId != null) Object.assign(fields, { stackId: null, appliesTo: 'item' });
+    if (fields.tzMode === 'follow') fields.timezone = this.home;
+    return fields;
+  }
+
+  isSound(fields) {
+    const hasStack = fields.stackId != null;
+    if (hasStack === (fields.productId != null) || fields.time == null) return false;
+    if (fields.appliesTo !== (hasStack ? 'stack' : 'item')) return false;
+    return fields.repeat !== 'custom' || (fields.repeatOn?.length ?? 0) > 0;
+  }
+
+  update(name, given, base, cause) {
+    const changes = this.normal(given);
+    const rule = this.rule(name);
+    if (!rule) {
+      const tombstone = this.tombstone(name);
+      if (tombstone) return this.gone(tombstone, changes);
+      return {
+        status: 'conflict', code: 'gone', conflict: { id: name, day: null, serverRev: null, fields: [] },
+        pending: { action: { kind: 'update', id: name, fields: changes }, rev: 0, taken: changes, gone: null },
+      };
+    }
+    const seen = this.base(base, rule, cause);
+    const { changed, conflicts } = merge(changes, rule.fields, seen);
+    if (conflicts.length) {
+      const fields = conflicts.map((field) => ({
+        name: field, base: seen.fields?.[field] ?? null, server: rule.fields[field] ?? null, local: changes[field] ?? null,
+      }));
+      const wanted = setting({}, changes, [...changed, ...conflicts]);
+      return {
+        status: 'conflict', code: 'field', conflict: { id: rule.id, day: null, serverRev: rule.rev, fields },
+        pending: {
+          action: { kind: 'update', id: rule.id, fields: wanted }, rev: rule.rev, taken: setting({}, changes, changed),
+          gone: null,
+        },
+      };
+    }
+    if (!changed.length) return { status: 'noop', rule };
+    const fields = setting(rule.fields, changes, changed);
+    if (!this.isSound(fields)) return rejected();
+    this.write({ ...rule, fields }, cause);
+    return { status: 'applied', rule: this.rules.get(rule.id) };
+  }
+
+  delete(name, base, cause) {
+    const rule = this.rule(name);
+    if (!rule) return { status: 'noop' };
+    if (base !== null && this.isChanged(rule, base, cause)) {
+      return {
+        status: 'conflict', code: 'state', conflict: { id: rule.id, day: null, serverRev: rule.rev, fields: [] },
+        pending: { action: { kind: 'delete', id: rule.id }, rev: rule.rev, taken: {}, gone: null },
+      };
+    }
+    this.rules.delete(rule.id);
+    for (const days of [this.exceptions, this.decisions]) {
+      for (const day of days.keys()) if (ruleOf(day) === rule.id) days.delete(day);
+    }
+    this.tombstones.set(rule.id, { rule, at: cause.now });
+    return { status: 'applied' };
+  }
+
+  gone({ rule }, wanted) {
+    return {
+      status: 'conflict', code: 'gone', conflict: { id: rule.id, day: null, serverRev: null, fields: [] },
+      pending: { action: { kind: 'update', id: rule.id, fields: wanted }, rev: rule.rev, taken: wanted, gone: rule },
+    };
+  }
+
+  // Single days.
+
+  set({ rule: name, day: number, change, base = null }, cause) {
+    const rule = this.rule(name);
+    if (!rule) return rejected();
+    const day = dayKey(rule.id, number);
+    if (!this.exceptions.has(day) && !this.isGiven(number, rule)) return rejected();
+    const before = this.exceptions.get(day) ?? noException();
+    const after = { ...before };
+    if (change.kind === 'cancel') after.isCancelled = true;
+    else if (change.kind === 'bringBack') after.isCancelled = false;
+    // To where the rule has it is no move.
+    else after.movedTo = change.to === number * 86_400 + minute(rule) * 60 ? null : change.to;
+    if (same(before, after)) return { status: 'noop', rule };
+    if (base !== null && before.rev > base && this.isDecided(day, base, cause)) {
+      return {
+        status: 'conflict', code: 'state', conflict: { id: rule.id, day: number, serverRev: before.rev, fields: [] },
+        pending: { action: { kind: 'set', rule: rule.id, day: number, change }, rev: before.rev, taken: {}, gone: null },
+      };
+    }
+    this.writeDay(after, day, cause);
+    return { status: 'applied', rule };
+  }
+
+  isDecided(day, rev, { device }) {
+    return [...this.decisions.get(day) ?? []].some(([later, by]) => later > rev && (by === null || by !== device));
+  }
+
+  isGiven(day, rule) {
+    const { repeat, repeatOn } = rule.fields;
+    if (repeat === 'weekdays' && weekday(day) > 5) return false;
+    if (repeat === 'custom' && !(repeatOn ?? []).includes(weekday(day))) return false;
+    // A day that a zone has skipped begins as another.
+    const begin = secondOf(day * 86_400, rule.fields.timezone);
+    return dayText(day) === wall(begin + offset(rule.fields.timezone, begin)).slice(0, 10);
+  }
+
+  start(rule, day, exception) {
+    return secondOf(exception?.movedTo ?? day * 86_400 + minute(rule) * 60, rule.fields.timezone);
+  }
+
+  snooze({ rule: name, day: number, until = null, minutes = null }, cause) {
+    const rule = this.rule(name);
+    if (!rule) return rejected();
+    const day = dayKey(rule.id, number);
+    const exception = { ...this.exceptions.get(day) ?? noException() };
+    if (!this.isGiven(number, rule) || exception.isCancelled || this.doneDays.has(day)) return { status: 'noop', rule };
+    const start = this.start(rule, number, exception);
+    const length = minutes ?? rule.fields.snoozeMinutes ?? SNOOZE_MINUTES;
+    const wanted = Math.min(until ?? cause.now + length * 60, start + SNOOZE_SECONDS);
+    if (wanted <= Math.max(start, exception.snoozedUntil ?? start) || exception.snoozes >= SNOOZES_MAX) {
+      return { status: 'noop', rule };
+    }
+    exception.snoozedUntil = wanted;
+    exception.snoozes += 1;
+    this.writeDay(exception, day, cause);
+    return { status: 'applied', rule };
+  }
+
+  /** The next times of a rule after a second, with the day that each is of. */
+  upcoming(rule, now, wanted = 10) {
+    if (rule.fields.enabled !== true) return [];
+    const today = dayNumber(wall(now + offset(rule.fields.timezone, now)).slice(0, 10));
+    const found = [];
+    // Two days back: a reminder of yesterday may have been moved or snoozed. A rule fires every week.
+    const days = (wanted + this.exceptions.size + 1) * 7 + 9;
+    for (let number = -2; number < days && found.length < wanted + this.exceptions.size + 4; number += 1) {
+      const day = today + number;
+      const exception = this.exceptions.get(dayKey(rule.id, day));
+      if (!this.isGiven(day, rule) || exception?.isCancelled) continue;
+      const start = this.start(rule, day, exception);
+      const shown = Math.max(start, exception?.snoozedUntil ?? start);
+      if (shown > now) found.push({ day, start: shown });
+    }
+    return found.sort((a, b) => a.start - b.start || a.day - b.day).slice(0, wanted);
+  }
+
+  // Conflicts decided by a person.
+
+  resolve({ of, choice, merged = null, base = null }, cause) {
+    const pending = this.stored.get(of)?.pending;
+    if (!pending) return rejected();
+    const rev = base ?? pending.rev;
+    const { action } = pending;
+    if (action.kind === 'set') {
+      if (choice !== 'keep_local') return { status: 'noop', rule: this.rules.get(action.rule) };
+      return this.set({ ...action, base: rev }, cause);
+    }
+    if (choice === 'accept_server') return { status: 'noop', rule: this.rules.get(action.id) };
+    if (action.kind === 'delete') {
+      if (choice === 'keep_local') return this.delete(action.id, rev, cause);
+      if (!merged) return { status: 'noop', rule: this.rules.get(action.id) };
+      return this.update(action.id, merged, rev, cause);
+    }
+    let fields = choice === 'keep_local' ? action.fields : pending.taken;
+    if (choice === 'merge' && merged) fields = setting(fields, this.normal(merged));
+    const tombstone = this.tombstones.get(action.id);
+    if (!pending.gone || this.rules.has(action.id) || (tombstone && tombstone.rule.rev > rev)) {
+      return this.update(action.id, fields, rev, cause);
+    }
+    // An edit of a rule that was deleted meanwhile makes it again, with its id and its next revision.
+    const back = setting(pending.gone.fields, fields);
+    if (!this.isSound(back)) return rejected();
+    this.write({ ...pending.gone, fields: back, rev: pending.gone.rev + 1 }, cause);
+    return { status: 'applied', rule: this.rules.get(action.id) };
+  }
+
+  // Writing and finding.
+
+  write(rule, cause) {
+    const before = this.rules.get(rule.id);
+    const written = { ...rule, rev: before ? before.rev + 1 : rule.rev, fields: { ...rule.fields } };
+    if (written.fields.tzMode === 'follow') written.fields.timezone = this.home;
+    this.rules.set(rule.id, written);
+    this.remember(written, cause.device ?? null);
+    if (written.clientId !== null) this.aliases.set(written.clientId, written.id);
+    this.tombstones.delete(written.id);
+  }
+
+  /** What devices may name as the revision that they saw. */
+  remember({ id, rev, fields }, device) {
+    if (!this.revisions.has(id)) this.revisions.set(id, new Map());
+    this.revisions.get(id).set(rev, { fields, device });
+  }
+
+  writeDay(exception, day, cause) {
+    const rev = exception.rev + 1;
+    this.exceptions.set(day, { ...exception, rev });
+    if (!this.decisions.has(day)) this.decisions.set(day, new Map());
+    this.decisions.get(day).set(rev, cause.device ?? null);
+  }
+
+  rule(name) {
+    return this.rules.get(name) ?? this.rules.get(this.aliases.get(name)) ?? null;
+  }
+
+  tombstone(name) {
+    return this.tombstones.get(this.aliases.get(name) ?? name) ?? null;
+  }
+
+  /** Whether anybody but the device itself changed a rule after a revision. */
+  isChanged(rule, rev, { device }) {
+    for (let later = rev + 1; later <= rule.rev; later += 1) {
+      const by = this.revisions.get(rule.id)?.get(later)?.device ?? null;
+      if (by === null || by !== device) return true;
+    }
+    return false;
+  }
+
+  /** What a device knew of a rule when it acted: the revision that it names, with its own changes since. */
+  base(rev, rule, { device }) {
+    if (rev === null) return { kind: 'none' };
+    const known = this.revisions.get(rule.id);
+    let seen = known?.get(rev)?.fields;
+    if (!seen) return { kind: 'unknown' };
+    for (let later = rev + 1; device !== null && later <= rule.rev; later += 1) {
+      const [after, before] = [known.get(later), known.get(later - 1)];
+      if (!after || !before || after.device !== device) continue;
+      seen = setting(seen, after.fields, FIELDS.filter((name) => !same(after.fields[name], before.fields[name])));
+    }
+    return { kind: 'known', fields: seen };
+  }
+}
+
+/** A merge of three sides, field by field. A field that is as the device knew it was sent along, and says nothing. */
+function merge(wanted, server, base) {
+  const [changed, conflicts] = [[], []];
+  for (const name of named(wanted)) {
+    if (same(wanted[name], server[name])) continue;
+    if (base.kind === 'none') changed.push(name);
+    else if (base.kind === 'unknown') conflicts.push(name);
+    else if (!same(wanted[name], base.fields[name])) {
+      (same(server[name], base.fields[name]) ? changed : conflicts).push(name);
+    }
+  }
+  return { changed, conflicts };
+}
+
+const rejected = () => ({ status: 'rejected', code: 'invalid' });
+export const dayKey = (rule, day) => `${rule}\n${day}`;
+const ruleOf = (key) => key.slice(0, key.lastIndexOf('\n'));
+const minute = ({ fields: { time } }) => (time ? +time.slice(0, 2) * 60 + +time.slice(3, 5) : 0);
+const offset = (zone, second) => zoneOffset(zone, second * SECOND) ?? 0;

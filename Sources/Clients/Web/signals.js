@@ -1,0 +1,72 @@
+// Values that can be read and watched, and the errors of this library.
+
+/** What went wrong, by `code`. */
+export class CarillonError extends Error {
+  constructor(code, message, more = {}) {
+    super(message);
+    this.name = 'CarillonError';
+    this.code = code;
+    Object.assign(this, more);
+  }
+}
+
+/** A value that is read with `value` or `get()`, and watched with `subscribe` or `for await`. */
+export class Signal {
+  #listeners = new Set();
+
+  constructor(value) {
+    this.value = value;
+    this.get = () => this.value;
+    this.subscribe = this.subscribe.bind(this);
+  }
+
+  set(value) {
+    if (Object.is(value, this.value)) return;
+    this.value = value;
+    for (const listener of [...this.#listeners]) listener(value);
+  }
+
+  /** Calls `listener` with each new value; returns what ends that. */
+  subscribe(listener) {
+    this.#listeners.add(listener);
+    this.watched?.();
+    return () => { this.#listeners.delete(listener); };
+  }
+
+  get isWatched() {
+    return this.#listeners.size > 0;
+  }
+
+  /** The value of now, and then each newer one. Values that come while the loop is busy are skipped but for the last. */
+  async *[Symbol.asyncIterator]() {
+    let wake = null;
+    let fresh = this.value !== undefined;
+    const end = this.subscribe(() => { fresh = true; wake?.(); });
+    try {
+      for (;;) {
+        while (!fresh) await new Promise((resolve) => { wake = resolve; });
+        fresh = false;
+        yield this.value;
+      }
+    } finally {
+      end();
+    }
+  }
+
+  /** The first value that fits, now or later. */
+  async when(fits) {
+    if (fits(this.value)) return this.value;
+    return new Promise((resolve) => {
+      const end = this.subscribe((value) => {
+        if (!fits(value)) return;
+        end();
+        resolve(value);
+      });
+    });
+  }
+}
+
+/** A random wait between nothing and a bound that doubles with each attempt: full jitter. */
+export function jitter(attempt, { baseMs = 1000, capMs = 30_000 } = {}, random = Math.random) {
+  return random() * Math.min(capMs, baseMs * 2 ** Math.min(attempt, 20));
+}

@@ -1,0 +1,58 @@
+"""The web client with a fault put in: the judges see each of them."""
+
+import pytest
+
+import waiting
+from test_web_client import behind_a_lock
+from test_web_tabs import dies_at, dies_with_an_event, freeze_and_thaw
+from web import Browser
+
+#: By name: which judge sees it, and what is changed: the file, what is there, what takes its place.
+MUTANTS = {
+    "a key made anew on retry": ("lock", [(
+        "queue.js", "        if (row.n !== null) continue;",
+        "        if (row.n !== null) { row.key = crypto.randomUUID(); await work.put('actions', row); continue; }")]),
+    "a key made anew after a restart": ("restart", [(
+        "queue.js", "        if (row.n !== null) continue;",
+        "        if (row.n !== null) { row.key = crypto.randomUUID(); await work.put('actions', row); continue; }")]),
+    "an overlay that is dropped on an error": ("lock", [(
+        "overlay.js", "if (row.state === 'queued' || row.state === 'sent') return true;",
+        "if ((row.state === 'queued' || row.state === 'sent') && !row.retries) return true;")]),
+    "a position that is stored before its event": ("event", [(
+        "streams.js", "        const batch = this.inbox.splice(0, BATCH);", """
+        const batch = this.inbox.splice(0, BATCH);
+        await this.host.store.write(async (work) => {
+          const position = await work.get('positions', this.name);
+          await work.put('positions', { ...position, offset: batch.at(-1)[1]._sync.o });
+        }, { fence: this.host.fence });"""),
+        ("streams.js", "        if (o <= offset) continue;\n        if (o !== offset + 1) return 'gap';\n", "")]),
+    "two tabs that drain at once": ("freeze", [(
+        "store.js", "        if (fence !== null && (await mine.get('meta', 'lease'))?.fence !== fence) throw new FenceLost();\n",
+        "")]),
+}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_seen(browser, hub, user, name, monkeypatch):
+    judge, changes = MUTANTS[name]
+    variant = name.replace(" ", "-")
+    browser.site.variants[variant] = changes
+    with pytest.raises(AssertionError):
+        # A mutant fails by never coming to an end: less patience than elsewhere can only fail it sooner.
+        monkeypatch.setattr(waiting, "PATIENCE", 15 if judge == "freeze" else 5)
+        if judge == "lock":
+            behind_a_lock(browser, hub, user, variant)
+        elif judge == "event":
+            dies_with_an_event(browser, hub, user, variant)
+        elif judge == "freeze":
+            freeze_and_thaw(browser, hub, user, variant)
+        else:
+            step = 4
+            while dies_at(browser, hub, f"{user}.{step}", variant, step):
+                step += 1
