@@ -70,7 +70,7 @@ final class DemandFeed {
 
     private func received(_ request: FeedRequest) {
         switch request {
-        case .watch(let stream, let serial):
+        case .watch(let stream, let serial, _):
             let digits = stream.user.utf8.reversed().prefix { (0x30...0x39).contains($0) }.reversed()
             guard let number = Int(String(decoding: Array(digits), as: UTF8.self)) else {
                 return sink.deliver([.refused(stream, serial: serial, .notNameable)])

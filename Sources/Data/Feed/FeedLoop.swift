@@ -27,7 +27,7 @@ final class FeedLoop: EventSource {
     private var lastPublished = Instant(nanoseconds: 0)
     private var outputs: [FeedOutput] = []
     private var status = FeedStatus.away
-    private var pace = TailPace()
+    private var pace = (tail: TailPace(), positions: PositionPace())
     private var reader: Reader?
     private var hearing: Hearing?
     private var logReader: LogReader?
@@ -85,7 +85,9 @@ final class FeedLoop: EventSource {
     /// A request from an owning loop.
     func received(_ request: FeedRequest) {
         switch request {
-        case .watch(let stream, let serial): tail.watch(stream, serial: serial, &outputs)
+        case .watch(let stream, let serial, let isBack):
+            tail.watch(stream, serial: serial, isBack: isBack, &outputs)
+            pace.positions.came(at: loop.now)
         case .unwatch(let stream): tail.unwatch(stream)
         case .read(let read): logReader?.read(read)
         case .wake: tail.wake()
@@ -170,7 +172,7 @@ final class FeedLoop: EventSource {
                 sawWriters(page.snapshot)
                 try tail.tailOverflowed(snapshot: page.snapshot, epoch: page.epoch)
             case .tail(let page):
-                pace.ended(at: loop.now)
+                pace.tail.ended(at: loop.now)
                 sawWriters(page.snapshot)
                 try tail.tailReceived(page.events, snapshot: page.snapshot, epoch: page.epoch, &outputs)
             case .replay(let page): try tail.replayReceived(page, &outputs)
@@ -263,12 +265,21 @@ final class FeedLoop: EventSource {
             permit = []
             resume?.set(within: Self.backlogPause)
         }
-        if permit.contains(.tail), tail.wantsTail, let rest = pace.rest(at: loop.now) {
+        if permit.contains(.tail), tail.wantsTail, let rest = pace.tail.rest(at: loop.now) {
             permit.remove(.tail)
             resume?.set(within: rest)
         }
-        guard let query = tail.nextQuery(permit) else { return }
-        if case .tail = query { pace.begins(at: loop.now) }
+        var fewest = 1
+        if tail.waitingPositions > 0, let rest = pace.positions.rest(at: loop.now) {
+            fewest = FeedLimits.positionsPerQuery
+            resume?.set(within: rest)
+        }
+        guard let query = tail.nextQuery(permit, fewestPositions: fewest) else { return }
+        switch query {
+        case .tail: pace.tail.begins(at: loop.now)
+        case .positions(let tickets): pace.positions.asked(tickets.count, at: loop.now)
+        case .check, .replay: break
+        }
         reader.send(query) { [weak self] in self?.answered($0) }
     }
 

@@ -4,8 +4,9 @@ import Sync
 package enum FeedRequest: Sendable {
     /// Answer with the stream's position, read after this request, and deliver all events above it.
     ///
-    /// A second watch of a stream starts anew: only the newest `serial` is answered.
-    case watch(StreamID, serial: UInt32)
+    /// A second watch of a stream starts anew: only the newest `serial` is answered. Where a client `isBack` with a position
+    /// in the stream, it goes before those that begin.
+    case watch(StreamID, serial: UInt32, isBack: Bool = false)
     /// Deliver no more events of the stream.
     case unwatch(StreamID)
     /// Answer with a page of a watched stream's log, by `page` or `unreadable`. Answers may come in another order than

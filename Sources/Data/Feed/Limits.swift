@@ -10,6 +10,11 @@ package enum FeedLimits {
     package static let streamsPerUserMax = 1_000
     /// A user's first streams, up to this many, have their positions read before the further streams of any user.
     package static let streamsInFront = 16
+    /// After a query for positions, fewer than a full one are asked for only when this time for each of its streams has
+    /// passed, at most `positionRestMax`; or when no stream has come for `positionQuiet`.
+    static let positionRest = Duration.milliseconds(2)
+    static let positionRestMax = Duration.milliseconds(500)
+    static let positionQuiet = Duration.milliseconds(25)
     /// Published topics known by name; with one more, every topic counts as published.
     package static let topicsMax = 1_000
     /// Messages queued for the loops above which the feed stops reading until they catch up.

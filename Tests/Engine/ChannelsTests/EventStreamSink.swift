@@ -101,7 +101,7 @@ final class EventStreamSink {
             case .forget(let name): line.append { self.streams.forget(session.id, name, from: 0) }
             case .leave(let name): line.append { self.streams { $0.leave(name, from: 0, now: 1, &$1) } }
             case .users(let requests): line.append { self.users(requests) }
-            case .verify, .act, .watchIdentity: break
+            case .verify, .act, .watchIdentity, .tellBackoff: break
             }
         }
     }
@@ -137,7 +137,7 @@ final class EventStreamSink {
         input(&streams, &effects)
         for effect in effects {
             switch effect {
-            case .watch(let stream, let serial):
+            case .watch(let stream, let serial, _):
                 line.append { self.streams { $0.positioned(stream, at: self.position, watch: serial, &$1) } }
             case .read(let read):
                 let events = log.filter { $0.offset > read.after && $0.offset <= read.upTo }

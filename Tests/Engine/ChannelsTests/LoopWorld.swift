@@ -122,7 +122,7 @@ final class LoopWorld {
             case .forget(let name):
                 toShard(.forget(wire.session.id, name, from: wire.loop), from: wire.loop)
             case .leave(let name): toShard(.leave(name, from: wire.loop), from: wire.loop)
-            case .pong, .verify, .act, .watchIdentity, .users, .close, .request: break
+            case .pong, .verify, .act, .watchIdentity, .tellBackoff, .users, .close, .request: break
             }
         }
     }
@@ -193,7 +193,7 @@ final class LoopWorld {
         input(&shard, &effects)
         for effect in effects {
             switch effect {
-            case .watch(let id, let serial): feed.requests.append(.watch(id, serial))
+            case .watch(let id, let serial, _): feed.requests.append(.watch(id, serial))
             case .unwatch(let id): feed.requests.append(.unwatch(id))
             case .read(let read): feed.requests.append(.read(read))
             case .joined(let loop, let joined): post(.joined(joined), to: loop)

@@ -25,7 +25,7 @@ import Testing
         input(&shard, &effects)
         return effects.map { effect in
             switch effect {
-            case .watch(_, let serial): "watch \(serial)"
+            case .watch(_, let serial, _): "watch \(serial)"
             case .unwatch: "unwatch"
             case .read(let read): "read \(read.after) to \(read.upTo)"
             case .joined(let loop, let joined):

@@ -89,6 +89,8 @@ package struct Tail {
     package var streamCount: Int { watches.count }
     /// Tickets that wait, including those of ended watches.
     package var waitingTickets: Int { positions.count + healing.waiting }
+    /// Those of them that wait for their positions.
+    package var waitingPositions: Int { positions.count }
     /// Whether this watch of the stream is still active.
     package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }
     /// Whether a bulk is being read or waits.
@@ -115,8 +117,12 @@ package struct Tail {
     // MARK: Requests
 
     /// An owning loop wants the stream, from the position in the answer.
-    package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
-        if let refusal = watches.begin(stream, serial: serial) {
+    ///
+    /// - Parameter isBack: whether a client is back with a position in the stream.
+    package mutating func watch(
+        _ stream: StreamID, serial: UInt32, isBack: Bool = false, _ outputs: inout [FeedOutput]
+    ) {
+        if let refusal = watches.begin(stream, serial: serial, isBack: isBack) {
             return outputs.append(.refused(stream, serial: serial, refusal))
         }
         healing.end(stream)
@@ -177,12 +183,16 @@ package struct Tail {
     ///
     /// Positions go before replays, replays before checks, checks before the tail. But a tail that is wanted gets every
     /// other turn, so neither a rush of new watches nor a long healing delays the live streams by more than one query.
-    package mutating func nextQuery(_ permit: Permit) -> Query? {
+    ///
+    /// - Parameter fewestPositions: positions are asked for only where at least so many wait (`PositionPace`).
+    package mutating func nextQuery(_ permit: Permit, fewestPositions: Int = 1) -> Query? {
         guard underWay == nil, let previous else { return nil }
         let tailIsDue = wantsTail && permit.contains(.tail)
         if !(tailIsDue && !tailWasLast) {
             tailWasLast = false
-            if let query = nextPositions() ?? (permit.contains(.replay) ? nextReplay() : nil) ?? nextCheck() {
+            if let query = nextPositions(fewestPositions) ?? (permit.contains(.replay) ? nextReplay() : nil)
+                ?? nextCheck()
+            {
                 underWay = query
                 return query
             }
@@ -195,7 +205,8 @@ package struct Tail {
         return underWay
     }
 
-    private mutating func nextPositions() -> Query? {
+    private mutating func nextPositions(_ fewest: Int) -> Query? {
+        guard positions.count >= fewest else { return nil }
         let tickets = positions.next(watches)
         return tickets.isEmpty ? nil : .positions(tickets)
     }

@@ -40,29 +40,41 @@ struct TicketLine {
     mutating func removeAll() { tickets.removeAll() }
 }
 
-/// Decides whose positions are read next.
+/// Decides whose positions are read next: clients that are back before those that begin, because they have something to
+/// continue, and need no snapshot. Others get a part of each query, however many come back (`nobodyWaitsForAllWhoAreBack`).
 struct PositionTurns {
+    private var back = TicketLine()
     private var front = TicketLine()
     /// The streams of each user beyond the first `streamsInFront`. One user's thousands delay another user's single stream
-    /// by at most `behindMax` of a query (`oneUsersStreamsDoNotDelayAnothers`).
+    /// by at most `shareOfOthers` of a query (`oneUsersStreamsDoNotDelayAnothers`).
     private var behind = TicketLine()
 
-    /// How much of a query such streams get while others wait too.
-    private static let behindMax = FeedLimits.positionsPerQuery / 8
+    /// How much of a query such streams get while others wait too, and streams of clients that begin while clients are back.
+    private static let shareOfOthers = FeedLimits.positionsPerQuery / 8
 
-    var count: Int { front.count + behind.count }
+    var count: Int { back.count + front.count + behind.count }
 
     mutating func draw(for watch: Watch, _ watches: Watches) {
         let ticket = Ticket(watch.stream, watch.serial)
-        if watch.isBehind { behind.draw(ticket, watches) } else { front.draw(ticket, watches) }
+        if watch.isBehind {
+            behind.draw(ticket, watches)
+        } else if watch.isBack {
+            back.draw(ticket, watches)
+        } else {
+            front.draw(ticket, watches)
+        }
     }
 
     /// The tickets of the next query; empty if none wait.
     mutating func next(_ watches: Watches) -> [Ticket] {
         var tickets: [Ticket] = []
         tickets.reserveCapacity(min(count, FeedLimits.positionsPerQuery))
-        while tickets.count < Self.behindMax, let ticket = behind.next(watches) { tickets.append(ticket) }
-        while tickets.count < FeedLimits.positionsPerQuery, let ticket = front.next(watches) ?? behind.next(watches) {
+        while tickets.count < Self.shareOfOthers, let ticket = behind.next(watches) { tickets.append(ticket) }
+        let most = FeedLimits.positionsPerQuery - min(front.count, Self.shareOfOthers)
+        while tickets.count < most, let ticket = back.next(watches) { tickets.append(ticket) }
+        while tickets.count < FeedLimits.positionsPerQuery,
+            let ticket = front.next(watches) ?? back.next(watches) ?? behind.next(watches)
+        {
             tickets.append(ticket)
         }
         return tickets

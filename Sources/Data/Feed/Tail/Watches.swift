@@ -24,6 +24,8 @@ struct Watch: TableEntry {
     var phase = Phase.positioning
     /// Whether its user already had `FeedLimits.streamsInFront` streams when it was watched.
     var isBehind = false
+    /// Whether a client was back with a position when it was watched.
+    var isBack = false
     var delivered: Int64 = 0
     /// The epoch of `delivered`; nil before the position is known.
     var epoch: Epoch?
@@ -85,13 +87,14 @@ struct Watches {
     }
 
     /// Starts a watch, or restarts it. Returns why it is refused, or nil.
-    mutating func begin(_ stream: StreamID, serial: UInt32) -> StreamRefusal? {
+    mutating func begin(_ stream: StreamID, serial: UInt32, isBack: Bool) -> StreamRefusal? {
         // PostgreSQL's text cannot hold a NUL byte, so such a stream has no events, and cannot be queried.
         let isNameable =
             stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
             && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
         guard isNameable else { return .notNameable }
         var watch = Watch(stream: stream, serial: serial)
+        watch.isBack = isBack
         if let index = index(of: stream) {
             watch.isBehind = table[index].isBehind
             table[index] = watch

@@ -103,7 +103,8 @@ final class StreamOwner: EffectPerformer {
     private func perform(_ effect: consuming StreamShard.Effect) {
         let router = runner.router
         switch consume effect {
-        case .watch(let stream, let serial): context.requestFeed(.watch(stream, serial: serial))
+        case .watch(let stream, let serial, let isBack):
+            context.requestFeed(.watch(stream, serial: serial, isBack: isBack))
         case .unwatch(let stream): context.requestFeed(.unwatch(stream))
         case .read(let read): context.requestFeed(.read(read))
         case .joined(let loop, let joined): router.tell(.joined(joined), loop: loop)

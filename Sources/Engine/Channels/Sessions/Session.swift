@@ -130,6 +130,11 @@ package final class Session {
         return identity.owns(stream.stream)
     }
 
+    /// Whether the client has named a position in a stream that it was not in.
+    func hasNamed(_ stream: StreamName) -> Bool {
+        detail?.namedPositions.contains { $0.stream == stream } == true
+    }
+
     /// Takes out the position that the client named for a stream it was not in.
     func takePosition(_ stream: StreamName) -> StreamPosition? {
         guard let detail, let index = detail.namedPositions.firstIndex(where: { $0.stream == stream }) else {

@@ -44,7 +44,9 @@ package final class StreamSubscriptions {
         channel.joining += 1
         session.subscribe(to: channel)
         metrics.subscriptions(1, channel, of: session.app)
-        effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
+        let isBack = session.hasNamed(stream)
+        effects.append(
+            .join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial, isBack: isBack)))
     }
 
     /// Removes a subscription, already out of the session's list, from its channel.

@@ -19,15 +19,20 @@ package struct StreamJoin: Sendable {
     package let session: SessionID
     /// Repeated in the answer.
     package let serial: UInt32
+    /// Whether the client has named a position in the stream, and so is back.
+    package let isBack: Bool
     /// What is asked for.
     package let purpose: Purpose
 
     /// A subscribe by default.
-    package init(name: StreamName, session: SessionID, serial: UInt32, purpose: Purpose = .subscribe) {
+    package init(
+        name: StreamName, session: SessionID, serial: UInt32, purpose: Purpose = .subscribe, isBack: Bool = false
+    ) {
         self.name = name
         self.session = session
         self.serial = serial
         self.purpose = purpose
+        self.isBack = isBack
     }
 }
 

@@ -25,7 +25,7 @@ package struct StreamShard {
     /// What the shard wants done, in order.
     package enum Effect {
         /// Have the feed read the stream's position and hand over its events from there on.
-        case watch(StreamID, serial: UInt32)
+        case watch(StreamID, serial: UInt32, isBack: Bool)
         case unwatch(StreamID)
         /// Have the feed read a page of the log, and report by `page` or `unreadable`.
         case read(StreamRead)
@@ -99,7 +99,7 @@ package struct StreamShard {
             }
         } else if streams.count > known {
             lastWatch &+= 1
-            effects.append(.watch(id, serial: lastWatch))
+            effects.append(.watch(id, serial: lastWatch, isBack: join.isBack))
         }
     }
 
