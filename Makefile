@@ -51,6 +51,7 @@ test-sql: ## SQL tests, in a private cluster
 test-clients: ## Third-party clients (Pysher, the pusher package, websockets) judge development hubs
 	@$(tools)/packages build run test
 	swift build $(plain) --product carillon
+	swift build $(plain) --product loadtest
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/run
 
 test-release: ## The release build, whole and stripped, runs where there is no Swift toolchain

@@ -54,6 +54,17 @@ import Testing
         }
     }
 
+    @Test(arguments: [true, false]) func readsTheAnswerToAPosition(_ isRecovered: Bool) throws {
+        let message = try read(
+            #"{"event":"sync:resumed","data":"{\"channels\":{\"user.load-t-7.reminders\":{\"epoch\":\"e\",\"offset\":41,"#
+                + #"\"recovered\":\#(isRecovered)}}}"}"#)
+        guard case .resumed(topic: 1, user: 7, offset: 41, let answer) = message else {
+            Issue.record("no answer")
+            return
+        }
+        #expect(answer == isRecovered)
+    }
+
     @Test(arguments: ["user.load-u-3.adherence", "user.load-t-.adherence", "user.load-t-3.other", "load-t-3"])
     func anEventOfNobodysIsARefusal(_ channel: String) throws {
         let message = try read(#"{"event":"x","channel":"\#(channel)","data":"{}"}"#)

@@ -9,6 +9,8 @@ enum HubMessage {
     /// The channel's events follow this offset.
     case subscribed(topic: Int, user: Int, offset: Int64)
     case event(Arrival)
+    /// The answer to a position that the device named: the channel stands at `offset`, and what it missed follows, or not.
+    case resumed(topic: Int, user: Int, offset: Int64, isRecovered: Bool)
     case result(ActionResult)
     case ping
     /// The name of a refusal or error.
@@ -62,6 +64,7 @@ enum HubMessage {
             }
             self = .subscribed(topic: stream.topic, user: stream.user, offset: offset)
         case "pusher:ping": self = .ping
+        case "sync:resumed": self = try HubMessage(resumed: data, names)
         case "sync:result": self = .result(try ActionResult(data, names))
         case "pusher:error", "pusher:subscription_error": self = .refusal("\(name) \(data.string)")
         case _ where name.hasPrefix("pusher"): self = .other
@@ -72,6 +75,25 @@ enum HubMessage {
             }
             self = .event(try Arrival(stream, data, names, checksum))
         }
+    }
+}
+
+extension HubMessage {
+    /// The hub answers for one channel at a time.
+    private init(resumed data: UnsafeRawBufferPointer, _ names: Names) throws(JSONError) {
+        guard let channels = try data.member("channels") else {
+            self = .refusal("an answer about no channel")
+            return
+        }
+        var members = try JSONObjectReader(channels.bytes)
+        guard let member = try members.next(), let stream = member.key.withCharacters({ names.stream(of: $0) }) ?? nil,
+            let offset = try member.value.bytes.member("offset")?.integer
+        else {
+            self = .refusal("an answer about a channel that nobody asked for")
+            return
+        }
+        let isRecovered = try member.value.bytes.member("recovered")?.bytes.equals("true") == true
+        self = .resumed(topic: stream.topic, user: stream.user, offset: offset, isRecovered: isRecovered)
     }
 }
 

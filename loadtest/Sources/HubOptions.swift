@@ -34,6 +34,9 @@ struct HubOptions: ParsableArguments {
     @Option(help: "Secret of the application.")
     var appSecret = "carillon-secret"
 
+    @Option(help: "Address of the hub's metrics, as 127.0.0.1:PORT; with --dir it is known.")
+    var operations: String?
+
     @Option(help: "Process id of the hub, for its CPU time and memory.")
     var pid: Int32?
 
@@ -59,8 +62,27 @@ struct HubOptions: ParsableArguments {
 
     var credentials: AppCredentials { AppCredentials(key: appKey, secret: appSecret) }
 
-    func address() throws -> LoadAddress {
-        var address = try LoadAddress(url())
+    func address() throws -> LoadAddress { try address(of: url()) }
+
+    /// With TLS, whatever `secure` says. Only with `dir`.
+    func secureAddress() throws -> LoadAddress {
+        guard let dir, let url = try record(dir).secureURL else {
+            throw LoadFailure("that hub has no address with TLS")
+        }
+        return try address(of: url)
+    }
+
+    /// Where the hub tells its metrics.
+    func operationsAddress() throws -> LoadAddress {
+        if let operations { return try LoadAddress(operations) }
+        guard let dir, let url = try record(dir).operationsURL else {
+            throw LoadFailure("where are the hub's metrics? give --operations, or --dir of a hub that tells them")
+        }
+        return try LoadAddress(url)
+    }
+
+    private func address(of url: String) throws -> LoadAddress {
+        var address = try LoadAddress(url)
         address.security?.rootsFile = caFile
         address.security?.resumes = resume
         switch tlsVersion {
@@ -74,13 +96,18 @@ struct HubOptions: ParsableArguments {
     private func url() throws -> String {
         if let hub { return hub }
         guard let dir else { throw LoadFailure("which hub? give --dir or --hub") }
+        let record = try record(dir)
+        guard secure else { return record.url }
+        guard let url = record.secureURL else { throw LoadFailure("\(dir): that hub has no address with TLS") }
+        return url
+    }
+
+    private func record(_ dir: String) throws -> HubRecord {
         let file = "\(dir)/hub.json"
         guard let data = FileManager.default.contents(atPath: file),
             let record = try? JSONDecoder().decode(HubRecord.self, from: data)
         else { throw LoadFailure("\(file): cannot be read; is `carillon dev --dir \(dir)` running?") }
-        guard secure else { return record.url }
-        guard let url = record.secureURL else { throw LoadFailure("\(file): that hub has no address with TLS") }
-        return url
+        return record
     }
 
     /// The database that the hub publishes.
@@ -104,4 +131,5 @@ struct HubOptions: ParsableArguments {
 private struct HubRecord: Decodable {
     let url: String
     let secureURL: String?
+    let operationsURL: String?
 }

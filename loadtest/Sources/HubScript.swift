@@ -60,28 +60,13 @@ final class HubScript: DeviceScript {
             pong.append(#"{"event":"pusher:pong","data":{}}"#)
             device.send(pong)
         case .refusal(let name): device.fail("the hub says \(name)")
-        case .signedIn, .other: break
+        case .signedIn, .resumed, .other: break
         }
     }
 
     private func introduce(_ device: LoadDevice, _ id: SocketID) {
-        var userData = ByteWriter()
-        UserData.append(id: names.id(device.recipient.user), to: &userData)
-        let user = userData.string
-        var signin = ByteWriter()
-        signin.append(#"{"event":"pusher:signin","data":{"auth":"#)
-        signin.append(jsonString: credentials.sign(.user(userData: user), socketID: id))
-        signin.append(#","user_data":"#)
-        signin.append(jsonString: user)
-        signin.append("}}")
-        device.send(signin)
-        for topic in names.topics.indices {
-            var subscribe = ByteWriter()
-            subscribe.append(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"#)
-            subscribe.append(jsonString: names.channel(topic, of: device.recipient.user))
-            subscribe.append("}}")
-            device.send(subscribe)
-        }
+        device.send(credentials.signin(names.id(device.recipient.user), id))
+        for topic in names.topics.indices { device.send(names.subscribe(topic, of: device.recipient.user)) }
     }
 
     // MARK: A message to many devices is parsed once
@@ -100,5 +85,32 @@ final class HubScript: DeviceScript {
     private func remember(_ text: UnsafeRawBufferPointer, _ arrival: Arrival) {
         let slot = Int(truncatingIfNeeded: arrival.checksum % UInt64(Limits.parsedKept))
         parsed[slot] = Parsed(bytes: Array(text), arrival: arrival)
+    }
+}
+
+extension AppCredentials {
+    /// `pusher:signin` of that user, as the app's backend signs it for a connection.
+    func signin(_ user: String, _ id: SocketID) -> ByteWriter {
+        var userData = ByteWriter()
+        UserData.append(id: user, to: &userData)
+        let text = userData.string
+        var signin = ByteWriter()
+        signin.append(#"{"event":"pusher:signin","data":{"auth":"#)
+        signin.append(jsonString: sign(.user(userData: text), socketID: id))
+        signin.append(#","user_data":"#)
+        signin.append(jsonString: text)
+        signin.append("}}")
+        return signin
+    }
+}
+
+extension Names {
+    /// `pusher:subscribe` to that topic of the user.
+    func subscribe(_ topic: Int, of user: Int) -> ByteWriter {
+        var subscribe = ByteWriter()
+        subscribe.append(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"#)
+        subscribe.append(jsonString: channel(topic, of: user))
+        subscribe.append("}}")
+        return subscribe
     }
 }

@@ -23,6 +23,8 @@ final class LoadDevice: EventSource {
 
     let recipient: Recipient
     private(set) var phase = Phase.connecting
+    /// Whether it was a WebSocket when it failed, and the code of the close frame that came, if any.
+    private(set) var end: (wasOpen: Bool, code: UInt16?) = (false, nil)
 
     private let socket: Int32
     private unowned let swarm: Swarm
@@ -101,9 +103,10 @@ final class LoadDevice: EventSource {
         swarm.loop.remove(self)
     }
 
-    /// The connection is unusable, which fails the run.
-    func fail(_ reason: String) {
+    /// The connection is unusable, which fails the run unless the swarm expects that.
+    func fail(_ reason: String, code: UInt16? = nil) {
         guard phase != .gone else { return }
+        end = (phase == .joining || phase == .live, code)
         drop()
         swarm.failed(self, reason)
     }
@@ -179,7 +182,8 @@ final class LoadDevice: EventSource {
             send(Opcode.pong, pong)
         case .pong: break
         case .binary: fail("a binary message came")
-        case .close(let code): fail("the server closed with code \(code.map { "\($0.rawValue)" } ?? "none")")
+        case .close(let code):
+            fail("the server closed with code \(code.map { "\($0.rawValue)" } ?? "none")", code: code?.rawValue)
         }
     }
 

@@ -116,6 +116,12 @@ struct Population {
         guard status == "applied" else { throw LoadFailure("\(type) was answered \(status ?? "with nothing")") }
     }
 
+    /// Changes every row once, in one transaction.
+    func changeAll(_ connection: BlockingConnection) throws {
+        try beginChange(of: (0..<rows).map { ($0, 1) }, connection)
+        try connection.execute("commit")
+    }
+
     /// Removes the run's rows, events, streams and actions. Call when nobody is subscribed.
     func remove(_ connection: BlockingConnection) throws(StatementError) {
         try connection.execute(

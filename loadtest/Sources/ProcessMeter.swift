@@ -31,6 +31,25 @@ struct ProcessMeter {
         return nil
     }
 
+    /// The most resident memory that it ever had (`VmHWM` of status) in bytes, or nil.
+    func peakBytes() -> Int? {
+        guard let text = Self.contents("\(folder)/status") else { return nil }
+        for line in text.split(separator: "\n") where line.hasPrefix("VmHWM:") {
+            return line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) }.map { $0 * 1024 }
+        }
+        return nil
+    }
+
+    /// Connections that the kernel of this machine did not queue, since a listener's queue was full (`ListenOverflows`).
+    static func overflows() -> Int {
+        let lines = (contents("/proc/net/netstat") ?? "").split(separator: "\n").filter { $0.hasPrefix("TcpExt:") }
+            .map { $0.split(separator: " ") }
+        guard lines.count == 2, let index = lines[0].firstIndex(of: "ListenOverflows"), index < lines[1].count else {
+            return 0
+        }
+        return Int(lines[1][index]) ?? 0
+    }
+
     /// Waits at most ten seconds until it is almost idle, for example after many connections have ended.
     func waitUntilIdle() {
         var last = cpuSeconds() ?? 0

@@ -27,6 +27,8 @@ final class Swarm {
     private(set) var resumedCount = 0
     private(set) var failureCount = 0
     private(set) var firstFailure: String?
+    /// Where connections may fail: takes those that did, and why. They do not fail the run then.
+    var lost: ((LoadDevice, String) -> Void)?
 
     /// A swarm without devices.
     ///
@@ -110,6 +112,7 @@ final class Swarm {
     }
 
     func failed(_ device: LoadDevice, _ reason: String) {
+        if let lost { return lost(device, reason) }
         failureCount += 1
         if firstFailure == nil { firstFailure = "device \(device.recipient.number): \(reason)" }
     }
