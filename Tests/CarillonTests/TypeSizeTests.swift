@@ -4,6 +4,7 @@ import Testing
     /// Larger types, each with its reason.
     private static let exceptions = [
         "Care.ReminderBook": "the reference model of reminders: each of its rules asks the others",
+        "Gateway.HTTPConversation": "all that a connection may wait for before its upgrade, in one order of states",
         "Gateway.GatewayLimits": "a list of bounds, none of which knows another",
         "Gateway.GatewayMetrics": "a list of counters, none of which knows another",
         "carillon.Settings": "a list of settings, by subject",

@@ -183,6 +183,28 @@ def test_the_sync_page_resumes_where_it_was(hub, user, tmp_path):
         page.shows('"status":"taken"', '"fetching":0')
 
 
+@browser
+def test_the_sync_page_stays_away_as_it_is_told(user, tmp_path):
+    """When the hub has crashed, the page leaves by itself, comes back later, and continues."""
+    blocks = [block for heading in ("## Connect", "## Resume") for block in code(SYNC, heading, "js")[:1]]
+    with Hub() as hub:
+        script = at(hub, "".join(blocks)).replace("'TOKEN'", json.dumps(hub.token(user)))
+        script = script.replace("userId = 'demo'", f"userId = {json.dumps(user)}").replace("console.log(", "show(")
+        watch = """
+            pusher.connection.bind('state_change', ({ previous, current }) => show(`${previous} to ${current}`));
+            setInterval(() => show(JSON.stringify({ absence, fetching, today, state: pusher.connection.state })), 50);
+        """
+        dose = add_dose(hub, user)
+        hub.listen = f"127.0.0.1:{hub.port}"
+        with Page(tmp_path, script + watch) as page:
+            page.shows(f'"id":"{dose}"', '"fetching":1', '"absence":{"minMs":1000')
+            hub.program.kill()
+            page.shows("connected to disconnected")
+            hub.start()
+            hub.query("update care.dose_occurrence set status = 'taken', taken_at = now() where id = %s", [dose])
+            page.shows('"status":"taken"', '"fetching":1', '"state":"connected"')
+
+
 def test_the_pusher_page_publishes(tmp_path):
     shell, page = code(PUSHER, "## Move from Pusher, soketi or Reverb", "sh")
     sample, = code(PUSHER, "## Move from Pusher, soketi or Reverb", "python")

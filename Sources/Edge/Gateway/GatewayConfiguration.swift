@@ -126,10 +126,12 @@ package struct GatewayLimits: Sendable {
     package var connectionsMax = 200_000
     /// Connections from one address, or one IPv6 network (/64). Above it a request is answered with 429. Nil: no bound.
     package var connectionsPerAddressMax: Int? = 1_000
-    /// Connections that one address may begin per second on average. Above it a request is answered with 429. 0: no bound.
+    /// Connections that one address may begin per second on average. Above it they wait for their turn. 0: no bound.
     package var addressConnectsPerSecond = 50
     /// Connections that one address may begin at once after a pause.
     package var addressConnectsBurst = 1_000
+    /// Connections of one address beyond its rate that may wait for their turn. One more is refused.
+    package var addressConnectsWaitingMax = 500
     /// Whether loopback and unix-domain sockets are exempt from the bounds for one address.
     package var exemptsLoopback = false
     /// TLS handshakes in progress, on all loops. More wait.
@@ -149,8 +151,11 @@ package struct GatewayLimits: Sendable {
 package struct GatewayTimeouts: Sendable {
     /// For a request: the first from accept or TLS handshake's end, a later one from its first byte. Again for a token.
     package var handshake: Duration = .seconds(10)
-    /// From accept to the end of the TLS handshake, if there is one. The request's time begins there.
+    /// From accept, or its turn in the queue, to the end of the TLS handshake, if there is one. The request's time begins
+    /// there.
     package var tlsHandshake: Duration = .seconds(10)
+    /// How long a connection waits for its turn: as long as pusher-js gives an attempt.
+    package var tlsQueue: Duration = .seconds(15)
     /// How long a TLS handshake may keep its slot while others wait: more than a slow network's round trips take.
     package var tlsTurn: Duration = .seconds(2)
     /// From a WebSocket message's first byte to its last. Beyond it the connection is closed with 1008.

@@ -25,6 +25,19 @@ public struct Allowance: Equatable, Comparable, Sendable {
         return next != nil
     }
 
+    /// Takes one that is left, or one of the next `ahead` that will be. Returns how long it is until then; nil, and takes
+    /// nothing, when all of those are taken.
+    public mutating func reserve(_ rate: Rate, at now: Instant, ahead: Int) -> Duration? {
+        if rate.interval == 0 { return .zero }
+        let (later, isTooLong) = rate.interval.multipliedReportingOverflow(by: UInt64(max(0, ahead)))
+        let most = rate.window &+ (isTooLong ? 1 << 61 : min(later, 1 << 61))
+        let start = madeUpAt > now ? min(madeUpAt.nanoseconds &- now.nanoseconds, most) : 0
+        let next = start &+ rate.interval
+        guard next <= most else { return nil }
+        madeUpAt = now.advanced(byNanoseconds: next)
+        return next > rate.window ? .nanoseconds(Int64(next &- rate.window)) : .zero
+    }
+
     /// How long until `cost` is available; nil when it is now.
     public func wait(_ rate: Rate, at now: Instant, cost: Int = 1) -> Duration? {
         wait(rate, at: now, forNanoseconds: rate.time(of: cost))

@@ -91,6 +91,8 @@ extension Settings {
         let largestMessage = 1 + gateway.limits.messageBytesMax / 4_096
         gateway.limits.messagesBurst = max(Self.burstSeconds * gateway.limits.messagesPerSecond, largestMessage)
         gateway.limits.addressConnectsBurst = Self.connectsBurstSeconds * gateway.limits.addressConnectsPerSecond
+        gateway.limits.addressConnectsWaitingMax =
+            Self.connectsWaitSeconds * gateway.limits.addressConnectsPerSecond
         gateway.timeouts.tlsHandshake = gateway.timeouts.handshake
         gateway.timeouts.stalled = gateway.timeouts.unacked
         gateway.channelLimits.shards.webhookPause = gateway.channelLimits.shards.leaveGrace
@@ -107,6 +109,9 @@ extension Settings {
     private static let burstSeconds = 10
     /// After a silence, an address may open this many seconds' worth of connections at once: a whole office may return.
     private static let connectsBurstSeconds = 20
+    /// After that, so many seconds' worth wait for their turn: less than the 15 seconds that pusher-js gives an attempt. One
+    /// that is refused comes back no earlier than after these.
+    private static let connectsWaitSeconds = 10
 
     private mutating func checkApps(_ effective: EffectiveSettings) throws(Failure) {
         let setting = SettingsTable[\.apps]

@@ -187,7 +187,8 @@ enum SettingsTable {
         Setting(
             "limits.connectsPerSecond", \.gateway.limits.addressConnectsPerSecond, .count(0...1_000_000),
             """
-            Connections that one address may open each second, twenty times as many at once. 0: no bound.
+            Connections that one address may open each second, twenty times as many at once. Then ten seconds' worth wait for \
+            their turn, and more are refused. 0: no bound.
             """),
     ]
 

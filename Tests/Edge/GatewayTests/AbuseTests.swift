@@ -138,6 +138,7 @@ import WebSocket
             // One connect per quarter of an hour: no machine is that slow.
             $0.limits.addressConnectsPerSecond = 1
             $0.limits.addressConnectsBurst = 3
+            $0.limits.addressConnectsWaitingMax = 0
             $0.limits.refusalsPerAddressMax = 1
         }
         var clients: [TestClient] = []

@@ -1,5 +1,6 @@
 import Clock
 import Reactor
+import TestSupport
 import Testing
 
 @testable import Gateway
@@ -10,6 +11,7 @@ import Testing
     private func limits(_ change: (inout GatewayLimits) -> Void) -> GatewayLimits {
         var limits = GatewayLimits()
         limits.addressConnectsPerSecond = 0
+        limits.addressConnectsWaitingMax = 0
         change(&limits)
         return limits
     }
@@ -153,6 +155,34 @@ import Testing
         #expect(isWelcome(admission.arrived(from: one, at: start.advanced(by: .seconds(60)))))
     }
 
+    @Test func anAddressThatConnectsOftenWaits() throws {
+        let limits = limits {
+            $0.addressConnectsPerSecond = 10
+            $0.addressConnectsBurst = 2
+            $0.addressConnectsWaitingMax = 3
+        }
+        let proxy = try address("10.0.0.1")
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let admission = AdmissionControl(loops: 1, limits: limits, trusted: trusted)
+        let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        func after(_ milliseconds: Int) -> Instant { start.advanced(by: .milliseconds(milliseconds)) }
+        for _ in 0..<2 { #expect(isWelcome(admission.arrived(from: one, at: start))) }
+        for turn in 1...3 {
+            #expect(admission.arrived(from: one, at: start) == .waits(loop: 0, until: after(100 * turn)))
+        }
+        #expect(admission.arrived(from: one, at: start) == .refused(loop: 0, .addressFast))
+        #expect(isWelcome(admission.arrived(from: two, at: start)), "others are not held up")
+        #expect(admission.arrived(from: one, at: after(100)) == .waits(loop: 0, until: after(400)))
+        // Behind a proxy the same.
+        for _ in 0..<5 { #expect(isWelcome(admission.arrived(from: proxy, at: start))) }
+        #expect(admission.moved(from: proxy, to: two, at: start, begins: true) == .taken)
+        for turn in 1...3 {
+            #expect(
+                admission.moved(from: proxy, to: two, at: start, begins: true) == .waits(until: after(100 * turn)))
+        }
+        #expect(admission.moved(from: proxy, to: two, at: start, begins: true) == .refused(.addressFast))
+    }
+
     /// A proxy keeps its connections and sends many clients' requests over each. None of them counts as a connect.
     @Test func requestsOverAProxysConnectionsAreNoConnects() throws {
         let limits = limits {
@@ -181,7 +211,7 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct AddressRatesTests {
     /// Memory stays constant however many addresses connect, and most other addresses are let in.
     @Test func aFloodOfAddressesHoldsUpFewOthers() throws {
-        var rates = AddressRates(perSecond: 1, burst: 2)
+        var rates = AddressRates(perSecond: 1, burst: 2, waitingMax: 0)
         let now = Instant(nanoseconds: 1 << 40)
         for number in 0..<1_000 {
             let peer = try #require(PeerAddress("2001:db8:0:\(String(number, radix: 16))::"))
@@ -190,18 +220,45 @@ import Testing
         var heldUp = 0
         for number in 0..<250 {
             let peer = try #require(PeerAddress("192.0.2.\(number)"))
-            if !rates.take(peer, at: now) { heldUp += 1 }
+            if rates.take(peer, at: now) == nil { heldUp += 1 }
         }
         // About one in 70 shares both slots with the flood.
         #expect(heldUp < 25)
     }
 
+    /// Against a bucket of tokens for each address, which may owe as many as wait.
+    @Test(arguments: 0..<20 as Range<UInt64>) func turnsAreThoseOfABucket(_ seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let perSecond = [1, 10, 50, 1_000].randomElement(using: &random) ?? 1
+        let burst = Int.random(in: 1...5, using: &random)
+        let waitingMax = Int.random(in: 0...8, using: &random)
+        let interval = 1_000_000_000 / Int64(perSecond)
+        var rates = AddressRates(perSecond: perSecond, burst: burst, waitingMax: waitingMax)
+        let peers = try (1...2).map { try #require(PeerAddress("192.0.2.\($0)")) }
+        /// In nanoseconds of the rate.
+        var credit = [interval * Int64(burst), interval * Int64(burst)]
+        var now: UInt64 = 1 << 50
+        for _ in 0..<2_000 {
+            let passed = Int64.random(in: 0...interval, using: &random)
+            now += UInt64(passed)
+            for peer in 0...1 { credit[peer] = min(credit[peer] + passed, interval * Int64(burst)) }
+            let peer = Int.random(in: 0...1, using: &random)
+            let wait = rates.take(peers[peer], at: Instant(nanoseconds: now))
+            if interval - credit[peer] > interval * Int64(waitingMax) {
+                #expect(wait == nil, "seed \(seed)")
+            } else {
+                credit[peer] -= interval
+                #expect(wait == .nanoseconds(max(0, -credit[peer])), "seed \(seed)")
+            }
+        }
+    }
+
     @Test func noBoundTakesNoRoom() throws {
-        var rates = AddressRates(perSecond: 0, burst: 1)
+        var rates = AddressRates(perSecond: 0, burst: 1, waitingMax: 0)
         let peer = try #require(PeerAddress("192.0.2.1"))
         for _ in 0..<10_000 {
-            let isTaken = rates.take(peer, at: Instant(nanoseconds: 0))
-            #expect(isTaken)
+            let wait = rates.take(peer, at: Instant(nanoseconds: 0))
+            #expect(wait == .zero)
         }
     }
 }

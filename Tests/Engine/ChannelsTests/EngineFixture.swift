@@ -169,6 +169,7 @@ enum Heard: Equatable, CustomStringConvertible {
     case text(String)
     case verify(String)
     case watchIdentity(Duration)
+    case tellBackoff
     case close(UInt16)
     case act(String, user: String)
     case join(String, serial: UInt32, StreamJoin.Purpose = .subscribe)
@@ -184,6 +185,7 @@ enum Heard: Equatable, CustomStringConvertible {
         case .share(let messages), .queue(let messages): messages.texts.map(Heard.text)
         case .verify(let token): [.verify(token)]
         case .watchIdentity(let wait): [.watchIdentity(wait)]
+        case .tellBackoff: [.tellBackoff]
         case .close(let code): [.close(code.rawValue)]
         case .act(let envelope, let user): [.act(envelope.key, user: user)]
         case .join(let join): [.join(join.name.format() ?? "?", serial: join.serial, join.purpose)]
@@ -200,6 +202,7 @@ enum Heard: Equatable, CustomStringConvertible {
         case .text(let text): text
         case .verify(let token): "verify \(token)"
         case .watchIdentity(let wait): "watch the identity after \(wait)"
+        case .tellBackoff: "tell how long to stay away"
         case .close(let code): "close \(code)"
         case .act(let key, let user): "act \(key) as \(user)"
         case .join(let name, let serial, let purpose): "join \(name) \(serial) \(purpose)"

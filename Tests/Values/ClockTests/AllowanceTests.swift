@@ -25,6 +25,24 @@ import Testing
         #expect(kept.taken(rate, at: start.advanced(by: .seconds(3_600))) == 3, "never more than a burst")
     }
 
+    @Test func whatIsReservedComesInTurn() {
+        let rate = Rate(perSecond: 10, burst: 2)
+        let kept = Kept()
+        func reserve(_ milliseconds: Int, ahead: Int = 3) -> Duration? {
+            kept.allowance.reserve(rate, at: start.advanced(by: .milliseconds(milliseconds)), ahead: ahead)
+        }
+        let waits = (0..<6).map { _ in reserve(0) }
+        #expect(waits == [.zero, .zero, .milliseconds(100), .milliseconds(200), .milliseconds(300), nil])
+        let later = [reserve(99), reserve(100), reserve(100), reserve(100, ahead: 4)]
+        #expect(later == [nil, .milliseconds(300), nil, .milliseconds(400)])
+        #expect(!kept.take(rate, at: start.advanced(by: .milliseconds(500))), "a whole burst is ahead")
+        let none = reserve(10_000, ahead: -1)
+        #expect(none == .zero && kept.taken(rate, at: start.advanced(by: .seconds(10))) == 1)
+        #expect(kept.allowance.reserve(Rate(perSecond: 0, burst: 1), at: start, ahead: 0) == .zero)
+        let huge = kept.allowance.reserve(Rate(nanoseconds: .max, burst: .max), at: start, ahead: .max)
+        #expect(huge == .zero)
+    }
+
     @Test func aWaitIsAsLongAsItTakes() {
         let rate = Rate(perSecond: 10, burst: 30)
         let kept = Kept()

@@ -10,7 +10,7 @@ final class Acceptor: EventSource {
     private let loop: EventLoop
     private let admission: AdmissionControl
     private let metrics: GatewayMetrics
-    private let deal: (Int32, PeerAddress, Int, AdmissionControl.Refusal?) -> Void
+    private let deal: (Int32, PeerAddress, Int, AdmissionControl.Refusal?, _ beginsAt: Instant) -> Void
 
     /// How long accepting rests when the process is out of descriptors. The backlog holds new connections meanwhile.
     static let exhaustionPause = Duration.milliseconds(100)
@@ -21,7 +21,7 @@ final class Acceptor: EventSource {
 
     init(
         _ socket: ListeningSocket, on loop: EventLoop, admission: AdmissionControl, metrics: GatewayMetrics,
-        deal: @escaping (Int32, PeerAddress, Int, AdmissionControl.Refusal?) -> Void
+        deal: @escaping (Int32, PeerAddress, Int, AdmissionControl.Refusal?, _ beginsAt: Instant) -> Void
     ) throws(ReactorError) {
         self.socket = socket
         self.loop = loop
@@ -39,10 +39,13 @@ final class Acceptor: EventSource {
             switch socket.accept() {
             case .connection(let descriptor, let address):
                 switch admission.arrived(from: address, at: loop.now) {
-                case .welcome(let loop): deal(descriptor, address, loop, nil)
+                case .welcome(let loop): deal(descriptor, address, loop, nil, .min)
+                case .waits(let loop, let time):
+                    metrics.delayed.add()
+                    deal(descriptor, address, loop, nil, time)
                 case .refused(let loop, let refusal):
                     metrics.refused(refusal, address)
-                    deal(descriptor, address, loop, refusal)
+                    deal(descriptor, address, loop, refusal, .min)
                 case .shut(let refusal):
                     metrics.refused(refusal, address)
                     metrics.shut.add()

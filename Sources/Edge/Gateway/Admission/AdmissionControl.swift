@@ -9,6 +9,8 @@ final class AdmissionControl: Sendable {
     /// The decision on a connection just accepted.
     enum Decision: Equatable {
         case welcome(loop: Int)
+        /// Its address connects often: it begins at that time.
+        case waits(loop: Int, until: Instant)
         /// Let in only to be told why not.
         case refused(loop: Int, Refusal)
         /// Too many even for that.
@@ -19,6 +21,8 @@ final class AdmissionControl: Sendable {
     enum Move: Equatable {
         /// It counts as the client's.
         case taken
+        /// It counts as the client's, who connects often: it begins at that time.
+        case waits(until: Instant)
         /// It counts as the client's, among those that are only told why not.
         case refused(Refusal)
         /// Too many of the client's are being told. It is closed once told, and counts as the peer's until then.
@@ -55,7 +59,9 @@ final class AdmissionControl: Sendable {
     init(loops: Int, limits: GatewayLimits, trusted: TrustedPeers = TrustedPeers()) {
         self.limits = limits
         self.trusted = trusted
-        let rates = AddressRates(perSecond: limits.addressConnectsPerSecond, burst: limits.addressConnectsBurst)
+        let rates = AddressRates(
+            perSecond: limits.addressConnectsPerSecond, burst: limits.addressConnectsBurst,
+            waitingMax: limits.addressConnectsWaitingMax)
         state = Locked(State(perLoop: Array(repeating: 0, count: loops), rates: rates))
     }
 
@@ -72,7 +78,8 @@ final class AdmissionControl: Sendable {
             guard state.total < limits.connectionsMax + limits.refusalsMax else { return .shut(.hubFull) }
             var refusal = state.total < limits.connectionsMax ? nil : Refusal.hubFull
             if refusal == nil, isFull(peer, state) { refusal = .addressFull }
-            if refusal == nil, isFast(peer, at: now, &state) { refusal = .addressFast }
+            var wait = Duration.zero
+            if refusal == nil { wait = turn(of: peer, at: now, orIs: &refusal, &state) }
             // Connections that are only told that they are too many must not fill the hub themselves.
             if let refusal, refusal != .hubFull, refusesNoMore(peer, state) { return .shut(refusal) }
             var loop = 0
@@ -80,7 +87,8 @@ final class AdmissionControl: Sendable {
             state.total += 1
             state.perLoop[loop] += 1
             enter(peer, isRefused: refusal != nil, &state)
-            return refusal.map { .refused(loop: loop, $0) } ?? .welcome(loop: loop)
+            if let refusal { return .refused(loop: loop, refusal) }
+            return wait > .zero ? .waits(loop: loop, until: now.advanced(by: wait)) : .welcome(loop: loop)
         }
     }
 
@@ -92,11 +100,13 @@ final class AdmissionControl: Sendable {
         state.withLock { state in
             var refusal: Refusal?
             if peer.network != client.network, isFull(client, state) { refusal = .addressFull }
-            if refusal == nil, begins, isFast(client, at: now, &state) { refusal = .addressFast }
+            var wait = Duration.zero
+            if refusal == nil, begins { wait = turn(of: client, at: now, orIs: &refusal, &state) }
             if let refusal, refusesNoMore(client, state) { return .ended(refusal) }
             leave(peer, wasRefused: false, &state)
             enter(client, isRefused: refusal != nil, &state)
-            return refusal.map { .refused($0) } ?? .taken
+            if let refusal { return .refused(refusal) }
+            return wait > .zero ? .waits(until: now.advanced(by: wait)) : .taken
         }
     }
 
@@ -129,9 +139,16 @@ final class AdmissionControl: Sendable {
         return presence.count - presence.refused >= most
     }
 
-    /// Whether the address connects more often than allowed; if not, this counts as one more time.
-    private func isFast(_ address: PeerAddress, at now: Instant, _ state: inout State) -> Bool {
-        !isExempt(address) && !state.rates.take(address.network, at: now)
+    /// How long the address's connection waits for its turn; a refusal where too many wait.
+    private func turn(
+        of address: PeerAddress, at now: Instant, orIs refusal: inout Refusal?, _ state: inout State
+    ) -> Duration {
+        if isExempt(address) { return .zero }
+        guard let wait = state.rates.take(address.network, at: now) else {
+            refusal = .addressFast
+            return .zero
+        }
+        return wait
     }
 
     /// Whether as many of the address's connections are being refused with an answer as allowed.

@@ -132,10 +132,20 @@ final class ClientConnection: EventSource {
         if isPulled { owner.slowReaders.pullIfDrained(self) }
     }
 
+    /// It has its turn: its client is read from now on, and has its time for the handshake.
+    func begin() {
+        let time =
+            transport.state == .securing
+            ? owner.settings.timeouts.tlsHandshake.wholeNanoseconds : owner.settings.handshakeNanoseconds
+        owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: time))
+        updateInterest()
+    }
+
     /// How long a judgement waits for unseen input.
     static let judgementPause = Duration.milliseconds(10)
 
     override func deadlineReached() {
+        if let conversation, conversation.awaitsBeginning { return conversation.begin(self) }
         // The loop has stood still: what the peer sent in time may be unread.
         if owner.loop.hasUnseen {
             return owner.loop.setDeadline(self, owner.loop.now.advanced(by: Self.judgementPause))
@@ -281,7 +291,7 @@ final class ClientConnection: EventSource {
     func updateInterest() {
         let isRead =
             switch transport.state {
-            case .securing: true
+            case .securing: conversation?.awaitsBeginning != true
             // Otherwise the end of stream of a peer that has finished would be reported over and over.
             case .finishing: !transport.hasUnsent
             case .open: webSocket?.reads ?? conversation?.reads(self) ?? true

@@ -26,6 +26,9 @@ final class HTTPConversation {
         /// The field `Origin` of the request being answered.
         case request(origin: [UInt8]?)
         case upgrade(PendingUpgrade)
+        /// The client connects often: it has not begun, or its upgrade waits for its turn, with a token to verify then.
+        /// Boxed: the conversation stays small.
+        indirect case turn(PendingUpgrade?, token: String?)
         case body(StreamedBody)
     }
 
@@ -44,12 +47,15 @@ final class HTTPConversation {
 
     var upgrade: PendingUpgrade? { if case .upgrade(let upgrade) = asked { upgrade } else { nil } }
 
+    /// Whether it waits for its client's turn.
+    var awaitsBeginning: Bool { if case .turn = asked { true } else { false } }
+
     private var body: StreamedBody? { if case .body(let body) = asked { body } else { nil } }
 
     var heldCount: Int { machine.heldCount }
 
     func reads(_ connection: ClientConnection) -> Bool {
-        machine.reads(unsent: connection.transport.output.byteCount, connection.owner.settings.http)
+        !awaitsBeginning && machine.reads(unsent: connection.transport.output.byteCount, connection.owner.settings.http)
     }
 
     /// Whether a request has still to be answered.
@@ -58,6 +64,25 @@ final class HTTPConversation {
         case .answering, .upgrading, .resting: true
         case .reading, .over: false
         }
+    }
+
+    /// Its address connects often: nothing is read before that time.
+    func begins(at time: Instant, _ connection: ClientConnection) {
+        asked = .turn(nil, token: nil)
+        connection.owner.loop.setDeadline(connection, time)
+    }
+
+    /// The client's turn has come.
+    func begin(_ connection: ClientConnection) {
+        guard case .turn(let pending, let token) = asked else { return }
+        asked = .request(origin: nil)
+        guard let pending else {
+            machine.begins(at: connection.owner.loop.now)
+            return connection.begin()
+        }
+        if let token { return verify(token, pending, connection) }
+        _ = open(pending, endedBy: nil, connection)
+        connection.resume()
     }
 
     /// The TLS handshake is complete: the first request's time begins now.
@@ -125,11 +150,15 @@ final class HTTPConversation {
         asked = .request(origin: origin.map { Array($0) })
         if let refusal { return answer(refusal, connection) }
         let isUpgrade = request.path.hasPrefix("/app/")
+        var time: Instant?
         // For which client a trusted peer sends it, and whether that client is allowed.
         if owner.settings.hasTrustedPeers, owner.settings.trustedPeers.contains(peer) {
             let client = owner.settings.trustedPeers.client(of: request, from: peer)
             switch move(connection, to: client, begins: isUpgrade) {
             case .taken: break
+            case .waits(let until):
+                owner.metrics.delayed.add()
+                time = until
             case .refused(let refusal): return answer(refusal, connection)
             case .ended(let refusal):
                 answer(refusal, connection)
@@ -138,7 +167,7 @@ final class HTTPConversation {
                 return connection.drop()
             }
         }
-        if isUpgrade { return upgrade(request, origin, connection) }
+        if isUpgrade { return upgrade(request, origin, at: time, connection) }
         machine.expectsMore(request.keepsAlive)
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
         let exchange = HTTPExchange(
@@ -160,7 +189,7 @@ final class HTTPConversation {
         let move = owner.hubContext.admission.moved(
             from: connection.address, to: client, at: owner.loop.now, begins: begins)
         switch move {
-        case .taken: connection.counts(as: client, wasRefused: false)
+        case .taken, .waits: connection.counts(as: client, wasRefused: false)
         case .refused(let refusal):
             connection.counts(as: client, wasRefused: true)
             owner.metrics.refused(refusal, client)
@@ -315,7 +344,11 @@ final class HTTPConversation {
     // MARK: The upgrade
 
     /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). The origin is checked first: a foreign page learns of no app.
-    private func upgrade(_ request: ParsedRequest, _ origin: UnsafeRawBufferPointer?, _ connection: ClientConnection) {
+    ///
+    /// - Parameter time: when the client has its turn; nil: now.
+    private func upgrade(
+        _ request: ParsedRequest, _ origin: UnsafeRawBufferPointer?, at time: Instant?, _ connection: ClientConnection
+    ) {
         let owner = connection.owner
         let handshake: Handshake
         do { handshake = try Handshake(request) } catch {
@@ -342,16 +375,28 @@ final class HTTPConversation {
             return refuse(.unknownApp, after: response.finish(), connection)
         }
         if let complaint { return refuse(complaint, after: response.finish(), connection) }
-        guard let token = request.bearerToken, app.ownsDatabase else {
-            if let code = owner.apps.refusal(of: app) { return refuse(code, after: response.finish(), connection) }
+        let token = app.ownsDatabase ? request.bearerToken : nil
+        if let time {
+            asked = .turn(PendingUpgrade(response: response.finish(), app: app), token: token?.string)
+            machine.upgrades()
+            owner.loop.setDeadline(connection, time)
+            connection.updateInterest()
+        } else if let token {
+            machine.upgrades()
+            verify(token.string, PendingUpgrade(response: response.finish(), app: app), connection)
+        } else if let code = owner.apps.refusal(of: app) {
+            refuse(code, after: response.finish(), connection)
+        } else {
             open(app, behind: response, connection)
-            return
         }
-        asked = .upgrade(PendingUpgrade(response: response.finish(), app: app))
-        machine.upgrades()
+    }
+
+    private func verify(_ token: String, _ pending: PendingUpgrade, _ connection: ClientConnection) {
+        let owner = connection.owner
+        asked = .upgrade(pending)
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.handshake))
         connection.updateInterest()
-        owner.identities.verify(token.string, for: connection.sessionID)
+        owner.identities.verify(token, for: connection.sessionID)
     }
 
     /// The token of the upgrade was verified: the connection opens as its user's, or not at all.
@@ -367,17 +412,23 @@ final class HTTPConversation {
             guard !owner.engine.identities.refuses(identity, of: upgrade.app) else {
                 return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false, connection)
             }
-            // The apps may have changed since the upgrade was read.
-            let app = owner.apps.table.app(index: upgrade.app.index)
-            guard let app else { return refuse(.unknownApp, after: upgrade.response, connection) }
-            if let code = code ?? owner.apps.refusal(of: app) {
-                return refuse(code, after: upgrade.response, connection)
-            }
-            connection.queue(upgrade.response)
-            let session = open(app, behind: ByteWriter(), connection)
+            guard let session = open(upgrade, endedBy: code, connection) else { return }
             owner.engage(connection) { $0.authenticated(session, as: identity, &$1) }
             connection.resume()
         }
+    }
+
+    /// Opens the connection after a wait; nil where that is refused: the apps may have changed since the upgrade was read.
+    private func open(_ upgrade: PendingUpgrade, endedBy code: ErrorCode?, _ connection: ClientConnection) -> Session? {
+        let owner = connection.owner
+        let app = owner.apps.table.app(index: upgrade.app.index)
+        if let code = app == nil ? .unknownApp : code ?? app.flatMap(owner.apps.refusal(of:)) {
+            refuse(code, after: upgrade.response, connection)
+            return nil
+        }
+        guard let app else { return nil }
+        connection.queue(upgrade.response)
+        return open(app, behind: ByteWriter(), connection)
     }
 
     @discardableResult private func open(

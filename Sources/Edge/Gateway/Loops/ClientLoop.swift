@@ -94,8 +94,8 @@ final class ClientLoop: EffectPerformer {
             router.received(message)
             runner.run { perform(message) }
         case .feed(let outputs): received(outputs)
-        case .accepted(let descriptor, let address, let refusal, let usesTLS):
-            accepted(descriptor, address, refusal, usesTLS: usesTLS)
+        case .accepted(let descriptor, let address, let refusal, let usesTLS, let time):
+            accepted(descriptor, address, refusal, usesTLS: usesTLS, beginsAt: time)
         case .ask(let question): question(self)
         case .answer(let id, .token(let result)): identities.verified(id, result)
         case .answer(let id, .action(let answer)):
@@ -191,6 +191,10 @@ final class ClientLoop: EffectPerformer {
             webSockets.pause(connection)
             identities.verify(token, for: connection.sessionID)
         case .watchIdentity(let wait): identities.watch(connection, after: wait)
+        case .tellBackoff:
+            let absence = Absence(
+                connections: metrics.connections.level, loops: router.loops, usesTLS: connection.transport.tls != nil)
+            if connection.isEstablished { connection.send(.backoff(minMs: absence.minMs, maxMs: absence.maxMs)) }
         case .close(let code): connection.close(code)
         case .act(let envelope, let user): act(envelope, as: user, for: connection.sessionID)
         case .join(let join): router.ask(.join(join))
@@ -241,16 +245,17 @@ final class ClientLoop: EffectPerformer {
     /// Accepts the hub's connections on this loop.
     func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
         let acceptor = try Acceptor(socket, on: loop, admission: hubContext.admission, metrics: metrics) {
-            [unowned self] descriptor, address, target, refusal in
-            router.hand(.accepted(descriptor, address, refusal, usesTLS: usesTLS), to: target) {
-                accepted(descriptor, address, refusal, usesTLS: usesTLS)
+            [unowned self] descriptor, address, target, refusal, time in
+            router.hand(.accepted(descriptor, address, refusal, usesTLS: usesTLS, beginsAt: time), to: target) {
+                accepted(descriptor, address, refusal, usesTLS: usesTLS, beginsAt: time)
             }
         }
         door.add(acceptor)
     }
 
     private func accepted(
-        _ descriptor: Int32, _ address: PeerAddress, _ refusal: AdmissionControl.Refusal?, usesTLS: Bool
+        _ descriptor: Int32, _ address: PeerAddress, _ refusal: AdmissionControl.Refusal?, usesTLS: Bool,
+        beginsAt: Instant
     ) {
         guard !isStopping else {
             Socket.close(descriptor)
@@ -258,9 +263,9 @@ final class ClientLoop: EffectPerformer {
         }
         let connection = ClientConnection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
-            try loop.add(connection, descriptor: descriptor, interest: .readable)
-            let time = usesTLS ? settings.timeouts.tlsHandshake.wholeNanoseconds : settings.handshakeNanoseconds
-            loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
+            let waits = beginsAt > loop.now
+            try loop.add(connection, descriptor: descriptor, interest: waits ? [] : .readable)
+            if waits { connection.conversation?.begins(at: beginsAt, connection) } else { connection.begin() }
             metrics.accepted.add()
             metrics.connections.add(1)
             door.came(connection.sessionID)

@@ -4,10 +4,17 @@ import Clock
 import Reactor
 
 /// The queue of one loop's TLS handshakes. A full one costs as much as some hundred deliveries, so only a few begin in one
-/// tick, and existing connections are served in between. The others wait in order.
+/// tick, and existing connections are served in between. The others wait: addresses take turns, and the connections of one
+/// address keep their order. So an office that comes back with a thousand devices delays nobody else by more than one
+/// handshake for each address.
 ///
 /// A connection whose client has sent nothing is not in the queue. One that leaves frees its slot; its id stays until its
 /// turn, or until half of the queue is such ids.
+///
+/// Worst interleavings, each with its test in `HandshakeQueueTests`:
+/// - One address fills the queue, and another's connection comes (`addressesTakeTurns`).
+/// - Connections come and leave for ever, and no slot becomes free (`theyMayComeAndGoForEver`).
+/// - All of an address's connections have left when its turn comes (`aLineOfTheGoneHoldsNobodyUp`).
 struct HandshakeQueue {
     /// What happens to a connection whose client begins.
     enum Turn {
@@ -17,7 +24,7 @@ struct HandshakeQueue {
 
     private let underWayMax: Int
     private let waitingMax: Int
-    private(set) var waiting = Fifo<SessionID>()
+    private(set) var waiting = FairQueue<PeerAddress, SessionID>(.init(count: .max, countOfKey: .max), isSerial: false)
     /// Entries of `waiting` that have left.
     private var goneCount = 0
     private var begun = 0
@@ -42,13 +49,12 @@ struct HandshakeQueue {
     /// Whether a connection waits for another's handshake to end, not just for the next tick.
     var isHeldUp: Bool { waitingCount > 0 && underWay >= underWayMax }
 
-    mutating func arrived(_ id: SessionID, at now: Instant) -> Turn {
+    mutating func arrived(_ id: SessionID, of address: PeerAddress, at now: Instant) -> Turn {
         if waitingCount == 0, hasSlot {
             begin(id, at: now)
             return .begin
         }
-        guard waitingCount < waitingMax else { return .shed }
-        waiting.append(id)
+        guard waitingCount < waitingMax, waiting.append(id, of: address) != nil else { return .shed }
         return .wait
     }
 
@@ -60,7 +66,7 @@ struct HandshakeQueue {
     /// A waiting connection leaves. `waits` tells which connections wait, this one still included.
     mutating func leaves(_ waits: (SessionID) -> Bool) {
         if goneCount >= 1024, goneCount * 2 >= waiting.count {
-            waiting.sweep(keeping: waits)
+            _ = waiting.remove { !waits($0) }
             goneCount = 0
         }
         goneCount += 1
@@ -69,7 +75,7 @@ struct HandshakeQueue {
     /// The connection whose turn it is, if there is a slot; call `begin` next. `waits` as in `leaves`.
     mutating func popReady(_ waits: (SessionID) -> Bool) -> SessionID? {
         guard hasSlot else { return nil }
-        while let id = waiting.popFirst() {
+        while let id = waiting.pop() {
             if waits(id) { return id }
             goneCount -= 1
         }

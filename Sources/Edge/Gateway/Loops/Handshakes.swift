@@ -12,6 +12,7 @@ final class Handshakes {
     private let server: TLSServer?
     /// How long a handshake may keep a slot that others wait for.
     private let turnTime: Duration
+    private let queueTime: Duration
     private let metrics: GatewayMetrics
     /// The ciphertext buffers, shared by the loop's connections; made for the first one with TLS.
     private var wire: TLSWire?
@@ -22,6 +23,7 @@ final class Handshakes {
         self.metrics = metrics
         server = configuration.tls
         turnTime = configuration.timeouts.tlsTurn
+        queueTime = configuration.timeouts.tlsQueue
         queue = HandshakeQueue(
             underWayMax: max(1, configuration.limits.tlsHandshakesMax / configuration.loops),
             waitingMax: max(1, configuration.limits.tlsHandshakesWaitingMax / configuration.loops))
@@ -40,8 +42,8 @@ final class Handshakes {
         }
     }
 
-    private func arrived(_ id: SessionID) -> HandshakeQueue.Turn {
-        let turn = queue.arrived(id, at: loop.now)
+    private func arrived(_ connection: ClientConnection) -> HandshakeQueue.Turn {
+        let turn = queue.arrived(connection.sessionID, of: connection.address.network, at: loop.now)
         if case .wait = turn {
             metrics.tls.delayed.add()
             awaitTick()
@@ -60,10 +62,11 @@ final class Handshakes {
             failed(connection, .closed)
             return false
         }
-        switch arrived(connection.sessionID) {
+        switch arrived(connection) {
         case .begin: return begin(connection)
         case .wait:
             loop.setInterest(connection, [])
+            loop.setDeadline(connection, loop.now.advanced(by: queueTime))
             return false
         case .shed:
             failed(connection, .shed)
@@ -73,8 +76,8 @@ final class Handshakes {
 
     private func turnCame(_ connection: ClientConnection) {
         guard connection.transport.state == .securing, connection.transport.tls == nil else { return }
-        // Before it begins, because the interest tells who waits.
-        connection.updateInterest()
+        // Before it begins, because the interest tells who waits. The time in the queue was not the client's.
+        connection.begin()
         queue.begin(connection.sessionID, at: loop.now)
         if begin(connection) { connection.readable() }
     }
@@ -148,6 +151,7 @@ final class Handshakes {
     /// Whether it is in the queue.
     private func waits(_ connection: ClientConnection) -> Bool {
         connection.transport.state == .securing && connection.transport.tls == nil && connection.interest == []
+            && connection.conversation?.awaitsBeginning != true
     }
 
     private func waits(_ id: SessionID) -> Bool { loop.connection(id).map(waits) == true }

@@ -12,6 +12,8 @@ package final class GatewayMetrics: MetricSource {
     let accepted = Counter()
     private let refusals = CounterTable("reason", AdmissionControl.Refusal.allCases.map(\.rawValue))
     private let limits = CounterTable("limit", ReachedLimit.allCases.map(\.rawValue))
+    /// Connections that waited for their address's turn.
+    let delayed = Counter()
     /// Refused connections that got no answer.
     let shut = Counter()
     /// Times that accepting had to rest.
@@ -102,6 +104,9 @@ package final class GatewayMetrics: MetricSource {
         exposition.counter("connections_total", "Connections accepted.", accepted.count)
         exposition.counter(
             "connections_refused_total", "Connections refused for a limit of the hub or of their address.", refusals)
+        exposition.counter(
+            "connections_delayed_total", "Connections that waited for their turn, since their address connects often.",
+            delayed.count)
         exposition.counter(
             "connections_shut_total",
             "Refused connections that got no answer, because too many were being answered already.",

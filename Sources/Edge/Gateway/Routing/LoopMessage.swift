@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Feed
 import Identity
 import Pusher
@@ -11,8 +12,8 @@ enum LoopMessage: Sendable {
     case owner(OwnerMessage)
     /// From the feed, to the owners of these streams.
     case feed([FeedOutput])
-    /// Take over an accepted connection, of a listener with TLS or without.
-    case accepted(Int32, PeerAddress, AdmissionControl.Refusal?, usesTLS: Bool)
+    /// Take over an accepted connection, of a listener with TLS or without, which begins at that time.
+    case accepted(Int32, PeerAddress, AdmissionControl.Refusal?, usesTLS: Bool, beginsAt: Instant = .min)
     /// From another loop: a question, which sends its answer itself.
     case ask(@Sendable (ClientLoop) -> Void)
     case answer(SessionID, ConnectionAnswer)

@@ -103,6 +103,19 @@ extension Messages {
         return Messages(capacity: 128) { ServerEvent.event("sync:status", data: data.bytes, to: &$0) }
     }
 
+    /// `sync:backoff` (design: the wire extension).
+    package static func backoff(minMs: Int, maxMs: Int) -> Messages {
+        var data = ByteWriter(capacity: 48)
+        data.append(#"{"minMs":"#)
+        data.append(decimal: minMs)
+        data.append(#","maxMs":"#)
+        data.append(decimal: maxMs)
+        data.append("}")
+        return Messages(capacity: 112) { writer in
+            data.withUnsafeBytes { ServerEvent.event("sync:backoff", data: $0, to: &writer) }
+        }
+    }
+
     /// `sync:result` (design: the wire extension).
     static func result(_ answer: ActionAnswer) -> Messages {
         answer.json.withUnsafeBytes { result in

@@ -22,6 +22,8 @@ package enum Effect {
     case watchIdentity(after: Duration)
     /// Tell the shards of these users, each its own requests, in order.
     case users([UserRequest])
+    /// Tell it how long to stay away if its connection breaks.
+    case tellBackoff
     /// Close the connection with that code. The last effect of an input.
     case close(ErrorCode)
     /// Ask the stream's shard to let this session in, or for what it missed.

@@ -93,6 +93,8 @@ package final class SessionEngine {
             actions.act(data, session, &effects)
         case .sync("resume", let data):
             streams.resume(data, session, hasRoom, now, &effects)
+        case .sync("backoff", _):
+            effects.append(.tellBackoff)
         case .sync:
             effects.complain("This hub does not know this sync: event")
         case .client(let name, let channel, let data):

@@ -137,6 +137,13 @@ public struct FairQueue<Key: Hashable, Element> {
         return element
     }
 
+    /// Takes the next element, which is done at once: for elements that are never under way.
+    @inlinable public mutating func pop() -> Element? {
+        guard let line = ring.returned.last?.line ?? ring.turns.first, let element = next() else { return nil }
+        done(line)
+        return element
+    }
+
     /// An element under way is done.
     @inlinable public mutating func done(_ line: Line) {
         line.underWay -= 1
