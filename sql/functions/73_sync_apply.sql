@@ -17,9 +17,10 @@ begin
         select from pg_catalog.pg_proc
         where pronamespace = 'sync'::regnamespace and proname = 'settle' and not 'corrections' = any(proargnames)
     ) then
-        drop function sync.settle(text, text, text, bigint, text, text, text, text, text, boolean);
         drop function sync.apply(text, text, text, bigint, text, text, text, text, text);
     end if;
+    -- It was not told who calls.
+    drop function if exists sync.settle(text, text, text, bigint, text, text, text, text, text, boolean);
 end
 $$;
 
@@ -28,6 +29,7 @@ $$;
 --   who, key, device, n   whose it is; its key (1 to 200 bytes); the device's and its number there (null: no order asked)
 --   type, payload, base, client_time, tz   as the device sent them; payload, base and client_time as JSON texts
 --   refused               whether it is rejected whatever it says
+--   by_app                whether the app's backend sends it: users may not send what only that may
 --
 -- One row: the status, the whole answer as JSON text, and how many missed doses were corrected, for a metric. Answers that
 -- are not stored: `key_reused`, `out_of_order`, an envelope that cannot be kept, and one without a number that names an
@@ -40,7 +42,7 @@ $$;
 -- Lock order: the user's sync.account; sync.device under it; doses by id; streams and day summaries (sync.flush). Other
 -- writers of the same rows take no account: they may come between, and never half.
 create or replace function sync.settle(who text, key text, device text, n bigint, type text, payload text, base text,
-                                       client_time text, tz text, refused boolean)
+                                       client_time text, tz text, refused boolean, by_app boolean)
 returns table(status text, answer text, corrections int)
 language plpgsql rows 1
 as $$
@@ -101,6 +103,9 @@ begin
     if refused then
         verdict.status := 'rejected';
         verdict.answer := '{"code": "invalid", "message": "the database refused it"}';
+    elsif not by_app and sync.is_for_app(type) then
+        verdict.status := 'rejected';
+        verdict.answer := '{"code": "forbidden", "path": "type", "message": "only the app''s backend may do this"}';
     else
         -- A text in their place is as wrong as what cannot be read.
         base_doc := case when base is not null and base_doc is null then '""' else nullif(base_doc, 'null') end;
@@ -148,7 +153,7 @@ begin
 end
 $$;
 
--- sync.apply: decides and carries out; what hubs call to write. Locks: sync.settle.
+-- sync.apply: decides and carries out what a user sends; what hubs call to write. Locks: sync.settle.
 create or replace function sync.apply(who text, key text, device text, n bigint, type text, payload text, base text,
                                       client_time text, tz text)
 returns table(status text, answer text, corrections int)
@@ -161,7 +166,24 @@ set timezone = 'UTC'
 as $$
 begin
     return query select s.status, s.answer, s.corrections
-    from sync.settle(who, key, device, n, type, payload, base, client_time, tz, false) as s;
+    from sync.settle(who, key, device, n, type, payload, base, client_time, tz, false, false) as s;
+end
+$$;
+
+-- sync.apply_by_app: the same for what the app's backend sends, signed, for a user. Locks: sync.settle.
+create or replace function sync.apply_by_app(who text, key text, device text, n bigint, type text, payload text, base text,
+                                             client_time text, tz text)
+returns table(status text, answer text, corrections int)
+language plpgsql security definer rows 1
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+begin
+    return query select s.status, s.answer, s.corrections
+    from sync.settle(who, key, device, n, type, payload, base, client_time, tz, false, true) as s;
 end
 $$;
 
@@ -179,7 +201,7 @@ set timezone = 'UTC'
 as $$
 begin
     return query select s.status, s.answer
-    from sync.settle(who, key, device, n, type, payload, base, client_time, tz, true) as s;
+    from sync.settle(who, key, device, n, type, payload, base, client_time, tz, true, true) as s;
 end
 $$;
 

@@ -1,6 +1,7 @@
--- sync.dispatch: writes, by the table as it is now, sync.act, which hands an action to the function of its type, and
--- sync.topics_of, which names the topics of a type. In SQL, so that both become a part of the statement that calls them, and
--- are planned once for a session. Locks: those of the two functions.
+-- sync.dispatch: writes, by the table as it is now, sync.act, which hands an action to the function of its type,
+-- sync.topics_of, which names the topics of a type, and sync.is_for_app, which says whether only the app may send it. In
+-- SQL, so that all become a part of the statement that calls them, and are planned once for a session. Locks: those of the
+-- three functions.
 create or replace function sync.dispatch() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -8,6 +9,8 @@ as $$
 declare
     calls text := '';
     topics text := '';
+    of_app constant text := (
+        select coalesce(string_agg(quote_literal(a.type), ', ' order by a.type), 'null') from sync.action_type as a where a.by_app);
     t record;
 begin
     for t in
@@ -25,6 +28,9 @@ begin
     execute format('
         create or replace function sync.topics_of(type text) returns text[] language sql immutable
         as $body$ select case when false then null%s else ''{}''::text[] end $body$', topics);
+    execute format('
+        create or replace function sync.is_for_app(type text) returns boolean language sql immutable
+        as $body$ select coalesce(type in (%s), false) $body$', of_app);
 end
 $$;
 
@@ -77,8 +83,8 @@ create or replace trigger put_in_force after insert or update or delete or trunc
     for each statement execute function sync.check_action_type();
 
 -- The product's own. A rerun changes nothing, and puts right what somebody changed.
-insert into sync.action_type as t (type, function, topics)
-select type, own.function, own.topics
+insert into sync.action_type as t (type, function, topics, by_app)
+select type, own.function, own.topics, type = 'notify'
 from (values
     ('care.act', '{adherence}'::text[], '{markTaken,markMissed,makeUp,skip,addNote,undo,bulkMarkAll}'::text[]),
     ('care.act', '{adherence,reminders}', '{resolve}'),
@@ -92,6 +98,6 @@ from (values
     ('care.act_devices', '{reminders}', '{registerDevice,removeDevice,notify}')
 ) as own(function, topics, types)
 cross join lateral unnest(own.types) as type
-on conflict (type) do update set function = excluded.function, topics = excluded.topics
-where (t.function, t.topics) is distinct from (excluded.function, excluded.topics);
+on conflict (type) do update set function = excluded.function, topics = excluded.topics, by_app = excluded.by_app
+where (t.function, t.topics, t.by_app) is distinct from (excluded.function, excluded.topics, excluded.by_app);
 select sync.dispatch();

@@ -50,7 +50,7 @@ import Testing
                 END IF;
                 RETURN v;
             END $$;
-            INSERT INTO sync.action_type VALUES ('weigh', 'app.weigh', '{weight}');
+            INSERT INTO sync.action_type VALUES ('weigh', 'app.weigh', '{weight}'), ('audit', 'app.weigh', '{weight}', true);
             GRANT USAGE ON SCHEMA app TO carillon_hub;
             """)
     }
@@ -77,6 +77,7 @@ import Testing
             [RouteParameter("id", .integer(1...9), absence: .refused), RouteParameter("unit", .choice(["g", "kg"]))],
             by: .userOfToken, failures: failures),
         .action(.post, "/backend/weights", .whole(type: "weigh"), by: .app),
+        .action(.post, "/backend/audits", .whole(type: "audit"), by: .app),
         .batch("/weights/batch", "changes", most: 3, by: .userOfToken),
     ])
 
@@ -337,6 +338,26 @@ import Testing
             try await answer(client, caller.get("//backend/u7/weights", [("unit", "g")])).head.hasPrefix(
                 "HTTP/1.1 401 "))
         #expect(try owner.query("SELECT count(*) FROM app.weight") == [["1"]])
+    }
+
+    /// What only the app may do is forbidden to users, as an envelope on any route.
+    @Test func aUserMayNotDoWhatIsTheApps() async throws {
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        let token = try await GatewayFixture.token("u7")
+        let envelope = #"{"key":"k1","type":"audit","payload":{"grams":9}}"#
+        let refused = try await answer(client, request("PUT", "/weights/1", token: token, envelope))
+        #expect(refused.head.hasPrefix("HTTP/1.1 403 ") && refused.body.contains("forbidden"), "\(refused)")
+        let batch = try await answer(
+            client, request("POST", "/weights/batch", token: token, "{\"changes\":[\(envelope)]}"))
+        #expect(batch.body.contains("forbidden"), "\(batch)")
+        #expect(try owner.query("SELECT count(*) FROM app.weight") == [["0"]])
+        var caller = PusherCaller()
+        caller.time = try #require(
+            try owner.query("SELECT extract(epoch FROM now())::bigint").first?[0].flatMap { Int64($0) })
+        let done = try await answer(
+            client, caller.call("POST", "//backend/audits", body: #"{"userId":"u7","grams":9,"idempotencyKey":"k2"}"#))
+        #expect(done.head.hasPrefix("HTTP/1.1 200 "), "\(done)")
     }
 
     /// With replay protection, a call that was carried out is refused when repeated; one without effect may be repeated.

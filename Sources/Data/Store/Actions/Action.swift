@@ -8,6 +8,8 @@ import Sync
 final class Action: Request {
     /// Executes the action; `parameters(of:)` has the order of its parameters.
     static let apply = PreparedStatement(call("sync.apply"))
+    /// The same for what the app's backend sends.
+    private static let applyByApp = PreparedStatement(call("sync.apply_by_app"))
     /// Stores, under the action's key and number, that the database refuses it.
     private static let refuse = PreparedStatement(call("sync.refuse"))
 
@@ -32,7 +34,9 @@ final class Action: Request {
         name = TextKey(request.user, envelope.key)
         device = envelope.deviceID.map { TextKey(request.user, $0) }
         answer = request.answer
-        super.init(kind: kind, of: TextKey(request.user), Self.apply, parameters, deadline: deadline)
+        super.init(
+            kind: kind, of: TextKey(request.user), request.isByApp ? Self.applyByApp : Self.apply, parameters,
+            deadline: deadline)
     }
 
     /// Whether a refusal is stored instead of the action.

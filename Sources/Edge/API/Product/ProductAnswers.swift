@@ -115,7 +115,8 @@ extension ActionAnswer {
         switch status {
         case .applied, .noop, .partial: .ok
         case .conflict: .conflict
-        case .rejected: code.flatMap { failures[$0]?.status } ?? .unprocessableContent
+        case .rejected:
+            code.flatMap { failures[$0]?.status ?? ($0 == "forbidden" ? .forbidden : nil) } ?? .unprocessableContent
         case .retry: retry == .rateLimited ? .tooManyRequests : .serviceUnavailable
         }
     }

@@ -80,6 +80,7 @@ struct ProductRoutes: Sendable {
         _ metrics: APIMetrics, _ answer: @escaping Answer
     ) {
         let route = match.route
+        let isByApp = route.caller == .app
         var arguments: [String?] = []
         do throws(RouteParameter.Problem) {
             for parameter in route.parameters {
@@ -124,10 +125,10 @@ struct ProductRoutes: Sendable {
                 } + route.said.map { ($0.name, Array("\($0.json)".utf8)) }
             do throws(ActionError) {
                 // No fresh key for a backend: its call may come twice, and a key made here would not show that.
-                let key = request.actionKey ?? (shape.isWhole && route.caller != .app ? Self.freshKey() : nil)
+                let key = request.actionKey ?? (shape.isWhole && !isByApp ? Self.freshKey() : nil)
                 let (envelope, wording) = try ActionEnvelope.decode(
                     request.body, plain: shape, keyField: key, beside: named)
-                exchange.act(envelope, as: user) { answer(.result($0, wording, route.failures)) }
+                exchange.act(envelope, as: user, isByApp: isByApp) { answer(.result($0, wording, route.failures)) }
             } catch {
                 answer(.refusal(of: error, route.failures))
             }
@@ -142,7 +143,7 @@ struct ProductRoutes: Sendable {
             do throws(ActionBatch.Problem) {
                 let batch = try ActionBatch(changes: request.body, most: most)
                 batch.carryOut {
-                    exchange.act($0, as: user, $1)
+                    exchange.act($0, as: user, isByApp: isByApp, $1)
                 } done: { answers in
                     exchange.query(function, [], of: user) { answer(.synced(answers, $0, as: user)) }
                 }
@@ -153,7 +154,7 @@ struct ProductRoutes: Sendable {
             do throws(ActionBatch.Problem) {
                 let batch = try ActionBatch(member, request.body, most: most)
                 batch.carryOut {
-                    exchange.act($0, as: user, $1)
+                    exchange.act($0, as: user, isByApp: isByApp, $1)
                 } done: {
                     answer(.results($0))
                 }

@@ -75,11 +75,14 @@ package struct HTTPExchange: Sendable {
     let store: Store?
 
     /// Has the user's action applied. Any thread; `answer` is called once, on any thread.
+    ///
+    /// - Parameter isByApp: whether the app's backend sends it, with its signature.
     package func act(
-        _ envelope: ActionEnvelope, as user: String, _ answer: @escaping @Sendable (ActionAnswer) -> Void
+        _ envelope: ActionEnvelope, as user: String, isByApp: Bool,
+        _ answer: @escaping @Sendable (ActionAnswer) -> Void
     ) {
         guard let store else { return answer(.withoutStore(envelope)) }
-        store.submit(ActionRequest(user: user, envelope: envelope, answer: answer))
+        store.submit(ActionRequest(user: user, isByApp: isByApp, envelope: envelope, answer: answer))
     }
 
     /// Reads a snapshot of the user's. Any thread; `answer` is called once, on any thread.
