@@ -7,11 +7,39 @@ import Sync
 
 /// What bodies to all providers have in common.
 enum PushText {
-    /// Characters of a title and of a body, so that every message has room in 4,096 bytes (APNs and FCM).
-    private static let (titleMax, bodyMax) = (200, 400)
+    /// Characters, and bytes in JSON, of a title and of a body: every message has room in 4,096 bytes (APNs and FCM).
+    private static let (titleMax, bodyMax) = ((200, 600), (400, 1_200))
 
-    static func title(_ push: DuePush) -> String { String(push.text.title.prefix(titleMax)) }
-    static func body(_ push: DuePush) -> String { String(push.text.body.prefix(bodyMax)) }
+    static func title(_ push: DuePush) -> String { beginning(of: push.text.title, titleMax.0, bytes: titleMax.1) }
+    static func body(_ push: DuePush) -> String { beginning(of: push.text.body, bodyMax.0, bytes: bodyMax.1) }
+
+    /// As much of a text as has room. A character is not cut, unless it has no room by itself: some have hundreds of bytes.
+    private static func beginning(of text: String, _ characters: Int, bytes: Int) -> String {
+        var (room, end) = (bytes, text.startIndex)
+        for index in text.indices.prefix(characters) {
+            let next = text.index(after: index)
+            room -= text.unicodeScalars[index..<next].reduce(0) { $0 + bytesInJSON($1) }
+            guard room >= 0 else { break }
+            end = next
+        }
+        guard end == text.startIndex else { return String(text[..<end]) }
+        room = bytes
+        return String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.prefix { scalar in
+                    room -= bytesInJSON(scalar)
+                    return room >= 0
+                }))
+    }
+
+    /// At most so many bytes is a scalar written with.
+    private static func bytesInJSON(_ scalar: Unicode.Scalar) -> Int {
+        switch scalar {
+        case "\"", "\\": 2
+        case ..<" ": 6
+        default: UTF8.width(scalar)
+        }
+    }
 
     /// What duplicates of a push are recognised by, at most 64 bytes (APNs): its occurrence, whose id the device's own
     /// notification has, too.

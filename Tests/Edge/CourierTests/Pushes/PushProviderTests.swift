@@ -93,6 +93,28 @@ import Testing
         #expect(try #require(try apns().request(long, "", now: .second(0), time: time)).body.count < 4_096)
     }
 
+    /// One of them is a character of many bytes: a family, and a letter with hundreds of marks.
+    @Test(arguments: [
+        String(repeating: "\u{1F468}\u{200D}\u{1F469}\u{200D}\u{1F467}\u{200D}\u{1F466}", count: 1_000),
+        "e" + String(repeating: "\u{301}", count: 5_000), String(repeating: "\"\\", count: 1_000),
+        String(repeating: "\u{1}", count: 1_000), String(repeating: "\u{4E00}", count: 1_000),
+    ])
+    func longTextsAreCutInBytesToo(_ text: String) throws {
+        var push = push(title: text)
+        push.text.body = text
+        push.userID = String(repeating: "=", count: 128)
+        push.occurrenceID = String(repeating: "\"", count: 200)
+        push.ruleID = push.occurrenceID
+        for request in [
+            try apns().request(push, "", now: .second(0), time: time),
+            try fcm().request(push, "", now: .second(0), time: time),
+        ] {
+            #expect(try #require(request).body.count <= 4_096)
+        }
+        #expect(!PushText.title(push).isEmpty && text.unicodeScalars.starts(with: PushText.title(push).unicodeScalars))
+        #expect(PushText.body(push).count >= min(48, text.count))
+    }
+
     @Test(arguments: APNs.Reason.allCases)
     func reasonsOfAPNs(_ reason: APNs.Reason) throws {
         let body = "{\"reason\":\"\(reason.rawValue)\",\"timestamp\":1763625000123}"
