@@ -250,7 +250,8 @@ enum SettingsTable {
     private static let pushes: [Setting] = [
         Setting(
             "push.apnsKeyFile", \.push.apnsKeyFile, .optional(.some("path")),
-            "File of the key (.p8) that Apple gave you for APNs. With it, devices of platform apns get pushes."),
+            "File of the key (.p8) that Apple gave you for APNs. With it, devices of platform apns get pushes. Read at start only."
+        ),
         Setting("push.apnsKeyID", \.push.apnsKeyID, .optional(.appleID), "Id of that key."),
         Setting(
             "push.apnsTeamID", \.push.apnsTeamID, .optional(.appleID), "Id of the developer team that it belongs to."),
@@ -259,7 +260,7 @@ enum SettingsTable {
             "Where APNs is reached, in place of Apple's production and sandbox, for gateways and tests."),
         Setting(
             "push.fcmKeyFile", \.push.fcmKeyFile, .optional(.some("path")),
-            "JSON file of a Firebase service account. With it, devices of platform fcm get pushes."),
+            "JSON file of a Firebase service account. With it, devices of platform fcm get pushes. Read at start only."),
         Setting(
             "push.fcmURL", \.push.fcmURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
             "Where FCM is reached, in place of Google's. Access tokens come from the file's token_uri."),
