@@ -9,7 +9,7 @@ import uuid
 from urllib.parse import urlencode
 
 import pytest
-from actions import act, envelope
+from actions import act, envelope, plain
 from device import Device
 from hub import APP_KEY, APP_SECRET
 from names import stream
@@ -45,18 +45,22 @@ def devices(hub, user):
 
 
 def test_devices_register_and_go(hub, user, rest):
-    answer = rest.ask("PUT", "devices/phone", {"platform": "apns", "token": "one", "environment": "sandbox",
+    answer = rest.ask("PUT", "devices/phone", {"platform": "apns", "token": "0a", "environment": "sandbox",
                                                "topic": "com.example.app", "permission": "granted"})
     assert answer.status == 200 and answer.body["deviceId"] == "phone" and "token" not in answer.body
-    assert rest.ask("PUT", "devices/phone", {"platform": "apns", "token": "two"}).status == 200
+    assert rest.ask("PUT", "devices/phone", {
+        "platform": "apns", "token": "0b", "topic": "com.example.app"}).status == 200
     with Device(hub, token=hub.token(user)) as device:
         result = act(device, envelope("registerDevice", {
             "deviceId": "tablet", "platform": "fcm", "token": "three", "permission": "denied"}))
         assert result["status"] == "applied" and stream(user, "reminders") in result["positions"]
-        assert devices(hub, user) == [("phone", "apns", "two", None), ("tablet", "fcm", "three", "denied")]
+        assert devices(hub, user) == [("phone", "apns", "0b", None), ("tablet", "fcm", "three", "denied")]
         assert act(device, envelope("removeDevice", {"deviceId": "tablet"}))["status"] == "applied"
-    refused = rest.ask("PUT", "devices/phone", {"platform": "pigeon", "token": "two"})
-    assert refused.status == 422 and refused.body["path"] == "platform"
+    for body, path in (({"platform": "pigeon", "token": "two"}, "platform"),
+                       ({"platform": "apns", "token": "two", "topic": "com.example.app"}, "token"),
+                       ({"platform": "apns", "token": "0c"}, "topic")):
+        refused = rest.ask("PUT", "devices/phone", body)
+        assert refused.status == 422 and refused.body["path"] == path
     assert rest.ask("DELETE", "devices/phone").status == 200 and devices(hub, user) == []
 
 
@@ -83,3 +87,21 @@ def test_pushes_by_hand_are_signed_by_the_app(hub, user, rest):
     assert hub.query("select title, body, kind from care.push where user_id = %s", [user]) == [
         ("Hello", "Bring the card.", "notify")]
     assert notify(hub, body, secret="wrong")[0] == 401
+
+
+def test_a_user_sends_no_push_by_hand(hub, user, rest):
+    rest.ask("PUT", "devices/phone", {"platform": "webhook", "token": "six"})
+    notice = {"title": "Hello", "body": "Send money."}
+    with Device(hub, token=hub.token(user)) as device:
+        result = act(device, envelope("notify", notice))
+        assert (result["status"], result["code"]) == ("rejected", "forbidden")
+    refused = rest.ask("POST", "adherence/actions", plain("notify", notice))
+    assert (refused.status, refused.body["code"]) == (403, "forbidden")
+    assert hub.query("select count(*) from care.push where user_id = %s", [user]) == [(0,)]
+
+
+def test_two_people_may_share_a_number(hub, user, rest):
+    other = Rest(hub, f"{user}-other")
+    for one in (rest, other):
+        assert one.ask("PUT", "devices/phone", {"platform": "webhook", "token": "+491"}).status == 200
+    assert devices(hub, user) == devices(hub, f"{user}-other") == [("phone", "webhook", "+491", None)]

@@ -11,8 +11,8 @@ begin
 end
 $$;
 
--- care.device_problem: of registerDevice's payload. Tokens and topics become parts of requests: visible ASCII only. No
--- locks.
+-- care.device_problem: of registerDevice's payload. Tokens and topics become parts of requests: visible ASCII only. What
+-- APNs could never deliver to is refused: a token that is none of its own, and one without the app's topic. No locks.
 create or replace function care.device_problem(doc jsonb) returns sync.verdict
 language plpgsql stable
 as $$
@@ -40,13 +40,21 @@ begin
             return care.invalid('payload.' || field, problem);
         end if;
     end loop;
+    if doc ->> 'platform' = 'apns' and care.given(doc, 'token') is not null then
+        if doc ->> 'token' !~ '^([0-9A-Fa-f]{2}){1,100}$' then
+            return care.invalid('payload.token', 'must be a token of APNs: 1 to 100 bytes in hexadecimal digits');
+        elsif care.given(doc, 'topic') is null then
+            return care.invalid('payload.topic', 'is required for apns: the app''s bundle id');
+        end if;
+    end if;
     return null;
 end
 $$;
 
--- care.register_device: the device with its token of now. A token is of one device: another one that had it loses it, for a
--- phone that changed hands must not show the reminders of who had it before. Of each user the twenty devices are kept that
--- told theirs last. Lock order: an advisory lock of the token, care.device.
+-- care.register_device: the device with its token of now. A token of APNs or FCM is of one device: another one that had it
+-- loses it, for a phone that changed hands must not show the reminders of who had it before. A token of the webhook may be
+-- of several: it is no secret, and two people may share a number. Of each user the twenty devices are kept that told theirs
+-- last. Lock order: an advisory lock of the token; care.device by key.
 create or replace function care.register_device(who text, doc jsonb, clock timestamptz) returns sync.verdict
 language plpgsql
 as $$
@@ -55,12 +63,18 @@ declare
     d care.device;
     device constant text := doc ->> 'deviceId';
     told constant text := case when care.given(doc, 'token') is not null then doc ->> 'token' end;
+    sole constant text := case when doc ->> 'platform' <> 'webhook' then told end;
 begin
-    if told is not null then
-        perform pg_advisory_xact_lock(hashtextextended('care.device.' || told, 0));
-        delete from care.device as x where x.token = told and (x.user_id, x.device_id) <> (who, device);
+    if sole is not null then
+        perform pg_advisory_xact_lock(hashtextextended('care.device.' || sole, 0));
     end if;
-    select * into was from care.device as x where x.user_id = who and x.device_id = device for update;
+    -- Two that swap their tokens lock both rows in one order.
+    perform from care.device as x
+    where x.user_id = who and x.device_id = device or x.token = sole and x.platform = doc ->> 'platform'
+    order by x.user_id, x.device_id for update;
+    delete from care.device as x
+    where x.token = sole and x.platform = doc ->> 'platform' and (x.user_id, x.device_id) <> (who, device);
+    select * into was from care.device as x where x.user_id = who and x.device_id = device;
     insert into care.device as x (user_id, device_id, platform, token, environment, topic, permission, registered_at, created_at)
     values (who, device, doc ->> 'platform', told, doc ->> 'environment', doc ->> 'topic', doc ->> 'permission', clock, clock)
     on conflict (user_id, device_id) do update
@@ -118,9 +132,9 @@ begin
     elsif care.given(doc, 'body') is null then
         return care.invalid('payload.body', 'is required, or occurrenceId');
     end if;
-    insert into care.push (user_id, device_id, kind, rule_id, day, occurrence_id, start, expires_at, title, body, next_at,
-                           created_at)
-    select d.user_id, d.device_id, 'notify', of_rule, of_day, coalesce(care.given(doc, 'occurrenceId') #>> '{}', key), clock,
+    insert into care.push (user_id, device_id, platform, kind, rule_id, day, occurrence_id, start, expires_at, title, body,
+                           next_at, created_at)
+    select d.user_id, d.device_id, d.platform, 'notify', of_rule, of_day, coalesce(care.given(doc, 'occurrenceId') #>> '{}', key), clock,
            clock + make_interval(secs => coalesce((care.given(doc, 'expiresInSeconds') #>> '{}')::numeric, 14400)::double precision),
            care.given(doc, 'title') #>> '{}', care.given(doc, 'body') #>> '{}', clock, clock
     from care.device as d

@@ -7,8 +7,7 @@
 -- Killed anywhere it loses nothing and repeats nothing. After hubs were down each occurrence that was missed is fired late,
 -- or told as missed where it has expired. It stops after 20 ms of work.
 --
--- Lock order: care.reminder_due, then care.push; or rules (SHARE), exceptions and streams, of which it waits for none, then
--- care.push.
+-- Lock order: care.reminder_due, then care.push; or rules, streams, exceptions and care.push, of which it waits for none.
 create or replace function care.job_fire_reminders(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -85,8 +84,9 @@ begin
     select bool_and(care.acted(x)), max(x.window_end) into acted, ends from care.rule_doses(r, d.day) as x;
     if acted is distinct from true then
         ends := greatest(coalesce(ends, o.start + interval '4 hours'), o.fires + interval '1 minute');
-        insert into care.push (user_id, device_id, kind, rule_id, day, occurrence_id, start, expires_at, next_at, created_at)
-        select v.user_id, v.device_id, 'reminder', r.id, d.day, o.id, o.fires, ends, clock, clock
+        insert into care.push (user_id, device_id, platform, kind, rule_id, day, occurrence_id, start, expires_at, next_at,
+                               created_at)
+        select v.user_id, v.device_id, v.platform, 'reminder', r.id, d.day, o.id, o.fires, ends, clock, clock
         from care.device as v
         where v.user_id = r.user_id and v.permission is distinct from 'denied'
         on conflict (user_id, occurrence_id, device_id, start) do nothing;
@@ -132,9 +132,10 @@ end
 $$;
 
 -- care.judge_pushes: writes statuses of at most `most` occurrences whose pushes are settled: sent where a provider has
--- accepted one; missed where none has, and none waits any more. A cancelled one stays so, and one that was snoozed since is
--- judged by its last firing. Returns how many it judged; what others hold is left to a later call. Locks:
--- care.job_fire_reminders.
+-- accepted one; missed where none has, and none waits any more. A cancelled one stays so, one that was snoozed since is
+-- judged by its last firing, and one whose rule is local by now gets none. Returns how many pushes it judged. What others
+-- hold is left to a later call, and holds up nothing behind it; it goes past them for 20 ms. Who writes a new exception
+-- holds its rule (KEY SHARE), so nobody does while it is held here. Locks: care.job_fire_reminders.
 create or replace function care.judge_pushes(most int) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -143,30 +144,55 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    pushes care.push[];
+    stop constant timestamptz := clock_timestamp() + interval '20 milliseconds';
+    seen care.push[];
+    pushes care.push[] := '{}';
+    last_at timestamptz := '-infinity';
+    last_id bigint := 0;
     rules text[];
     users text[];
     free text[];
+    days text[];
 begin
-    if most < 1 then
-        return 0;
-    end if;
-    pushes := array(
-        select p from care.push as p where p.state <> 'waiting' and not p.judged
-        order by p.settled_at limit most for update skip locked);
+    loop
+        exit when most < 1 or pushes <> '{}' or clock_timestamp() >= stop and last_id > 0;
+        seen := array(
+            select p from care.push as p
+            where p.state <> 'waiting' and not p.judged
+                and p.settled_at >= last_at and (p.settled_at, p.id) > (last_at, last_id)
+            order by p.settled_at, p.id limit most);
+        exit when seen = '{}';
+        last_at := (seen[cardinality(seen)]).settled_at;
+        last_id := (seen[cardinality(seen)]).id;
+        rules := array(
+            select r.id from care.reminder_rule as r where r.id in (select u.rule_id from unnest(seen) as u)
+            order by r.id for update skip locked);
+        users := array(select distinct u.user_id from unnest(seen) as u where u.rule_id = any(rules));
+        free := array(
+            select s.user_id from sync.stream as s where s.user_id = any(users) and s.topic = 'reminders'
+            for update skip locked);
+        users := array(
+            select w from unnest(users) as w
+            where w = any(free) or not exists (select from sync.stream as s where s.user_id = w and s.topic = 'reminders'));
+        days := array(
+            select x.id from care.reminder_occurrence as x
+            where (x.rule_id, x.day) in (select u.rule_id, u.day from unnest(seen) as u where u.rule_id = any(rules))
+            for update skip locked);
+        -- Those of rules that are gone, too.
+        pushes := array(
+            select p from care.push as p
+            where p.id in (
+                select u.id from unnest(seen) as u
+                where not exists (select from care.reminder_rule as r where r.id = u.rule_id and r.user_id = u.user_id)
+                    or u.rule_id = any(rules) and u.user_id = any(users) and not exists (
+                        select from care.reminder_occurrence as x
+                        where x.rule_id = u.rule_id and x.day = u.day and x.id <> all(days)))
+                and not p.judged
+            for update skip locked);
+    end loop;
     if pushes = '{}' then
         return 0;
     end if;
-    rules := array(
-        select r.id from care.reminder_rule as r where r.id in (select p.rule_id from unnest(pushes) as p)
-        order by r.id for share skip locked);
-    users := array(select distinct p.user_id from unnest(pushes) as p where p.rule_id = any(rules));
-    free := array(
-        select s.user_id from sync.stream as s where s.user_id = any(users) and s.topic = 'reminders'
-        for update skip locked);
-    users := array(
-        select u from unnest(users) as u
-        where u = any(free) or not exists (select from sync.stream as s where s.user_id = u and s.topic = 'reminders'));
 
     insert into care.reminder_occurrence as x (id, rule_id, user_id, original_local, status)
     select f.occurrence_id, r.id, r.user_id, f.day + r.time, f.status
@@ -178,22 +204,17 @@ begin
             select w.state from care.push as w
             where w.user_id = p.user_id and w.occurrence_id = p.occurrence_id and w.start = p.start offset 0
         ) as a
-        where p.rule_id = any(rules) and p.user_id = any(users)
         group by 1, 2, 3, 4, 5
         having bool_or(a.state = 'sent') or not bool_or(a.state = 'waiting')
     ) as f
-    join care.reminder_rule as r on r.id = f.rule_id and r.user_id = f.user_id
+    join care.reminder_rule as r on r.id = f.rule_id and r.user_id = f.user_id and r.delivery <> 'local'
     cross join lateral care.occurrence_of(r, f.day) as o
     where o.id = f.occurrence_id and o.fires = f.start and o.status not in ('cancelled', f.status)
         and not (o.status = 'sent' and f.status = 'missed')
     order by r.id, f.day
     on conflict (rule_id, day) do update set status = excluded.status where x.status not in ('cancelled', excluded.status);
-    -- Those of rules that are gone, too.
-    update care.push as p set judged = true
-    where p.id in (select u.id from unnest(pushes) as u
-                   where u.rule_id = any(rules) and u.user_id = any(users)
-                      or not exists (select from care.reminder_rule as r where r.id = u.rule_id and r.user_id = u.user_id));
-    return (select count(*) from unnest(pushes) as u join care.push as p on p.id = u.id where p.judged);
+    update care.push as p set judged = true where p.id in (select u.id from unnest(pushes) as u);
+    return cardinality(pushes);
 end
 $$;
 

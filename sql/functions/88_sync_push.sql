@@ -1,12 +1,13 @@
 -- The outbox of pushes: what a hub claims, sends, and settles. No transaction spans the sending: a hub that is killed after
 -- it claimed has a lease that ends, and after it sent, a push that goes twice, under the same occurrence's id.
 
--- sync.claim_pushes: leases at most `wanted` waiting pushes to a hub, the longest due first, with the token that each device
--- has at this moment; the text is left to the hub, but for those enqueued by hand. `labels`: the rule's label is the title.
+-- sync.claim_pushes: leases waiting pushes to a hub, the longest due first, with the token that each device has at this
+-- moment. `rooms`: at most so many of apns, of fcm and of webhook; where there is no room, none of the others is held up.
+-- The text is left to the hub, but for those enqueued by hand. `labels`: the rule's label is the title.
 -- `epoch` and `top`: how far the device should read of topic `reminders`. What is not to be sent any more is settled here:
 -- what has expired, what has no device, and what the rule does not say any more or whose doses were acted on meanwhile. Lock
 -- order: care.push, those that nobody else has. It reads all else.
-create or replace function sync.claim_pushes(hub text, wanted int, lease interval, labels boolean default false)
+create or replace function sync.claim_pushes(hub text, rooms int[], lease interval, labels boolean default false)
 returns table(id bigint, attempt int, platform text, token text, environment text, topic text, user_id text, device_id text,
               occurrence_id text, rule_id text, kind text, title text, body text, start timestamptz, expires_at timestamptz,
               epoch text, top bigint)
@@ -27,59 +28,79 @@ declare
     good bigint[];
     bad bigint[];
     fates text[];
-    left_over int := wanted;
+    lane text;
+    n int := 0;
+    left_over int;
     claimed bigint;
 begin
-    if coalesce(wanted, 0) < 1 or lease is null or lease <= interval '0' then
-        raise exception 'wanted and lease must be positive' using errcode = 'invalid_parameter_value';
+    if coalesce((select max(r) from unnest(rooms) as r), 0) < 1 or lease is null or lease <= interval '0' then
+        raise exception 'one of rooms, and lease, must be positive' using errcode = 'invalid_parameter_value';
     end if;
     perform sync.raise_commit();
     select p.epoch into here from sync.positions('{-}', '{reminders}') as p;
-    loop
-        select array_agg(q.id) filter (where q.fate is null), array_agg(q.id) filter (where q.fate is not null),
-               array_agg(q.fate) filter (where q.fate is not null)
-        into good, bad, fates
-        from (
-            -- Most pushes need no judgement by care.push_fate, which is dear.
-            select (w.p).id, case when (w.p).expires_at > clock and w.goes
-                                       and ((w.p).kind <> 'reminder' or (w.p).attempt = 0 and w.is_young) then null
-                                  else care.push_fate(w.p, clock) end as fate
+    foreach lane in array array['apns', 'fcm', 'webhook'] loop
+        n := n + 1;
+        left_over := rooms[n];
+        continue when coalesce(left_over, 0) < 1;
+        loop
+            select array_agg(q.id) filter (where q.fate is null), array_agg(q.id) filter (where q.fate is not null),
+                   array_agg(q.fate) filter (where q.fate is not null)
+            into good, bad, fates
             from (
-                select p, p.created_at >= clock - interval '2 seconds' as is_young, exists (
-                    select from care.device as d
-                    where d.user_id = p.user_id and d.device_id = p.device_id and d.permission is distinct from 'denied'
-                ) as goes
-                from care.push as p where p.state = 'waiting' and p.next_at <= clock
-                order by p.next_at limit left_over for update skip locked
-            ) as w
-        ) as q;
-        exit when good is null and bad is null;
-        if bad is not null then
-            update care.push as p
-            set state = f.fate, settled_at = clock, judged = p.kind = 'notify' or f.fate = 'dropped'
-            from unnest(bad, fates) as f(id, fate)
-            where p.id = f.id;
-        end if;
-        -- The device may be gone since: its push is found again.
-        return query
-        with claimed as (
-            update care.push as p
-            set attempt = p.attempt + 1, hub = claim_pushes.hub, next_at = clock + lease, registered_at = d.registered_at
-            from unnest(good) as u(id), care.device as d
-            where p.id = u.id and d.user_id = p.user_id and d.device_id = p.device_id
-            returning p.id, p.attempt, d.platform, d.token, d.environment, d.topic, p.user_id, p.device_id, p.occurrence_id,
-                      p.rule_id, p.kind, p.title, p.body, p.start, p.expires_at
-        )
-        select c.id, c.attempt, c.platform, c.token, c.environment, c.topic, c.user_id, c.device_id, c.occurrence_id, c.rule_id,
-               c.kind, coalesce(c.title, case when labels then (
-                   select r.label from care.reminder_rule as r where r.id = c.rule_id and r.user_id = c.user_id) end),
-               c.body, c.start, c.expires_at, here, coalesce((
-                   select s.top from sync.stream as s where s.user_id = c.user_id and s.topic = 'reminders'), 0)
-        from claimed as c;
-        get diagnostics claimed = row_count;
-        left_over := left_over - claimed;
-        exit when left_over = 0 or bad is null and claimed = cardinality(good);
+                -- Most pushes need no judgement by care.push_fate, which is dear.
+                select (w.p).id, case when (w.p).expires_at > clock and w.goes
+                                           and ((w.p).kind <> 'reminder' or (w.p).attempt = 0 and w.is_young) then null
+                                      else care.push_fate(w.p, clock) end as fate
+                from (
+                    select p, p.created_at >= clock - interval '2 seconds' as is_young, exists (
+                        select from care.device as d
+                        where d.user_id = p.user_id and d.device_id = p.device_id and d.permission is distinct from 'denied'
+                    ) as goes
+                    from care.push as p where p.state = 'waiting' and p.platform = lane and p.next_at <= clock
+                    order by p.next_at limit left_over for update skip locked
+                ) as w
+            ) as q;
+            exit when good is null and bad is null;
+            if bad is not null then
+                update care.push as p
+                set state = f.fate, settled_at = clock, judged = p.kind = 'notify' or f.fate = 'dropped'
+                from unnest(bad, fates) as f(id, fate)
+                where p.id = f.id;
+            end if;
+            -- The device may be gone since: its push is found again.
+            return query
+            with claimed as (
+                update care.push as p
+                set attempt = p.attempt + 1, hub = claim_pushes.hub, next_at = clock + lease, registered_at = d.registered_at
+                from unnest(good) as u(id), care.device as d
+                where p.id = u.id and d.user_id = p.user_id and d.device_id = p.device_id
+                returning p.id, p.attempt, d.platform, d.token, d.environment, d.topic, p.user_id, p.device_id, p.occurrence_id,
+                          p.rule_id, p.kind, p.title, p.body, p.start, p.expires_at
+            )
+            select c.id, c.attempt, c.platform, c.token, c.environment, c.topic, c.user_id, c.device_id, c.occurrence_id, c.rule_id,
+                   c.kind, coalesce(c.title, case when labels then (
+                       select r.label from care.reminder_rule as r where r.id = c.rule_id and r.user_id = c.user_id) end),
+                   c.body, c.start, c.expires_at, here, coalesce((
+                       select s.top from sync.stream as s where s.user_id = c.user_id and s.topic = 'reminders'), 0)
+            from claimed as c;
+            get diagnostics claimed = row_count;
+            left_over := left_over - claimed;
+            exit when left_over <= 0 or bad is null and claimed = cardinality(good);
+        end loop;
     end loop;
+end
+$$;
+
+-- sync.claim_pushes: the same for hubs that know one room: as much of each platform. Locks: those of the other one.
+create or replace function sync.claim_pushes(hub text, wanted int, lease interval, labels boolean default false)
+returns table(id bigint, attempt int, platform text, token text, environment text, topic text, user_id text, device_id text,
+              occurrence_id text, rule_id text, kind text, title text, body text, start timestamptz, expires_at timestamptz,
+              epoch text, top bigint)
+language plpgsql security definer rows 100
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query select * from sync.claim_pushes(hub, array[wanted, wanted, wanted], lease, labels);
 end
 $$;
 
@@ -116,13 +137,27 @@ begin
 end
 $$;
 
+-- What a function returns cannot be replaced.
+do $$
+begin
+    if exists (
+        select from pg_catalog.pg_proc
+        where pronamespace = 'sync'::regnamespace and proname = 'settle_pushes' and not proretset)
+    then
+        drop function sync.settle_pushes(text, bigint[], int[], text[], int[], timestamptz[]);
+    end if;
+end
+$$;
+
 -- sync.settle_pushes: what became of claimed pushes, each with the attempt that its claim told: `sent` (a provider accepted
 -- it), `retry` (again after retry_seconds; expired where that is too late), `dead` or `expired`. Where another hub has
 -- claimed a push since, only `sent` counts. `drop_before`: the token with which it was claimed is no good: the device loses
--- it, unless it told it again at that moment or later. Lock order: care.push by id, care.device by key.
+-- it, unless it told it again at that moment or later. One that is dead for a device which has told a token since goes to
+-- that one at once. Returns those that it could not settle, for somebody else holds them or their devices. Lock order:
+-- care.push by id, care.device by key; it waits for none.
 create or replace function sync.settle_pushes(hub text, ids bigint[], attempts int[], results text[], retry_seconds int[],
-                                              drop_before timestamptz[]) returns void
-language plpgsql security definer
+                                              drop_before timestamptz[]) returns setof bigint
+language plpgsql security definer rows 1
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -133,39 +168,63 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     clock constant timestamptz := sync.clock();
+    free bigint[];
+    devices tid[];
 begin
     if exists (select from unnest(results) as r where coalesce(r not in ('sent', 'retry', 'dead', 'expired'), true)) then
         raise exception 'a result must be sent, retry, dead or expired' using errcode = 'invalid_parameter_value';
     end if;
     perform sync.raise_commit();
+    free := array(select p.id from care.push as p where p.id = any(ids) order by p.id for no key update skip locked);
     if exists (select from unnest(drop_before) as d where d is not null) then
-        perform from care.push as p where p.id = any(ids) order by p.id for no key update;
-        perform from care.device as d
-        where (d.user_id, d.device_id) in (
-            select p.user_id, p.device_id
-            from unnest(ids, drop_before) as a(id, drop_before) join care.push as p on p.id = a.id
-            where a.drop_before is not null)
-        order by d.user_id, d.device_id for update;
+        devices := array(
+            select d.ctid from care.device as d
+            where (d.user_id, d.device_id) in (
+                select p.user_id, p.device_id
+                from unnest(ids, drop_before) as a(id, drop_before) join care.push as p on p.id = a.id
+                where a.drop_before is not null)
+            order by d.user_id, d.device_id for update skip locked);
+        free := array(
+            select f.id from unnest(free) as f(id)
+            where not exists (
+                select from unnest(ids, drop_before) as a(id, drop_before)
+                join care.push as p on p.id = a.id
+                join care.device as d on d.user_id = p.user_id and d.device_id = p.device_id
+                where a.id = f.id and a.drop_before is not null and d.ctid <> all(devices)));
         -- Another claim may have sent to another token since.
         delete from care.device as d
         using unnest(ids, attempts, drop_before) as a(id, attempt, drop_before)
         join care.push as p on p.id = a.id and p.attempt = a.attempt
-        where d.user_id = p.user_id and d.device_id = p.device_id
+        where a.id = any(free) and d.user_id = p.user_id and d.device_id = p.device_id
             and d.registered_at = p.registered_at and d.registered_at < a.drop_before;
     end if;
-    -- A nested loop over the pushes by id locks them in that order.
+    if 'dead' = any(results) then
+        results := array(
+            select case when u.result = 'dead' and exists (
+                       select from care.push as p
+                       join care.device as d on d.user_id = p.user_id and d.device_id = p.device_id
+                       where p.id = u.id and p.attempt = u.attempt and d.registered_at > p.registered_at) then 'retry'
+                   else u.result end
+            from unnest(ids, attempts, results) with ordinality as u(id, attempt, result, n) order by u.n);
+    end if;
     update care.push as p
     set state = case when a.result <> 'retry' then a.result when a.again < p.expires_at then 'waiting' else 'expired' end,
         settled_at = case when a.result <> 'retry' or a.again >= p.expires_at then clock end,
         next_at = case when a.result = 'retry' then a.again else p.next_at end,
         judged = p.kind = 'notify' and a.result <> 'retry'
     from (
-        select u.id, u.attempt, u.result, clock + make_interval(secs => greatest(coalesce(u.seconds, 0), 0)) as again
+        -- Of two claims of one push, that one counts which sent it, else the later one.
+        select distinct on (u.id) u.id, u.attempt, u.result,
+               clock + make_interval(secs => greatest(coalesce(u.seconds, 0), 0)) as again
         from unnest(ids, attempts, results, retry_seconds) as u(id, attempt, result, seconds)
-        order by u.id
+        where u.id = any(free)
+        order by u.id, u.result = 'sent' desc, u.attempt desc
     ) as a
     where p.id = a.id and p.state <> 'sent'
         and (a.result = 'sent' or p.state = 'waiting' and p.attempt = a.attempt and p.hub = settle_pushes.hub);
+    if cardinality(free) < cardinality(ids) then
+        return query select p.id from care.push as p where p.id = any(ids) and p.id <> all(free);
+    end if;
 end
 $$;
 
@@ -182,7 +241,11 @@ declare
 begin
     select count(*) into waiting from (select from care.push as p where p.state = 'waiting' limit 100000) as w;
     oldest_seconds := greatest(0, extract(epoch from clock - (
-        select p.next_at from care.push as p where p.state = 'waiting' order by p.next_at limit 1)));
+        select min(q.next_at)
+        from unnest('{apns,fcm,webhook}'::text[]) as lane
+        cross join lateral (
+            select p.next_at from care.push as p where p.state = 'waiting' and p.platform = lane order by p.next_at limit 1
+        ) as q)));
     oldest_seconds := coalesce(oldest_seconds, 0);
     select count(*) into declined from (select from care.device as d where d.permission = 'denied' limit 100000) as x;
 end

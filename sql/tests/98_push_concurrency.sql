@@ -15,7 +15,7 @@ delete from care.reminder_rule where delivery <> 'local';
 delete from care.push;
 delete from care.device;
 
-insert into care.device (user_id, device_id, platform, token, registered_at) values ('qc', 'a', 'apns', 'qa', '2025-11-20 11:00Z'), ('qc', 'b', 'fcm', 'qb', '2025-11-20 11:00Z');
+insert into care.device (user_id, device_id, platform, token, registered_at) values ('qc', 'a', 'apns', 'qa', '2025-11-20 11:00Z'), ('qc', 'b', 'apns', 'qb', '2025-11-20 11:00Z');
 insert into care.reminder_rule (id, user_id, time, timezone, delivery) values ('qc', 'qc', '12:30', 'UTC', 'push');
 select test.set_clock('2025-11-20 12:30Z') \g /dev/null
 
@@ -56,11 +56,18 @@ select test.is('killed after it: when the lease has ended they go again', test.t
 
 -- A device tells its token while the answer to the old one is settled.
 select test.begin('one', $$update care.device set token = 'qa2', registered_at = '2025-11-20 12:30:31Z' where user_id = 'qc' and device_id = 'a'$$) \g /dev/null
-select dblink_send_query('two', $$select sync.settle_pushes('h4', array(select id from care.push where user_id = 'qc' order by device_id), '{2,2}', '{dead,sent}', '{null,null}', '{2025-11-20 12:30:40Z,null}')$$) \g /dev/null
-select test.is('the settling waits', test.wait_blocked('two'), 'blocked');
+create function test.settle_two() returns text language sql as $q$
+    select $$select coalesce(string_agg(p.device_id, ' '), 'none') from sync.settle_pushes('h4', array(select id from care.push where user_id = 'qc' order by device_id), '{2,2}', '{dead,sent}', '{null,null}', '{2025-11-20 12:30:40Z,null}') as left_over join care.push as p on p.id = left_over$$ $q$;
+select test.is('the settling leaves its push, and holds up no other', test.two(test.settle_two()) || ', ' || test.outbox('qc'), 'a, a:waiting:2:20 12:30 b:sent:2:20 12:30');
 select dblink_exec('one', 'commit') \g /dev/null
-select test.is('and drops no token that is newer: it ends', test.outcome('two'), 'done');
-select test.is('and drops no token that is newer', (select string_agg(token, ' ' order by token) from care.device where user_id = 'qc') || ' ' || test.outbox('qc'), 'qa2 qb a:dead:2:20 12:30 b:sent:2:20 12:30');
+select test.is('told again, it drops no token that is newer', test.two(test.settle_two()) || ', ' || (select string_agg(token, ' ' order by token) from care.device where user_id = 'qc'), 'none, qa2 qb');
+select test.is('and the push goes to that one', test.outbox('qc') || ', ' || test.two(test.claims('h5', 9)), 'a:waiting:2:20 12:30 b:sent:2:20 12:30, a:3');
+select test.begin('one', $$update care.push set hub = hub where user_id = 'qc' and device_id = 'a'$$) \g /dev/null
+create function test.settle_one() returns text language sql as $q$
+    select $$select coalesce(string_agg(p.device_id, ' '), 'none') from sync.settle_pushes('h5', array(select id from care.push where user_id = 'qc' and device_id = 'a'), '{3}', '{sent}', '{null}', '{null}') as left_over join care.push as p on p.id = left_over$$ $q$;
+select test.is('a push that somebody holds is left, too', test.two(test.settle_one()), 'a');
+select dblink_exec('one', 'rollback') \g /dev/null
+select test.is('and settled later', test.two(test.settle_one()) || ', ' || test.outbox('qc'), 'none, a:sent:3:20 12:30 b:sent:2:20 12:30');
 
 -- Statuses wait for nobody.
 select test.begin('one', $$update care.reminder_rule set label = 'x' where id = 'qc'$$) \g /dev/null
@@ -72,6 +79,43 @@ select test.is('and a user whose stream somebody holds', test.two(test.job()), '
 select dblink_exec('one', 'rollback') \g /dev/null
 select test.is('then told', test.two(test.job()), '2 false');
 select test.is('as sent', (select string_agg(status, ' ') from care.reminder_occurrence where rule_id = 'qc'), 'sent');
+
+-- What others hold stands in nobody's way, however much of it is older.
+insert into care.reminder_rule (id, user_id, time, timezone, delivery) values ('qh', 'qh', '18:00', 'UTC', 'push'), ('qi', 'qi', '18:00', 'UTC', 'push');
+insert into care.push (user_id, device_id, kind, rule_id, day, occurrence_id, start, expires_at, next_at, created_at, state, settled_at)
+select 'qh', 'p', 'reminder', 'qh', date '2025-11-01' + n, care.occurrence_id('qh', date '2025-11-01' + n + time '18:00'), timestamptz '2025-11-01 18:00Z' + n * interval '1 day', timestamptz '2026-11-20 12:00Z', timestamptz '2025-11-20 12:00Z', timestamptz '2025-11-20 12:00Z', 'sent', timestamptz '2025-11-20 12:00Z' + n * interval '1 second' from generate_series(1, 120) as n
+union all select 'qi', 'p', 'reminder', 'qi', '2025-11-02', care.occurrence_id('qi', '2025-11-02 18:00'), '2025-11-02 18:00Z', '2026-11-20 12:00Z', '2025-11-20 12:00Z', '2025-11-20 12:00Z', 'sent', '2025-11-20 12:10Z';
+select test.begin('one', $$update care.reminder_rule set label = 'x' where id = 'qh'$$) \g /dev/null
+create function test.stored_status(rule text) returns text language sql as $$ select coalesce((select string_agg(distinct x.status, ' ') from care.reminder_occurrence as x where x.rule_id = rule), 'none') $$;
+-- One call may look at some of them alone: it ends after 20 ms.
+create function test.told_status(rule text) returns text language plpgsql as $$
+declare
+    deadline constant timestamptz := clock_timestamp() + interval '60 seconds';
+begin
+    loop
+        perform test.two(test.job());
+        exit when test.stored_status(rule) <> 'none' or clock_timestamp() > deadline;
+    end loop;
+    return test.stored_status(rule);
+end
+$$;
+create function test.told_days(rule text) returns text language sql as $$ select string_agg(to_char(x.day, 'DD ') || x.status, ', ' order by x.day) from care.reminder_occurrence as x where x.rule_id = rule $$;
+select test.is('pushes behind those of a rule that is held are judged', test.told_status('qi') || ' ' || test.stored_status('qh'), 'sent none');
+select dblink_exec('one', 'rollback') \g /dev/null
+delete from care.push where user_id = 'qh' and day > '2025-11-03';
+insert into care.reminder_occurrence (rule_id, day, snooze_count) values ('qh', '2025-11-02', 1);
+select test.begin('one', $$update care.reminder_occurrence set snooze_count = 2 where rule_id = 'qh'$$) \g /dev/null
+select test.is('an exception that somebody writes is left, and not waited for', test.two(test.job()) || ' ' || test.told_days('qh'), '1 true 02 scheduled, 03 sent');
+select dblink_exec('one', 'rollback') \g /dev/null
+select test.is('it is told later', test.two(test.job()) || ' ' || test.stored_status('qh'), '1 false sent');
+select test.begin('one', $$insert into care.reminder_occurrence (rule_id, day, snooze_count) values ('qi', '2025-11-05', 1)$$) \g /dev/null
+insert into care.push (user_id, device_id, kind, rule_id, day, occurrence_id, start, expires_at, next_at, created_at, state, settled_at)
+values ('qi', 'p', 'reminder', 'qi', '2025-11-05', care.occurrence_id('qi', '2025-11-05 18:00'), '2025-11-05 18:00Z', '2026-11-20 12:00Z', '2025-11-20 12:00Z', '2025-11-20 12:00Z', 'sent', '2025-11-20 12:10Z');
+select test.is('nor is one that is being made', test.two(test.job()) || ' ' || (select count(*) from care.push where user_id = 'qi' and not judged), '0 false 1');
+select dblink_exec('one', 'commit') \g /dev/null
+select test.is('later it has its status', test.two(test.job()) || ' ' || test.told_days('qi'), '1 false 02 sent, 05 sent');
+delete from care.reminder_rule where user_id in ('qh', 'qi');
+delete from care.push where user_id in ('qh', 'qi');
 
 -- An edit beside the firing.
 select test.set_clock('2025-11-21 12:30Z') \g /dev/null
@@ -119,6 +163,21 @@ select test.is('a token that two users tell at once: the second waits', test.wai
 select dblink_exec('one', 'commit') \g /dev/null
 select test.is('and has it alone: it ends', test.outcome('two'), 'done');
 select test.is('and has it alone', (select string_agg(user_id, ' ') from care.device where token = 'shared'), 'qf');
+
+-- Two that swap their tokens: both lock the lesser row first.
+delete from care.device;
+insert into care.device (user_id, device_id, platform, token, registered_at) values ('qg', 'p', 'apns', 't1', '2025-11-22 11:00Z'), ('qh', 'p', 'apns', 't2', '2025-11-22 11:00Z');
+create function test.swap(who text, token text) returns text language sql as $$
+    select format($q$select (care.register_device(%L, '{"deviceId":"p","platform":"apns","token":"%s"}', '2025-11-22 12:00Z')).status$q$, who, token) $$;
+select test.open('three', :'connection') \g /dev/null
+select test.begin('three', $$update care.device set topic = topic where user_id = 'qg'$$) \g /dev/null
+select dblink_send_query('one', test.swap('qh', 't1')) \g /dev/null
+select test.is('of two that swap their tokens, one waits for the lesser row', test.wait_blocked('one'), 'blocked');
+select dblink_send_query('two', test.swap('qg', 't2')) \g /dev/null
+select test.is('and so does the other', test.wait_blocked('two'), 'blocked');
+select dblink_exec('three', 'commit') \g /dev/null
+select test.is('both end', test.outcome('one') || ' ' || test.outcome('two'), 'done done');
+select dblink_disconnect('three') \g /dev/null
 delete from care.reminder_rule where user_id in ('qc', 'qd');
 delete from care.device;
 select dblink_disconnect(name) from unnest('{one,two}'::text[]) as name \g /dev/null

@@ -27,7 +27,7 @@ $$;
 create function test.pushes(who text) returns text language sql as $$
     select coalesce(string_agg(p.device_id || ':' || p.state || ':' || to_char(p.start at time zone 'UTC', 'DD HH24:MI'), ' ' order by p.start, p.device_id), '') from care.push as p where p.user_id = who $$;
 create function test.device(who text, device text, more jsonb default '{}') returns text language sql as $$
-    select test.short(test.act(who, 'd' || md5(random()::text), 'registerDevice', jsonb_build_object('deviceId', device, 'platform', 'apns', 'token', 't-' || device) || more)) $$;
+    select test.short(test.act(who, 'd' || md5(random()::text), 'registerDevice', jsonb_build_object('deviceId', device, 'platform', 'fcm', 'token', 't-' || device) || more)) $$;
 create function test.statuses(who text) returns text language sql as $$
     select coalesce(string_agg(e.data ->> 'status', ' ' order by e.o), '') from sync.event as e where e.user_id = who and e.name = 'reminder.occurrence_updated' $$;
 -- What other tests left.
@@ -181,8 +181,15 @@ select test.is('claimed with the tokens of 10:30', test.claim('h'), 'pt1:t-pt1:1
 select test.is('a device tells its token anew', test.at('2025-12-01 10:31Z') || test.device('pt', 'pt2', '{"token":"fresh"}') || ' ' || test.device('pt', 'pt3'), 'applied noop');
 select test.settle('h', d, 1, 'dead', null, '2025-12-01 10:40Z') from unnest('{pt1,pt2,pt3}'::text[]) as d \g /dev/null
 select test.settle('h', 'pt4', 1, 'dead', null, '2025-12-01 10:29Z') \g /dev/null
+select test.is('a push that is dead for an earlier token goes to the one that was told since', test.pushes('pt'), 'pt1:dead:01 10:30 pt2:waiting:01 10:30 pt3:waiting:01 10:30 pt4:dead:01 10:30');
+select test.is('at once, and dead for that one it is dead', test.claim('h') || ' ' || test.settle('h', 'pt3', 2, 'dead', null, '2025-12-01 10:29Z'), 'pt2:fresh:2 pt3:t-pt3:2 dead');
+delete from care.push where user_id = 'pt';
 select test.is('a token is dropped that was sent to, and told before', (select string_agg(device_id, ' ' order by device_id) from care.device where user_id = 'pt'), 'pt2 pt3 pt4');
 select test.device('pt-b', 'found', '{"token":"fresh"}') \g /dev/null
+select test.device('pt-s', 'sms', '{"platform":"webhook","token":"fresh"}') \g /dev/null
+select test.device('pt-c', 'sms', '{"platform":"webhook","token":"fresh"}') \g /dev/null
+select test.is('a number of the webhook may be two people''s, and takes no other platform''s token', (select string_agg(user_id || ' ' || platform, ', ' order by user_id) from care.device where token = 'fresh'), 'pt-b fcm, pt-c webhook, pt-s webhook');
+delete from care.device where platform = 'webhook';
 select test.is('a token is of one device', (select string_agg(user_id || ' ' || device_id, ', ' order by user_id, device_id) from care.device where user_id like 'pt%'), 'pt pt3, pt pt4, pt-b found');
 select test.device('pm', 'm' || n) || test.at('2025-12-01 11:00Z') from generate_series(1, 21) as n \g /dev/null
 select test.is('of a user twenty devices are kept', (select count(*) || ' ' || bool_or(device_id = 'm21') from care.device where user_id = 'pm'), '20 true');
@@ -190,7 +197,10 @@ select test.is(title, test.device('pv', 'v', more), want) from (values
     ('no platform', '{"platform":null}'::jsonb, 'rejected invalid payload.platform'), ('another platform', '{"platform":"pigeon"}', 'rejected invalid payload.platform'),
     ('no token', '{"token":null}', 'rejected invalid payload.token'), ('a token with a line', '{"token":"a\nb"}', 'rejected invalid payload.token'), ('a number for a token', '{"token":7}', 'rejected invalid payload.token'),
     ('a bad environment', '{"environment":"moon"}', 'rejected invalid payload.environment'), ('a bad topic', '{"topic":"a b"}', 'rejected invalid payload.topic'), ('a bad permission', '{"permission":"maybe"}', 'rejected invalid payload.permission'),
-    ('no device', '{"deviceId":null}', 'rejected invalid payload.deviceId'), ('all of it', '{"environment":"sandbox","topic":"com.example.app","permission":"granted"}', 'applied')
+    ('no device', '{"deviceId":null}', 'rejected invalid payload.deviceId'),
+    ('for APNs, digits of half a byte', '{"platform":"apns","token":"00a","topic":"a.b"}', 'rejected invalid payload.token'), ('for APNs, what is no hexadecimal', '{"platform":"apns","token":"00xy","topic":"a.b"}', 'rejected invalid payload.token'),
+    ('for APNs, no topic', '{"platform":"apns","token":"00aF"}', 'rejected invalid payload.topic'), ('for APNs, both', '{"platform":"apns","token":"00aF","topic":"a.b"}', 'applied'), ('declined, neither', '{"platform":"apns","token":null,"permission":"denied"}', 'applied'),
+    ('declined, with a bad token', '{"platform":"apns","token":"x","permission":"denied"}', 'rejected invalid payload.token'), ('all of it', '{"environment":"sandbox","topic":"com.example.app","permission":"granted"}', 'applied')
 ) as t(title, more, want);
 select test.is('no answer shows a token', (select count(*) from sync.action where answer::text like '%t-phone%'), 0::bigint);
 
@@ -201,6 +211,39 @@ select test.is('a late answer to the first one drops nothing', test.settle('h1',
 select test.is('an answer to the second does', test.settle('h2', 'pw', 2, 'dead', null, 'infinity'), 'dead');
 select test.is('at once', (select count(*) from care.device where user_id = 'pw'), 0::bigint);
 
+-- Two claims of one push in one settlement.
+create function test.settle_both(results text[]) returns text language plpgsql as $$
+declare
+    made bigint;
+begin
+    delete from care.push where user_id = 'po';
+    insert into care.push (user_id, device_id, kind, occurrence_id, start, expires_at, next_at, created_at, state, attempt, hub) values ('po', 'po', 'notify', 'o', sync.clock(), sync.clock() + interval '1 hour', sync.clock(), sync.clock(), 'waiting', 2, 'h') returning id into made;
+    perform sync.settle_pushes('h', array[made, made], '{1,2}', results, '{60,60}', '{null,null}');
+    return (select p.state || case when p.next_at > sync.clock() then ' later' else '' end from care.push as p where p.id = made);
+end
+$$;
+select test.is('sent by one of two claims, it is sent', test.settle_both('{sent,retry}') || ', ' || test.settle_both('{retry,sent}') || ', ' || test.settle_both('{sent,dead}'), 'sent, sent, sent');
+select test.is('sent by none, the later claim counts', test.settle_both('{retry,dead}') || ', ' || test.settle_both('{dead,retry}'), 'dead, waiting later');
+delete from care.push where user_id = 'po';
+select test.is('what is gone is settled', (select count(*) from sync.settle_pushes('h', '{-1}', '{1}', '{sent}', '{null}', '{null}')), 0::bigint);
+
+-- Platforms.
+select test.device('pq', d, jsonb_build_object('platform', d, 'token', 'aa', 'topic', 'a.b')) from unnest('{apns,fcm,webhook}'::text[]) as d \g /dev/null
+insert into care.reminder_rule (id, user_id, time, timezone, delivery) values ('pq1', 'pq', '11:10', 'UTC', 'push'), ('pq2', 'pq', '11:11', 'UTC', 'push');
+select test.at('2025-12-01 11:12Z') || test.fire() \g /dev/null
+create function test.rooms(rooms int[]) returns text language sql as $$
+    select coalesce(string_agg(c.device_id || ' ' || to_char(c.start at time zone 'UTC', 'MI'), ', ' order by c.device_id, c.start), '') from sync.claim_pushes('h', rooms, '30 seconds') as c $$;
+select test.is('each platform has its room, the longest due first', test.rooms('{0,2,1}'), 'fcm 10, fcm 11, webhook 10');
+select test.is('and the others what is left', test.rooms('{9,9,9}'), 'apns 10, apns 11, webhook 11');
+select test.fails('no room at all', $$select * from sync.claim_pushes('h', '{0,0,0}'::int[], '1 second')$$, '22023');
+update care.reminder_rule set delivery = 'local' where id = 'pq1';
+select sync.settle_pushes('h', array_agg(id), array_agg(attempt), array_agg('sent'::text), array_agg(0), array_agg(null::timestamptz)) from care.push where user_id = 'pq' \g /dev/null
+select test.is('a rule that is local by now stores no status', test.fire() || ' ' || test.statuses('pq'), '6 sent');
+delete from care.reminder_rule where user_id = 'pq';
+delete from care.push where user_id = 'pq';
+delete from care.device where user_id = 'pq';
+select test.at('2025-12-01 11:01Z') \g /dev/null
+
 -- Zones.
 insert into care.user_settings (user_id, zone) values ('pz', 'UTC');
 insert into care.reminder_rule (id, user_id, time, timezone, tz_mode, delivery) values ('pz1', 'pz', '18:00', 'UTC', 'follow', 'push'), ('pz2', 'pz', '18:00', 'UTC', 'fixed', 'push');
@@ -208,16 +251,20 @@ update care.user_settings set zone = 'America/New_York' where user_id = 'pz';
 select test.is('what follows its user is due by the user''s zone', test.due('pz1') || ', ' || test.due('pz2'), '01 23:00, 01 18:00');
 delete from care.reminder_rule where user_id = 'pz';
 
--- By hand.
-select test.is('a text of its own', test.act('pt', 'n1', 'notify', '{"title":"Hello","body":"Bring the card."}') #>> '{result,pushes}' || ' ' || (select string_agg(distinct concat_ws(' ', c.kind, c.title, c.body, c.occurrence_id), ', ') from sync.claim_pushes('h', 9, '1 minute') as c), '2 notify Hello Bring the card. n1');
-select test.is('once for its key', test.act('pt', 'n1', 'notify', '{"title":"Hello","body":"Bring the card."}') ->> 'replayed', 'true');
-select test.is('to nobody', test.short(test.act('pt-none', 'n1', 'notify', '{"body":"x"}')), 'noop');
-select test.is(title, test.short(test.act('pt', 'n' || md5(title), 'notify', doc)), want) from (values
+-- By hand: the app's alone.
+create function test.by_app(who text, key text, doc jsonb) returns jsonb language sql as $$
+    select a.answer::jsonb from sync.apply_by_app(who, key, null, null, 'notify', doc::text, null, null, null) as a $$;
+select test.is('a user may not', test.short(test.act('pt', 'n0', 'notify', '{"body":"Bring the card."}')) || ', ' || test.short(test.act('pt', 'n0', 'notify', '{"body":"Bring the card."}')) || ', ' || (select count(*) from care.push where user_id = 'pt'), 'rejected forbidden type, rejected forbidden type replayed, 0');
+select test.is('a device''s numbers go on behind it', test.short(test.act('pt', 'n-1', 'notify', '{"body":"x"}', device => 'mine', n => 1)) || ', ' || test.short(test.act('pt', 'n-2', 'removeDevice', '{"deviceId":"none"}', device => 'mine', n => 2)), 'rejected forbidden type, noop');
+select test.is('a text of its own', test.by_app('pt', 'n1', '{"title":"Hello","body":"Bring the card."}') #>> '{result,pushes}' || ' ' || (select string_agg(distinct concat_ws(' ', c.kind, c.title, c.body, c.occurrence_id), ', ') from sync.claim_pushes('h', 9, '1 minute') as c), '2 notify Hello Bring the card. n1');
+select test.is('once for its key', test.by_app('pt', 'n1', '{"title":"Hello","body":"Bring the card."}') ->> 'replayed', 'true');
+select test.is('to nobody', test.short(test.by_app('pt-none', 'n1', '{"body":"x"}')), 'noop');
+select test.is(title, test.short(test.by_app('pt', 'n' || md5(title), doc)), want) from (values
     ('no text', '{}'::jsonb, 'rejected invalid payload.body'), ('a blank one', '{"body":" "}', 'rejected invalid payload.body'), ('no such occurrence', '{"occurrenceId":"nope"}', 'rejected invalid payload.occurrenceId'),
     ('a long title', jsonb_build_object('title', repeat('x', 201), 'body', 'x'), 'rejected invalid payload.title'), ('no time', '{"body":"x","expiresInSeconds":0}', 'rejected invalid payload.expiresInSeconds')
 ) as t(title, doc, want);
 insert into care.reminder_rule (id, user_id, time, timezone) values ('pth', 'pt', '12:00', 'UTC');
-select test.is('of an occurrence', test.act('pt', 'n3', 'notify', jsonb_build_object('occurrenceId', care.occurrence_id('pth', '2025-12-01 12:00'))) #>> '{result,pushes}' || ' ' || (select string_agg(distinct concat_ws(' ', c.kind, c.rule_id, c.occurrence_id = care.occurrence_id('pth', '2025-12-01 12:00')), ', ') from sync.claim_pushes('h', 9, '1 minute') as c), '2 notify pth t');
+select test.is('of an occurrence', test.by_app('pt', 'n3', jsonb_build_object('occurrenceId', care.occurrence_id('pth', '2025-12-01 12:00'))) #>> '{result,pushes}' || ' ' || (select string_agg(distinct concat_ws(' ', c.kind, c.rule_id, c.occurrence_id = care.occurrence_id('pth', '2025-12-01 12:00')), ', ') from sync.claim_pushes('h', 9, '1 minute') as c), '2 notify pth t');
 
 select test.fails('no such result', $$select sync.settle_pushes('h', '{1}', '{1}', '{lost}', '{null}', '{null}')$$, '22023');
 select test.fails('a claim of none', $$select * from sync.claim_pushes('h', 0, '1 second')$$, '22023');

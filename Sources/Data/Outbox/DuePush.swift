@@ -1,7 +1,7 @@
 import Clock
 import Postgres
 
-/// Who carries a push to a device.
+/// Who carries a push to a device. In the order of `sync.claim_pushes`.
 package enum PushPlatform: String, CaseIterable, Sendable {
     /// Apple's push notification service.
     case apns
@@ -48,6 +48,8 @@ package struct DuePush: Sendable, Equatable {
     package var attempt: Int
     /// Nil: one that this version does not know.
     package var platform: PushPlatform?
+    /// Whose room it takes.
+    var lane: PushPlatform { platform ?? .apns }
     /// What the provider knows the device by.
     package var token: String
     /// For APNs: whether the token is of its sandbox.
@@ -135,6 +137,8 @@ package struct PushOutcome: Sendable, Equatable {
     package let id: Int64
     /// Which claim it was.
     package let attempt: Int
+    /// Whose room it takes.
+    let lane: PushPlatform
     /// How it is settled.
     package let result: Result
     /// For `retry`: after how many seconds.
@@ -144,7 +148,7 @@ package struct PushOutcome: Sendable, Equatable {
 
     /// What became of `push`.
     package init(_ push: DuePush, _ result: Result, retrySeconds: Int? = nil, dropBefore: Int64? = nil) {
-        (id, attempt) = (push.id, push.attempt)
+        (id, attempt, lane) = (push.id, push.attempt, push.lane)
         (self.result, self.retrySeconds, self.dropBefore) = (result, retrySeconds, dropBefore)
     }
 }

@@ -5,9 +5,11 @@
 //
 // Invariants:
 // - No transaction is open while a push is on its way: a claim is one statement, and a settlement another.
-// - What was claimed is settled, however long that takes: as long as settlements fail, at most `heldMax` are claimed. If
-//   the hub is killed, leases end, and another claims these pushes again: each is sent at least once.
-// - After an outage settlements go before claims, so that no push is claimed whose outcome is known here.
+// - What was claimed is settled, however long that takes: as long as settlements fail, at most `heldMax` of each platform
+//   are claimed. If the hub is killed, leases end, and another claims these pushes again: each is sent at least once.
+// - After an outage settlements go before claims, and no push is sent again that is known here to have been sent.
+// - A row that somebody else holds holds up no other: its outcome waits, and is told again.
+// - A provider that answers slowly holds up no other: each platform has room of its own.
 // - Texts, tokens and ids are never logged.
 //
 // Depends on Postgres (libpq on the loop), and on `sync.claim_pushes`, `sync.settle_pushes` and `sync.push_state` of `sql/`.

@@ -2,9 +2,9 @@ import Clock
 
 /// The bounds of this target.
 package enum OutboxLimits {
-    /// Pushes that one claim takes, and one settlement settles.
+    /// Pushes that one claim takes of each platform, and one settlement settles.
     package static let batchMax = 250
-    /// Pushes that are claimed and not settled. It bounds what is sent twice if the hub is killed.
+    /// Pushes of one platform that are claimed and not settled. It bounds what is sent twice if the hub is killed.
     package static let heldMax = 1_000
     /// Less room than this is not worth a claim, unless nothing is held.
     static let roomLeast = 100

@@ -32,9 +32,11 @@ final class OutboxLoop {
     private var isStopping = false
     /// Outcomes to settle.
     private var outcomes = Fifo<PushOutcome>()
+    /// Outcomes whose rows somebody else held: they hold up no others.
+    private var locked: [PushOutcome] = []
     /// Pushes that are claimed and not settled.
-    private var held = 0 {
-        didSet { metrics.held.set(held) }
+    private var held: [PushPlatform: Int] = [:] {
+        didSet { metrics.held.set(held.values.reduce(0, +)) }
     }
 
     init(
@@ -50,7 +52,7 @@ final class OutboxLoop {
         var random = SystemRandomNumberGenerator()
         hub = String(random.next(), radix: 36)
         due = try Alarm(loop) { [weak self] in self?.claim() }
-        retry = try Alarm(loop) { [weak self] in self?.settle() }
+        retry = try Alarm(loop) { [weak self] in self?.settleAll() }
         stateDue = try Alarm(loop) { [weak self] in self?.askState() }
         end = try Alarm(loop) { [weak self] in self?.loop.handle.stop() }
         slot = try ConnectionSlot(
@@ -81,7 +83,7 @@ final class OutboxLoop {
     }
 
     private func endIfDone() {
-        if isStopping, !isSettling, outcomes.isEmpty { loop.handle.stop() }
+        if isStopping, !isSettling, outcomes.isEmpty, locked.isEmpty { loop.handle.stop() }
     }
 
     private func opened() {
@@ -92,7 +94,7 @@ final class OutboxLoop {
             isUp = true
             slot?.established()
             // The connection carries out one after the other: outcomes that are known go first.
-            settle()
+            settleAll()
             claim()
             askState()
         }
@@ -108,34 +110,44 @@ final class OutboxLoop {
 
     // MARK: Claims
 
+    /// How many pushes of each platform may be claimed now.
+    private var rooms: [PushPlatform: Int] {
+        var rooms: [PushPlatform: Int] = [:]
+        for platform in PushPlatform.allCases {
+            let held = held[platform, default: 0]
+            let room = OutboxLimits.heldMax - held
+            if held == 0 || room >= OutboxLimits.roomLeast { rooms[platform] = min(room, OutboxLimits.batchMax) }
+        }
+        return rooms
+    }
+
     private func claim() {
-        let room = OutboxLimits.heldMax - held
-        guard isUp, claims, !isClaiming, held == 0 || room >= OutboxLimits.roomLeast else { return }
+        let rooms = self.rooms
+        guard isUp, claims, !isClaiming, !rooms.isEmpty else { return }
         isClaiming = true
         isLookWanted = false
         due?.unset()
-        let wanted = min(room, OutboxLimits.batchMax)
         // Read before the statement is sent: the lease begins later.
         let now = Instant.read()
         slot?.connection?.query(
-            OutboxStatement.claim,
-            [hub, "\(wanted)", "\(OutboxLimits.lease.components.seconds)", "\(configuration.showsLabels)"],
+            OutboxStatement.claim, OutboxStatement.claiming(hub, rooms, showsLabels: configuration.showsLabels),
             timeout: OutboxLimits.statementTimeout * 2
         ) { [weak self] answer in
-            self?.claimed(answer, wanted: wanted, at: now)
+            self?.claimed(answer, rooms, at: now)
         }
     }
 
-    private func claimed(_ answer: Result<Rows, PostgresError>, wanted: Int, at time: Instant) {
+    private func claimed(_ answer: Result<Rows, PostgresError>, _ rooms: [PushPlatform: Int], at time: Instant) {
         isClaiming = false
         switch answer {
         case .success(let rows):
             let pushes = (0..<rows.count).compactMap { DuePush(rows, $0, claimedAt: time) }
             if pushes.count < rows.count { faults.tell("sync.claim_pushes gave other rows than expected", .error) }
             metrics.ran("claim", rows.count > 0 ? "done" : "nothing")
-            held += pushes.count
-            if !pushes.isEmpty { take(pushes) }
-            if rows.count == wanted || isLookWanted { claim() }
+            var counts: [PushPlatform: Int] = [:]
+            for push in pushes { counts[push.lane, default: 0] += 1 }
+            takeNews(pushes)
+            if isLookWanted || rooms.contains(where: { counts[$0.key, default: 0] >= $0.value }) { claim() }
             if !isClaiming { due?.set(after: configuration.interval) }
         case .failure(let error):
             metrics.ran("claim", "failed")
@@ -144,7 +156,27 @@ final class OutboxLoop {
         }
     }
 
+    /// Hands on what is to be sent. After an outage a push may be claimed again whose sending is not settled yet: it counts as
+    /// sent by whatever claim it was, and is not sent a second time.
+    private func takeNews(_ pushes: [DuePush]) {
+        var news = pushes
+        if !outcomes.isEmpty || !locked.isEmpty {
+            var sent = Set(locked.lazy.filter { $0.result == .sent }.map(\.id))
+            for index in 0..<outcomes.count where outcomes[index].result == .sent { sent.insert(outcomes[index].id) }
+            news.removeAll { sent.contains($0.id) }
+        }
+        for push in news { held[push.lane, default: 0] += 1 }
+        if !news.isEmpty { take(news) }
+    }
+
     // MARK: Settlements
+
+    /// Those that were left, too.
+    private func settleAll() {
+        for outcome in locked { outcomes.append(outcome) }
+        locked = []
+        settle()
+    }
 
     private func settle() {
         guard isUp, !isSettling, !outcomes.isEmpty else { return endIfDone() }
@@ -154,24 +186,33 @@ final class OutboxLoop {
         slot?.connection?.query(
             OutboxStatement.settle, OutboxStatement.settlement(hub, batch), timeout: OutboxLimits.statementTimeout * 2
         ) { [weak self] answer in
-            self?.settled(batch.count, answer)
+            self?.settled(batch, answer)
         }
     }
 
-    private func settled(_ count: Int, _ answer: Result<Rows, PostgresError>) {
+    private func settled(_ batch: [PushOutcome], _ answer: Result<Rows, PostgresError>) {
         isSettling = false
         switch answer {
-        case .success:
-            metrics.ran("settle", "done")
-            for _ in 0..<count { outcomes.popFirst() }
-            held = max(0, held - count)
+        case .success(let rows):
+            let left = Set((0..<rows.count).compactMap { rows.integer($0, 0) })
+            metrics.ran("settle", left.isEmpty ? "done" : "locked")
+            let before = rooms.count
+            for outcome in batch {
+                outcomes.popFirst()
+                if left.contains(outcome.id) {
+                    locked.append(outcome)
+                } else {
+                    held[outcome.lane, default: 0] -= 1
+                }
+            }
+            if !locked.isEmpty { retry?.set(within: OutboxLimits.retryPause) }
             settle()
             // It may have stopped for want of room.
-            if !isClaiming, held + count > OutboxLimits.heldMax - OutboxLimits.roomLeast { claim() }
+            if rooms.count > before { claim() }
         case .failure(let error):
             metrics.ran("settle", "failed")
             failed(error, "sync.settle_pushes")
-            if isUp { retry?.set(after: OutboxLimits.retryPause) }
+            if isUp { retry?.set(within: OutboxLimits.retryPause) }
         }
     }
 

@@ -5,7 +5,8 @@ package final class OutboxMetrics: MetricSource {
     /// As the last look found them. The age is in milliseconds.
     private let (waiting, oldest, declined) = (Gauge(), Gauge(), Gauge())
     let held = Gauge()
-    private let statements = CounterTable("type", ["claim", "settle"], by: "result", ["done", "nothing", "failed"])
+    private let statements = CounterTable(
+        "type", ["claim", "settle"], by: "result", ["done", "nothing", "locked", "failed"])
 
     /// Metrics of an outbox that has not started.
     package init() {}

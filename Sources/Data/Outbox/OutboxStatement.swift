@@ -12,7 +12,7 @@ enum OutboxStatement {
         [OutboxLimits.lockTimeout.setting, OutboxLimits.statementTimeout.setting]
     }
 
-    /// `$1` the hub, `$2` the most pushes, `$3` the lease in seconds, `$4` whether texts have labels. The clock is read
+    /// `$1` the hub, `$2` the most pushes of each platform, `$3` the lease in seconds, `$4` whether texts have labels. The clock is read
     /// before the tokens are: a token that a device registers meanwhile is younger.
     static let claim = """
         WITH c AS MATERIALIZED (SELECT sync.clock() AS at)
@@ -20,13 +20,18 @@ enum OutboxStatement {
             p.rule_id, p.kind, p.title, p.body, (extract(epoch FROM p.start) * 1000000)::bigint,
             (extract(epoch FROM p.expires_at) * 1000000)::bigint, p.epoch, p.top,
             (extract(epoch FROM c.at) * 1000000)::bigint
-        FROM c CROSS JOIN LATERAL sync.claim_pushes($1, $2::int, make_interval(secs => $3::int), $4::boolean) AS p
+        FROM c CROSS JOIN LATERAL sync.claim_pushes($1, $2::int[], make_interval(secs => $3::int), $4::boolean) AS p
         """
 
-    /// `$1` the hub; then arrays: pushes, attempts, results, seconds until the next try, and microseconds since 1970
+    static func claiming(_ hub: String, _ rooms: [PushPlatform: Int], showsLabels: Bool) -> [String?] {
+        let rooms = PushPlatform.allCases.map { "\(rooms[$0, default: 0])" }.joined(separator: ",")
+        return [hub, "{\(rooms)}", "\(OutboxLimits.lease.components.seconds)", "\(showsLabels)"]
+    }
+
+    /// Gives the pushes that it could not settle. `$1` the hub; then arrays: pushes, attempts, results, seconds until the next try, and microseconds since 1970
     /// before which a token must have been registered to be dropped.
     static let settle = """
-        SELECT sync.settle_pushes($1, $2::bigint[], $3::int[], $4::text[], $5::int[],
+        SELECT * FROM sync.settle_pushes($1, $2::bigint[], $3::int[], $4::text[], $5::int[],
             ARRAY(SELECT timestamptz 'epoch' + u.at * interval '1 microsecond'
                 FROM unnest($6::bigint[]) WITH ORDINALITY AS u (at, n) ORDER BY u.n))
         """

@@ -49,15 +49,15 @@ import Testing
         }
     }
 
-    private func addPushes(_ count: Int) throws {
+    private func addPushes(_ count: Int, _ platform: PushPlatform = .apns) throws {
         try admin.execute(
             """
             INSERT INTO care.device (user_id, device_id, platform, token, environment, topic, registered_at)
-            SELECT 'u' || n, 'phone', 'apns', 'aa' || n, 'sandbox', 'org.example', now() - interval '1 minute'
+            SELECT 'u' || n, '\(platform)', '\(platform)', 'aa' || n, 'sandbox', 'org.example', now() - interval '1 minute'
             FROM generate_series(1, \(count)) AS n;
             INSERT INTO care.push
-                (user_id, device_id, kind, occurrence_id, start, expires_at, next_at, created_at, title, body)
-            SELECT 'u' || n, 'phone', 'notify', 'o' || n, now(), now() + interval '1 hour', now(), now(),
+                (user_id, device_id, platform, kind, occurrence_id, start, expires_at, next_at, created_at, title, body)
+            SELECT 'u' || n, '\(platform)', '\(platform)', 'notify', 'o' || n, now(), now() + interval '1 hour', now(), now(),
                 CASE WHEN n > 1 THEN 'Title' END, CASE WHEN n > 1 THEN 'Body' END
             FROM generate_series(1, \(count)) AS n
             """)
@@ -76,7 +76,7 @@ import Testing
         let pushes = taken.withLock { $0 }.sorted { $0.userID < $1.userID }
         let push = try #require(pushes.last)
         #expect(push.platform == .apns && push.token == "aa2" && push.isSandbox && push.topic == "org.example")
-        #expect(push.userID == "u2" && push.deviceID == "phone" && push.occurrenceID == "o2" && push.attempt == 1)
+        #expect(push.userID == "u2" && push.deviceID == "apns" && push.occurrenceID == "o2" && push.attempt == 1)
         #expect(push.text == DuePush.Text(title: "Title", body: "Body") && pushes.first?.text == .neutral)
         #expect(push.start.duration(until: push.expiresAt) == .seconds(3_600))
         #expect(push.useEnd > .read() && push.leaseEnd > .read() && push.useEnd > push.leaseEnd)
@@ -112,6 +112,63 @@ import Testing
                     + " AND datname = current_database()")
         }
         try wait(until: "SELECT count(*) = 4 FROM care.push WHERE state = 'sent'")
+    }
+
+    /// The database is away until the leases have ended, and more is known here to have been sent than one settlement holds.
+    @Test func aSentPushIsNotSentAgainAfterAnOutage() throws {
+        let count = OutboxLimits.batchMax * 2 + 100
+        try addPushes(count)
+        let outbox = try start()
+        #expect(eventually { taken.withLock { $0.count } == count })
+        try admin.execute(
+            "ALTER DATABASE \(database.name) CONNECTION LIMIT 0;"
+                + " SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'carillon_hub'"
+                + " AND datname = current_database()")
+        try wait(
+            until: "SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'carillon_hub'"
+                + " AND datname = current_database()")
+        outbox.settle(taken.withLock { $0 }.map { PushOutcome($0, .sent) })
+        try admin.execute(
+            "UPDATE care.push SET next_at = now() - interval '1 second';"
+                + " ALTER DATABASE \(database.name) CONNECTION LIMIT -1")
+        try wait(until: "SELECT count(*) = \(count) FROM care.push WHERE state = 'sent'")
+        #expect(taken.withLock { $0.count } == count)
+    }
+
+    @Test func aRowThatIsHeldHoldsUpNoOther() throws {
+        try addPushes(20)
+        let outbox = try start()
+        #expect(eventually { taken.withLock { $0.count } == 20 })
+        let other = try database.admin()
+        try other.execute("BEGIN; SELECT FROM care.push WHERE user_id = 'u1' FOR UPDATE")
+        outbox.settle(taken.withLock { $0 }.map { PushOutcome($0, .sent) })
+        try wait(until: "SELECT count(*) = 19 FROM care.push WHERE state = 'sent'")
+        #expect(eventually { text.contains("push_batches_total{type=\"settle\",result=\"locked\"}") })
+        try addPushesBehind()
+        #expect(eventually { taken.withLock { $0.count } == 21 })
+        // Its lease has ended when it is let go: that it was sent is known here.
+        try other.execute("UPDATE care.push SET next_at = now() - interval '1 second' WHERE user_id = 'u1'; COMMIT")
+        try wait(until: "SELECT count(*) = 20 FROM care.push WHERE state = 'sent'")
+        #expect(taken.withLock { $0.count } == 21)
+    }
+
+    private func addPushesBehind() throws {
+        try admin.execute(
+            """
+            INSERT INTO care.push (user_id, device_id, kind, occurrence_id, start, expires_at, next_at, created_at)
+            VALUES ('u1', 'apns', 'notify', 'behind', now(), now() + interval '1 hour', now(), now())
+            """)
+    }
+
+    /// A gateway that says nothing fills its own places alone.
+    @Test func aPlatformThatIsFullHoldsUpNoOther() throws {
+        try addPushes(OutboxLimits.heldMax + 10, .webhook)
+        let outbox = try start()
+        #expect(eventually { taken.withLock { $0.count } == OutboxLimits.heldMax })
+        try addPushes(5)
+        outbox.look()
+        #expect(eventually { taken.withLock { $0.count } == OutboxLimits.heldMax + 5 })
+        #expect(taken.withLock { $0.suffix(5).allSatisfy { $0.platform == .apns } })
     }
 
     @Test func aStopSettlesWhatIsKnown() throws {
