@@ -1,10 +1,14 @@
 #define _GNU_SOURCE
 #include "CLinux.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <string.h>
 #include <linux/sockios.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -52,6 +56,70 @@ int cl_set_option(int fd, int level, int option, int value) {
 int cl_unacknowledged(int fd) {
     int count = 0;
     return ioctl(fd, SIOCOUTQ, &count) == 0 ? count : 0;
+}
+
+int cl_backlog(int fd) {
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return -1;
+    return (int)info.tcpi_sacked;
+}
+
+int cl_peer(int fd, uid_t *user, pid_t *process) {
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return -1;
+    *user = peer.uid;
+    *process = peer.pid;
+    return 0;
+}
+
+ssize_t cl_send_descriptors(int fd, const void *bytes, size_t count, const int *descriptors, size_t descriptor_count) {
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int) * CL_DESCRIPTORS_MAX)];
+    } control;
+    if (descriptor_count == 0 || descriptor_count > CL_DESCRIPTORS_MAX) return errno = EINVAL, -1;
+    memset(&control, 0, sizeof control);
+    struct iovec text = {.iov_base = (void *)bytes, .iov_len = count};
+    struct msghdr message = {
+        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control,
+        .msg_controllen = CMSG_SPACE(sizeof(int) * descriptor_count)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * descriptor_count);
+    memcpy(CMSG_DATA(header), descriptors, sizeof(int) * descriptor_count);
+    ssize_t sent;
+    do sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+ssize_t cl_receive_descriptors(int fd, void *bytes, size_t count, int *descriptors, size_t *descriptor_count) {
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int) * CL_DESCRIPTORS_MAX)];
+    } control;
+    struct iovec text = {.iov_base = bytes, .iov_len = count};
+    struct msghdr message = {
+        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    *descriptor_count = 0;
+    ssize_t received;
+    do received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    while (received < 0 && errno == EINTR);
+    if (received < 0) return received;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        size_t more = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t index = 0; index < more; index++) {
+            int descriptor;
+            memcpy(&descriptor, CMSG_DATA(header) + index * sizeof(int), sizeof descriptor);
+            if (*descriptor_count < CL_DESCRIPTORS_MAX) descriptors[(*descriptor_count)++] = descriptor;
+            else close(descriptor);
+        }
+    }
+    return received;
 }
 
 int cl_set_thread_name(const char *name) { return pthread_setname_np(pthread_self(), name); }

@@ -1,14 +1,16 @@
 import CLinux
 import Clock
 import Glibc
+import Synchronization
 
-/// A listening socket, closed when released; a unix-domain socket's file is removed then.
+/// A listening socket, closed when released; a unix-domain socket's file is removed then, unless the socket is shared.
 public final class ListeningSocket: Sendable {
     /// The socket, for the loop to watch.
     public let descriptor: Int32
     /// Where it listens, with the port that the kernel chose where 0 was asked for.
     public let endpoint: ListenEndpoint
     private let file: SocketFile?
+    private let shared = Atomic<Bool>(false)
 
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     public static let backlog: Int32 = 4096
@@ -34,16 +36,46 @@ public final class ListeningSocket: Sendable {
         case .tcp(let host, let port, let isIPv6Only):
             (descriptor, self.endpoint) = try Self.listen(endpoint, host, port, isIPv6Only: isIPv6Only)
             file = nil
-            // Connections inherit both, without a call for each.
-            _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
-            let milliseconds = Int32(clamping: unacked.wholeMilliseconds)
-            _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, milliseconds)
+            setOptions(unacked: unacked)
         case .unix(let path, let mode):
             let made = try SocketFile.listen(endpoint, path, mode)
             descriptor = made.descriptor
             file = made.file
             self.endpoint = endpoint
         }
+    }
+
+    /// Takes a socket that already listens: systemd's, or that of the hub before this one. It belongs to this object then,
+    /// and is shared. It gets the options and the queue of a socket that is made here.
+    ///
+    /// - Throws: `ListenError`; the descriptor stays the caller's then.
+    public init(
+        adopting descriptor: Int32, at endpoint: ListenEndpoint, unacked: Duration = .zero
+    ) throws(ListenError) {
+        let flags = fcntl(descriptor, F_GETFL)
+        guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0,
+            fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0, Glibc.listen(descriptor, Self.backlog) == 0
+        else { throw ListenError(endpoint, errno) }
+        self.descriptor = descriptor
+        switch endpoint {
+        case .tcp(let host, _, let isIPv6Only):
+            let port = ListenEndpoint.bound(descriptor).map { PeerAddress.port(of: $0) } ?? 0
+            self.endpoint = .tcp(host: host, port: port, isIPv6Only: isIPv6Only)
+            file = nil
+            _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.unsentBytes)
+            setOptions(unacked: unacked)
+        case .unix(let path, _):
+            self.endpoint = endpoint
+            file = SocketFile(of: path)
+        }
+        shared.store(true, ordering: .relaxed)
+    }
+
+    /// Connections inherit these, without a call for each.
+    private func setOptions(unacked: Duration) {
+        _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        let milliseconds = Int32(clamping: unacked.wholeMilliseconds)
+        _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, milliseconds)
     }
 
     /// Listens at an address of TCP.
@@ -53,8 +85,20 @@ public final class ListeningSocket: Sendable {
 
     deinit {
         // The file first: while it exists, somebody must be listening.
-        file?.remove()
+        if !isShared { file?.remove() }
         Glibc.close(descriptor)
+    }
+
+    /// Whether another process has this socket, too. Its file outlives this object then.
+    public var isShared: Bool {
+        get { shared.load(ordering: .relaxed) }
+        set { shared.store(newValue, ordering: .relaxed) }
+    }
+
+    /// Connections that the kernel lets wait here; nil for a unix-domain socket, where it does not say.
+    public var backlogInEffect: Int? {
+        let count = cl_backlog(descriptor)
+        return count < 0 ? nil : Int(count)
     }
 
     /// The port bound; 0 for a unix-domain socket.
@@ -88,12 +132,8 @@ public final class ListeningSocket: Sendable {
             Glibc.close(descriptor)
             throw ListenError(endpoint, code)
         }
-        var bound = sockaddr_storage()
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        withUnsafeMutablePointer(to: &bound) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = getsockname(descriptor, $0, &length) }
-        }
-        return (descriptor, .tcp(host: host, port: PeerAddress.port(of: bound), isIPv6Only: isIPv6Only))
+        let bound = ListenEndpoint.bound(descriptor).map { PeerAddress.port(of: $0) } ?? port
+        return (descriptor, .tcp(host: host, port: bound, isIPv6Only: isIPv6Only))
     }
 
     /// Accepts the next waiting connection: non-blocking, without Nagle's delay.
@@ -161,6 +201,17 @@ struct SocketFile: Sendable {
         }
     }
 
+    private init(path: String, device: dev_t, inode: ino_t) {
+        (self.path, self.device, self.inode) = (path, device, inode)
+    }
+
+    /// The file that is there; nil when it is no socket.
+    init?(of path: String) {
+        var status = stat()
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return nil }
+        self.init(path: path, device: status.st_dev, inode: status.st_ino)
+    }
+
     /// Removes the file, if it is still the one made here.
     func remove() {
         var status = stat()
@@ -210,7 +261,7 @@ struct SocketFile: Sendable {
     /// What fits into `sun_path` without its final zero (unix(7)).
     static let pathBytesMax = 107
 
-    private static func address(of path: String) -> sockaddr_un? {
+    static func address(of path: String) -> sockaddr_un? {
         let bytes = Array(path.utf8)
         guard (1...pathBytesMax).contains(bytes.count), !bytes.contains(0) else { return nil }
         var address = sockaddr_un()
@@ -219,7 +270,7 @@ struct SocketFile: Sendable {
         return address
     }
 
-    private static func withSocketAddress(
+    static func withSocketAddress(
         _ address: inout sockaddr_un, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
     ) -> Int32 {
         withUnsafePointer(to: &address) {

@@ -43,6 +43,17 @@ int cl_stream_socket(int family);
 int cl_set_option(int fd, int level, int option, int value);
 /// SIOCOUTQ: bytes sent that the peer has not acknowledged; 0 where the kernel does not say.
 int cl_unacknowledged(int fd);
+/// Connections that may wait at a listening socket of TCP, as the kernel has it after net.core.somaxconn; -1: no such socket.
+int cl_backlog(int fd);
+/// SO_PEERCRED: the user and the process at the other end of a unix-domain connection. 0, or -1 with errno.
+int cl_peer(int fd, uid_t *user, pid_t *process);
+
+/// The most descriptors of one message.
+#define CL_DESCRIPTORS_MAX 32
+/// sendmsg(2) of bytes with 1 to CL_DESCRIPTORS_MAX descriptors (SCM_RIGHTS).
+ssize_t cl_send_descriptors(int fd, const void *bytes, size_t count, const int *descriptors, size_t descriptor_count);
+/// recvmsg(2) of bytes and of at most CL_DESCRIPTORS_MAX descriptors, which are closed on exec; further ones are closed.
+ssize_t cl_receive_descriptors(int fd, void *bytes, size_t count, int *descriptors, size_t *descriptor_count);
 int cl_set_thread_name(const char *name);
 
 /// Starts a program found in PATH, in a session of its own and in the folder /, with no signal blocked or ignored and
