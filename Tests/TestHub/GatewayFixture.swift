@@ -106,13 +106,13 @@ package final class GatewayFixture {
     }
 
     /// Stops the gateway on a thread that may block; the task ends when it has stopped.
-    package func end() -> Task<Void, Never> {
+    package func end(hasSuccessor: Bool = false) -> Task<Void, Never> {
         hasEnded = true
         let gateway = gateway
         return Task {
             await withCheckedContinuation { continuation in
                 Thread.detachNewThread {
-                    gateway.stop()
+                    gateway.stop(hasSuccessor: hasSuccessor)
                     continuation.resume()
                 }
             }

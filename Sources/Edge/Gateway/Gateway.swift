@@ -78,13 +78,16 @@ package final class Gateway: Sendable {
     /// Binds the ports and starts the loops, and the feed if there is one.
     ///
     /// - Parameters:
+    ///   - sockets: where it listens, in the order of the configuration's listeners; nil: it binds them.
+    ///   - acceptsAtOnce: false until `accepts` says otherwise: somebody else accepts from these sockets.
     ///   - webhooks: takes the events that apps' backends are told of.
     ///   - startFeed: starts the feed, whose outputs go to the sink given; nil without a database.
     ///   - startStore: starts the store, which calls its argument after commits; nil where no actions are taken.
     /// - Throws: `ListenError`, `ReactorError` or `AppTableError`: a sentence for the operator.
     package init(
-        _ configuration: GatewayConfiguration, verifier: TokenVerifier, routes: any HTTPRoutes,
-        webhooks: (any WebhookSink)? = nil, metrics: GatewayMetrics = GatewayMetrics(),
+        _ configuration: GatewayConfiguration, sockets: [ListeningSocket]? = nil, acceptsAtOnce: Bool = true,
+        verifier: TokenVerifier, routes: any HTTPRoutes, webhooks: (any WebhookSink)? = nil,
+        metrics: GatewayMetrics = GatewayMetrics(),
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
         let apps = try AppTable(configuration.apps)
@@ -92,9 +95,7 @@ package final class Gateway: Sendable {
         metrics.serves(apps)
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
         if let tls = configuration.tls { metrics.tls.serves(tls) }
-        let sockets = try configuration.listeners.map {
-            try ListeningSocket($0.endpoint, unacked: configuration.timeouts.unacked)
-        }
+        let sockets = try sockets ?? configuration.listen()
         endpoints = sockets.map(\.endpoint)
         // Taken out by the accepting loop: a thread keeps its body's captures until it ends; the sockets must close before.
         let waiting = Locked(sockets)
@@ -130,6 +131,7 @@ package final class Gateway: Sendable {
                         for (socket, listener) in zip(sockets, configuration.listeners) {
                             try clients.listen(on: socket, usesTLS: listener.usesTLS)
                         }
+                        clients.door.accepts(acceptsAtOnce)
                         return clients
                     })
                 threads.append(thread)
@@ -185,10 +187,23 @@ package final class Gateway: Sendable {
         for mailbox in context.mailboxes { mailbox.post(.serve(served)) }
     }
 
-    /// Closes every connection with 1001, and ends the loops, the store and the feed. Returns when all threads have ended:
-    /// at once, or after the time for actions to be answered and for peers to answer a close frame.
-    package func stop() {
-        context.mailboxes[0].post(.shutdown)
+    /// Whether connections are accepted. Those that come meanwhile wait in the kernel's queue.
+    package func accepts(_ accepts: Bool) {
+        context.mailboxes[0].post(.ask { $0.door.accepts(accepts) })
+    }
+
+    /// Closes connections in random order, each when its actions are answered. Nil: takes that back; closed ones stay closed.
+    package func drain(_ order: DrainOrder?) {
+        context.metrics.draining.set(order == nil ? 0 : 1)
+        for mailbox in context.mailboxes { mailbox.post(.drain(order)) }
+    }
+
+    /// Closes every connection, and ends the loops, the store and the feed. Returns when all threads have ended: at once, or
+    /// after the time for actions to be answered and for peers to answer a close frame.
+    ///
+    /// - Parameter hasSuccessor: clients may come back at once (4200), because somebody holds the sockets; else 1001.
+    package func stop(hasSuccessor: Bool = false) {
+        context.mailboxes[0].post(.shutdown(hasSuccessor: hasSuccessor))
         for thread in threads { thread.join() }
         // After the loops, whose connections await its answers.
         store?.stop()

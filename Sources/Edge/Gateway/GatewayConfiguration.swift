@@ -41,6 +41,17 @@ package struct GatewayConfiguration: Sendable {
     package init() {}
 }
 
+extension GatewayConfiguration {
+    /// Binds the listeners' sockets.
+    ///
+    /// - Throws: `ListenError`, a sentence for the operator.
+    package func listen() throws(ListenError) -> [ListeningSocket] {
+        var sockets: [ListeningSocket] = []
+        for listener in listeners { sockets.append(try ListeningSocket(listener.endpoint, unacked: timeouts.unacked)) }
+        return sockets
+    }
+}
+
 // Each of many loops has room for one connection's queue and one message. Otherwise a message that may be queued would never
 // be sent, and one in pieces never taken. A longer HTTP answer is refused (`HTTPConversation.answer`).
 extension GatewayConfiguration {

@@ -8,7 +8,7 @@ import Reactor
 /// them up. Ready: listening and, with a database, past LISTEN and the first catch-up; no longer when the hub ends. A later
 /// outage of the database changes nothing: devices stay connected and are told.
 ///
-/// Valid transitions: starting → serving → draining; starting → draining.
+/// Valid transitions: starting → serving ⇄ draining; starting → draining.
 package final class Health: Sendable {
     private enum Phase {
         case starting, serving, draining
@@ -41,7 +41,12 @@ package final class Health: Sendable {
         }
     }
 
-    /// The hub ends: it is no longer ready, and alive until it is gone.
+    /// The drain was taken back: it is ready again.
+    package func servesAgain() {
+        state.withLock { if $0.phase == .draining { $0.phase = .serving } }
+    }
+
+    /// The hub ends, or gives its clients away: it is no longer ready, and alive until it is gone.
     package func drains() {
         state.withLock { $0.phase = .draining }
     }

@@ -7,7 +7,7 @@ import Reactor
 // loop nor a crowd of clients holds it up.
 //
 // `GET /livez`, `GET /readyz` (`Health`) and `GET /metrics` (Prometheus text 0.0.4). No authentication and no secrets: it is
-// for a private address. Lifecycle: `start` binds the port before the rest of the hub starts; `stop` ends the thread after
+// for a private address. Lifecycle: it starts before the rest of the hub; `stop` ends the thread after
 // the rest. Invariants: bounded in connections, bytes and time (`OperationsLimits`); it never waits for another thread.
 
 /// The running listener.
@@ -16,18 +16,17 @@ package final class OperationsServer: Sendable {
     package let port: UInt16
     private let thread: LoopThread
 
-    /// Binds the port and starts the thread.
+    /// Starts the thread.
     ///
     /// - Parameters:
+    ///   - socket: where it listens; it closes when nobody else holds it.
     ///   - sources: the metrics, called on this listener's thread, in this order.
     ///   - exchangeTime: the time of a connection from accept to its end.
-    /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
     package init(
-        host: String, port: UInt16, health: Health, sources: [any MetricSource],
+        on socket: ListeningSocket, health: Health, sources: [any MetricSource],
         exchangeTime: Duration = OperationsLimits.exchangeTime
-    ) throws {
-        let socket = try ListeningSocket(host: host, port: port)
-        self.port = socket.port
+    ) throws(ReactorError) {
+        port = socket.port
         thread = try LoopThread(
             name: "operations",
             filling: { loop throws(ReactorError) in

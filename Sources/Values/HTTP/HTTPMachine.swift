@@ -97,6 +97,9 @@ public struct HTTPMachine {
     /// Starts the first request's time.
     package mutating func begins(at now: Instant) { awaitedSince = now }
 
+    /// Whether a request was answered, and no other has begun.
+    package var isBetweenRequests: Bool { hasAnswered && state == .reading(begunAt: nil) }
+
     /// Bytes held.
     @inlinable public var heldCount: Int { held.count }
 

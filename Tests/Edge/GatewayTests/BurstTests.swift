@@ -180,7 +180,7 @@ import WebSocket
         case .closed: connection.close(.reconnect)
         case .cutOff: connection.cutOff(.terminated)
         case .dropped: connection.drop()
-        case .hubEnds: hub.context.mailboxes[0].post(.shutdown)
+        case .hubEnds: hub.context.mailboxes[0].post(.shutdown(hasSuccessor: false))
         case .appRemoved:
             hub.clients[0].serve(try hub.context.firstApps.replaced(by: []))
         case .holdsTooMuch: connection.dropUnfinished()

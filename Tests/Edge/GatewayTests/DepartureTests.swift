@@ -200,7 +200,7 @@ import WebSocket
         case .tooSlow: marked.slow()
         case .appRemoved:
             clients.serve(try hub.context.firstApps.replaced(by: []))
-        case .hubEnds: hub.context.mailboxes[0].post(.shutdown)
+        case .hubEnds: hub.context.mailboxes[0].post(.shutdown(hasSuccessor: false))
         }
         #expect(marked.output.isEmpty, "no close frame")
         #expect(marked.phase == (event == .tooSlow ? .gone : .departed))

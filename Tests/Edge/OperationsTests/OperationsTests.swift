@@ -22,7 +22,8 @@ import Testing
         exchangeTime: Duration = OperationsLimits.exchangeTime, _ body: (UInt16) async throws -> Void
     ) async throws {
         let server = try OperationsServer(
-            host: "127.0.0.1", port: 0, health: health, sources: [source], exchangeTime: exchangeTime)
+            on: ListeningSocket(host: "127.0.0.1", port: 0), health: health, sources: [source],
+            exchangeTime: exchangeTime)
         let result: Result<Void, any Error>
         do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
         await withCheckedContinuation { continuation in

@@ -10,6 +10,8 @@ final class Acceptor: EventSource {
     private let loop: EventLoop
     private let admission: AdmissionControl
     private let metrics: GatewayMetrics
+    /// Somebody else accepts from this socket.
+    private var isIdle = false
     private let deal: (Int32, PeerAddress, Int, AdmissionControl.Refusal?, _ beginsAt: Instant) -> Void
 
     /// How long accepting rests when the process is out of descriptors. The backlog holds new connections meanwhile.
@@ -75,7 +77,13 @@ final class Acceptor: EventSource {
     }
 
     override func deadlineReached() {
-        loop.setInterest(self, .readable)
+        if !isIdle { loop.setInterest(self, .readable) }
+    }
+
+    func accepts(_ accepts: Bool) {
+        isIdle = !accepts
+        loop.setDeadline(self, nil)
+        loop.setInterest(self, accepts ? .readable : [])
     }
 
     /// Accepts no more. The socket is closed, so that nobody queues behind it in vain, and a successor can bind its port.

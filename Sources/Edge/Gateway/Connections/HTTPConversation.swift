@@ -242,6 +242,9 @@ final class HTTPConversation {
         return true
     }
 
+    /// Whether a request was answered, and no other has begun.
+    var isBetweenRequests: Bool { machine.isBetweenRequests }
+
     /// The hub ends: a client that awaits an answer gets it, if it comes soon.
     func hubEnds(_ connection: ClientConnection) {
         let owner = connection.owner
@@ -267,7 +270,7 @@ final class HTTPConversation {
 
     func answer(_ given: HTTPResponse, keepsAlive: Bool = true, _ connection: ClientConnection) {
         let owner = connection.owner
-        guard let answering = machine.answer(keepsAlive: keepsAlive && !owner.isStopping) else {
+        guard let answering = machine.answer(keepsAlive: keepsAlive && !owner.isLeaving) else {
             return connection.drop()
         }
         let response = fits(given, connection) ? given : shared(.tooLong, owner)
@@ -292,7 +295,7 @@ final class HTTPConversation {
     /// The body is complete: continues with what follows the request.
     private func bodyEnded(_ connection: ClientConnection) {
         asked = .request(origin: nil)
-        guard let answering = machine.answer(keepsAlive: !connection.owner.isStopping) else { return connection.drop() }
+        guard let answering = machine.answer(keepsAlive: !connection.owner.isLeaving) else { return connection.drop() }
         answered(answering, connection)
         if case .reading = machine.state { connection.resume() }
     }

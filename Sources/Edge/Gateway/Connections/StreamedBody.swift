@@ -20,7 +20,7 @@ final class StreamedBody {
         var head = ByteWriter(capacity: 512)
         head.append(
             chunkedResponse: response.status, contentType: contentType,
-            keepsAlive: answering.keepsAlive && !connection.owner.isStopping
+            keepsAlive: answering.keepsAlive && !connection.owner.isLeaving
         ) { head in for field in response.fields { head.append(field: field.name, field.value) } }
         connection.queue(head.finish())
     }

@@ -264,14 +264,18 @@ final class WebSockets {
         loop.setDeadline(connection, loop.now.advanced(by: settings.timeouts.drain))
     }
 
-    /// The hub ends, and its clients should come back in a second, when a successor may listen.
+    /// The hub ends. Where somebody holds its listening sockets, nobody is refused, and clients come back at once (4200): those
+    /// who come early wait in the kernel's queue. Otherwise they should come back in a second, when a successor may listen.
     ///
-    /// By 1001, "server going down" (RFC 6455 §7.4.1). After 4200 pusher-js 8.6.0 comes back at once. If nobody listens yet,
+    /// That is by 1001, "server going down" (RFC 6455 §7.4.1). After 4200 pusher-js 8.6.0 comes back at once. If nobody listens yet,
     /// it waits for the end of the 15 seconds that it gives each attempt: 15.0 s for a restart that took 0.1 s. After any
     /// code below 4000 it comes back after a second; after 4100 to 4199 too, but then it reports an error to its page. Other
     /// Pusher clients make no difference: pusher-websocket-java waits a second and pusher-websocket-swift none, both longer
     /// with each attempt; Pysher waits its own ten.
-    private func goAway(_ connection: ClientConnection) { close(connection, .goingAway, "the hub ends") }
+    private func goAway(_ connection: ClientConnection) {
+        if connection.owner.drainage.hasSuccessor { return connection.close(.reconnect) }
+        close(connection, .goingAway, "the hub ends")
+    }
 
     /// Sends our close frame and awaits the peer's (RFC 6455 §7.1.2).
     func close(_ connection: ClientConnection, _ code: CloseCode, _ reason: StaticString) {

@@ -34,8 +34,8 @@ final class ClientLoop: EffectPerformer {
     let webSockets: WebSockets
     let handshakes: Handshakes
     let door: Door
+    let drainage: Drainage
     let apps: ServedApps
-    private(set) var isStopping = false
     var effects = SessionEngine.Effects()
 
     var slowReaders: SlowReaders { takers.slowReaders }
@@ -44,6 +44,10 @@ final class ClientLoop: EffectPerformer {
     var router: Router { runner.router }
     var directory: LoopDirectory { LoopDirectory(own: self) }
     var mailbox: Mailbox<LoopMessage> { router.mailbox }
+    /// Whether clients are to go elsewhere: a connection serves no further request.
+    var isLeaving: Bool { isStopping || drainage.isUnderWay }
+    /// Whether the hub ends.
+    var isStopping: Bool { drainage.isStopping }
     /// How long a peer has to answer a close frame, or to read what is left for it.
     var closeTime: Duration { isStopping ? settings.timeouts.farewell : settings.timeouts.close }
 
@@ -77,6 +81,7 @@ final class ClientLoop: EffectPerformer {
         webSockets = WebSockets(on: loop, takers, identities, turns, settings, metrics)
         handshakes = Handshakes(on: loop, due, configuration, metrics)
         door = Door(on: loop)
+        drainage = Drainage(on: loop, due, metrics, share: configuration.loops)
         apps = ServedApps(context.firstApps, engine, due)
         try loop.add(budget)
         budget.pressureChanged = { [settings] in settings.pressureChanged($0) }
@@ -106,7 +111,8 @@ final class ClientLoop: EffectPerformer {
             if let connection = connection(id) { connection.conversation?.came(piece, connection) }
         case .serve(let apps): serve(apps)
         case .due: due.turn()
-        case .shutdown: shutdown()
+        case .drain(let order): drainage.follow(order)
+        case .shutdown(let hasSuccessor): shutdown(hasSuccessor: hasSuccessor)
         }
     }
 
@@ -135,6 +141,7 @@ final class ClientLoop: EffectPerformer {
     private func perform(_ kind: DueWork.Kind) {
         switch kind {
         case .departures: turns.closeDeparted()
+        case .drain: drainage.turn()
         case .turns: turns.take()
         case .apps: replaceApps()
         case .channels: channels.tick()
@@ -299,14 +306,14 @@ final class ClientLoop: EffectPerformer {
     ///
     /// The listening sockets close first: a client that comes back finds this hub's successor, or nobody. The accepting loop
     /// tells the others when it accepts no more: so in each mailbox every dealt connection comes before the shutdown.
-    private func shutdown() {
-        isStopping = true
+    private func shutdown(hasSuccessor: Bool) {
+        drainage.stops(hasSuccessor: hasSuccessor)
         // The loop ends with its last source.
         loop.remove(budget)
         loop.remove(due)
         if door.isOpen {
             door.close()
-            router.handOthers(.shutdown)
+            router.handOthers(.shutdown(hasSuccessor: hasSuccessor))
         }
         loop.forEachSource { source in
             (source as? ClientConnection)?.hubEnds()

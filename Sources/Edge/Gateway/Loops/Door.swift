@@ -28,6 +28,11 @@ final class Door {
         for acceptor in acceptors { acceptor.exhausted() }
     }
 
+    /// Accepting rests until it is asked for again.
+    func accepts(_ accepts: Bool) {
+        for acceptor in acceptors { acceptor.accepts(accepts) }
+    }
+
     func close() {
         for acceptor in acceptors { acceptor.end() }
         acceptors = []

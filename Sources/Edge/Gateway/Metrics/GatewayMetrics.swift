@@ -9,6 +9,9 @@ package final class GatewayMetrics: MetricSource {
     package let tls = TLSMetrics()
     let connections = Gauge()
     let webSockets = Gauge()
+    /// 1 while connections are closed because they must go elsewhere.
+    let draining = Gauge()
+    let drained = Counter()
     let accepted = Counter()
     private let refusals = CounterTable("reason", AdmissionControl.Refusal.allCases.map(\.rawValue))
     private let limits = CounterTable("limit", ReachedLimit.allCases.map(\.rawValue))
@@ -119,6 +122,9 @@ package final class GatewayMetrics: MetricSource {
             "accept_pauses_total", "Times that accepting paused for want of descriptors or memory.", exhaustions.count)
         exposition.counter(
             "disconnects_total", "WebSockets that ended, by close code; 1006 means that there was none.", disconnects)
+        exposition.gauge(
+            "draining", "1 while a drain closes connections, which must go to another hub.", Double(draining.level))
+        exposition.counter("drain_closings_total", "Connections closed by drains.", drained.count)
         exposition.histogram(
             "handshake_seconds", "From a connection's accept to its upgrade to a WebSocket.", handshakes)
         exposition.counter("http_responses_total", "HTTP requests answered, without upgrades.", responses)

@@ -13,8 +13,8 @@ import Reactor
 /// - A kind says in its own turn that more is due. That waits for the next message, behind others' mail.
 final class DueWork: EventSource {
     enum Kind: Int, CaseIterable {
-        /// Close connections whose peers have gone.
-        case departures
+        /// Close connections whose peers have gone, and those that must go elsewhere.
+        case departures, drain
         /// Continue connections that sent more than one turn takes.
         case turns
         /// Tell connections of new apps.

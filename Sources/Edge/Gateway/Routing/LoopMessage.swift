@@ -21,8 +21,10 @@ enum LoopMessage: Sendable {
     case serve(AppTable)
     /// From the loop itself: work is due, behind the mail that was there before.
     case due
+    /// From outside: close connections in this way; nil: no more of them.
+    case drain(DrainOrder?)
     /// The hub ends: close every connection, then stop.
-    case shutdown
+    case shutdown(hasSuccessor: Bool)
 }
 
 /// The answer to what a connection asked outside its loop.
