@@ -26,21 +26,27 @@ enum HubProcess {
     /// - Parameters:
     ///   - stop: set when the hub must end; its descriptor may be polled beside others.
     ///   - hangUp: re-reads the certificates and the apps.
+    ///   - given: sockets of systemd or of the hub before this one.
     ///   - reloading: the settings and their sources; nil when SIGHUP does not re-read apps.
     ///   - onListening: called once, when clients may connect.
     ///   - onReady: called once, when `/readyz` is 200: with a database, after the first catch-up. Not if it ends first.
-    /// - Throws: a `Failure` of one clear line when the hub cannot start, such as for a port in use.
+    /// - Throws: a `Failure` of one clear line when the hub cannot start, such as for a port in use, or when it takes over
+    ///   and is not ready in time.
     static func run(
-        settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp,
+        settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp, given: GivenSockets = .none,
         reloading: (effective: EffectiveSettings, sources: SettingsSources)? = nil,
         onListening: (HubAddresses) throws -> Void = { _ in }, onReady: (HubAddresses) throws -> Void
     ) throws {
         cl_map_large_blocks()
         let health = Health()
         let metrics = HubMetrics(hasDatabase: settings.databaseURL != nil)
-        let operations = try OperationsServer(settings.operations, health, metrics)
+        let listeners = try HubListeners(settings, given, logger)
+        let operations = listeners.operations?.port
+        let pages = OperationsPagesDoor { [listeners] in try OperationsServer(listeners.operations, health, metrics) }
+        // Until this hub is ready, the hub before it shows its own.
+        if given.predecessor == nil { try pages.shows(true) }
         // Stopped last, so that a hub which takes long to end still looks alive.
-        defer { operations?.stop() }
+        defer { try? pages.shows(false) }
         let tls = try settings.tls.server()
         let courier = try startCourier(settings, metrics.courier, logger)
         var endsSince: Instant?
@@ -48,8 +54,13 @@ enum HubProcess {
         defer { courier.stop(within: timeForWebhooks(since: endsSince, now: .read())) }
         for warning in settings.warnings { logger.warning("\(warning)") }
         for notice in settings.notices { logger.notice("\(notice)") }
-        let gateway = try start(settings, tls, courier, metrics, logger)
-        defer { gateway.stop() }
+        let gateway = try start(
+            settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, courier, metrics, logger)
+        defer {
+            // The accepting loop closes them first.
+            listeners.release()
+            gateway.stop(hasSuccessor: listeners.outliveUs)
+        }
         let pushes = try Pushes.start(settings, metrics, logger)
         defer { pushes?.stop() }
         let jobs = try startJobs(settings, metrics, pushes, logger)
@@ -76,20 +87,33 @@ enum HubProcess {
         let addresses = HubAddresses(
             clients: zip(gateway.endpoints, settings.listen).map { ($0, $1.usesTLS) },
             operations: settings.operations.flatMap { address in
-                operations.map { ListenAddress(host: address.host, port: $0.port) }
+                operations.map { ListenAddress(host: address.host, port: $0) }
             })
+        let control = try HubControl(
+            ControlledHub(
+                gateway: gateway, health: health, listeners: listeners, pages: pages, pause: settings.drainPause,
+                drain: settings.drain, logger: logger),
+            predecessor: given.predecessor, stop: stop)
+        defer { control.stop() }
         try onListening(addresses)
         var limits = LimitLog(metrics.gateway, logger)
-        while health.obstacle() != nil, !stop.wait(timeout: .milliseconds(50)) { limits.look() }
-        let wasReady = !stop.isSet
-        if wasReady { try onReady(addresses) }
-        while !stop.wait(timeout: LimitLog.interval) { limits.look() }
-        health.drains()
-        if wasReady, settings.drainPause > .zero {
-            logger.info("draining", metadata: ["pause": "\(Form.brief(settings.drainPause))"])
-            // A second signal ends the process.
-            _ = Latch().wait(timeout: settings.drainPause)
+        let start = Instant.read()
+        while let obstacle = health.obstacle(), !control.ended.wait(timeout: .milliseconds(50)) {
+            limits.look()
+            // The hub before this one is there, and goes on.
+            if control.awaitsUs, Instant.read().duration(since: start) > Predecessor.patience {
+                throw Failure(
+                    "this hub was not ready within \(Form.brief(Predecessor.patience)), and took nothing over: \("\(obstacle)".trimmed)"
+                )
+            }
         }
+        if !control.ended.isSet {
+            control.ready()
+            try onReady(addresses)
+        }
+        while !control.ended.wait(timeout: LimitLog.interval) { limits.look() }
+        // A second signal ends the process.
+        health.drains()
         limits.tell()
         endsSince = .read()
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
@@ -135,7 +159,8 @@ enum HubProcess {
     private static let roomWarnedOf = 1_000
 
     private static func start(
-        _ settings: Settings, _ tls: TLSServer?, _ courier: Courier, _ metrics: HubMetrics, _ logger: Logger
+        _ settings: Settings, _ sockets: [ListeningSocket], acceptsAtOnce: Bool, _ tls: TLSServer?, _ courier: Courier,
+        _ metrics: HubMetrics, _ logger: Logger
     ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
         configuration.tls = tls
@@ -154,7 +179,7 @@ enum HubProcess {
             let users = configuration.apps.first { $0.ownsDatabase }
                 .map { HubRoutes.OfUsers(app: $0, verifier: verifier) }
             return try Gateway(
-                configuration, verifier: verifier,
+                configuration, sockets: sockets, acceptsAtOnce: acceptsAtOnce, verifier: verifier,
                 routes: HubRoutes(
                     pusher: PusherRoutes(settings.api, metrics: metrics.api), users: users,
                     origins: configuration.origins),
@@ -180,8 +205,6 @@ enum HubProcess {
                 })
         } catch let failure as Failure {
             throw failure
-        } catch let error as ListenError {
-            throw Failure(error, from: SettingsTable[\.listen])
         } catch {
             throw Failure("\(error)")
         }
@@ -278,20 +301,11 @@ final class HubMetrics: MetricSource {
 }
 
 extension OperationsServer {
-    /// The listener of the settings; nil when it is off.
-    ///
-    /// - Throws: a `Failure` of one clear line.
-    fileprivate convenience init?(
-        _ address: ListenAddress?, _ health: Health, _ metrics: HubMetrics
-    ) throws {
-        guard let address else { return nil }
+    /// On that socket; nil where there is none.
+    fileprivate convenience init?(_ socket: ListeningSocket?, _ health: Health, _ metrics: HubMetrics) throws {
+        guard let socket else { return nil }
         do {
-            try self.init(
-                host: address.host, port: address.port, health: health, sources: metrics.sources)
-        } catch let error as ListenError {
-            let setting = SettingsTable[\.operations]
-            let failure = Failure(error, from: setting)
-            throw Failure("\(setting.key): \(failure)", status: failure.status)
+            try self.init(on: socket, health: health, sources: metrics.sources)
         } catch {
             throw Failure("\(error)")
         }

@@ -61,13 +61,14 @@ class Output:
 class Program:
     """A running `carillon`, with what it prints."""
 
-    def __init__(self, *arguments, environment=None):
+    def __init__(self, *arguments, environment=None, before=(), **options):
+        """`before`: a command that runs the program; `options` go to `Popen`."""
         clean = {name: value for name, value in os.environ.items()
                  if not name.startswith("CARILLON") and name != "DATABASE_URL"}
         self.process = subprocess.Popen(
-            [PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*before, PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             # Several hubs run on one machine: none takes the operations port that `serve` would.
-            text=True, env={**clean, "CARILLON_OPERATIONS_LISTEN": "127.0.0.1:0", **(environment or {})})
+            text=True, env={**clean, "CARILLON_OPERATIONS_LISTEN": "127.0.0.1:0", **(environment or {})}, **options)
         self.out = Output(self.process.stdout)
         self.err = Output(self.process.stderr)
 

@@ -1,13 +1,24 @@
 import ArgumentParser
+import FoundationEssentials
 import Logging
 
 /// `carillon serve`: the hub in production.
 struct ServeCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Run the hub in production.",
-        discussion: "It needs the setting apps at least. With DATABASE_URL, run `carillon migrate` first.")
+        discussion: """
+            It needs the setting apps at least. With DATABASE_URL, run `carillon migrate` first. It takes listening sockets \
+            from systemd.
+            """)
 
     static let settingsHelp = SettingsHelp.all(.serve)
+
+    @Flag(
+        help: """
+            Take the listening sockets of the hub that runs at control.socket. It closes its clients when this hub is ready; \
+            until then it serves on. Where no hub runs, this one starts as usual.
+            """)
+    var takeOver = false
 
     @OptionGroup var arguments: SettingsArguments
 
@@ -27,8 +38,11 @@ struct ServeCommand: SettingsReader {
                 user.… are ordinary public channels
                 """)
         }
+        let given = try givenSockets(settings, effective, stop, logger)
+        guard !stop.isSet else { return }
         try HubProcess.run(
-            settings: settings, logger: logger, stop: stop, hangUp: hangUp, reloading: (effective, sources),
+            settings: settings, logger: logger, stop: stop, hangUp: hangUp, given: given,
+            reloading: (effective, sources),
             onListening: { addresses in
                 let endpoints = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.endpoint.description }
                 var metadata: Logger.Metadata = ["address": "\(endpoints.joined(separator: ","))"]
@@ -36,5 +50,23 @@ struct ServeCommand: SettingsReader {
                 logger.info("listening", metadata: metadata)
             },
             onReady: { _ in logger.info("ready") })
+    }
+
+    private func givenSockets(
+        _ settings: Settings, _ effective: EffectiveSettings, _ stop: Latch, _ logger: Logger
+    ) throws -> GivenSockets {
+        var given = GivenSockets(systemd: try GivenSockets.systemd(ProcessInfo.processInfo.environment))
+        if !given.systemd.isEmpty {
+            logger.info("systemd gives sockets", metadata: ["sockets": "\(given.systemd)"])
+        }
+        guard takeOver else { return given }
+        guard let path = settings.controlSocket else { throw effective.missing(SettingsTable[\.controlSocket]) }
+        given.predecessor = try Predecessor.ask(at: path, stop, logger)
+        if let predecessor = given.predecessor {
+            logger.info("taking over", metadata: ["process": "\(predecessor.process)"])
+        } else {
+            logger.info("no hub to take over from: starting as usual", metadata: ["control.socket": "\(path)"])
+        }
+        return given
     }
 }

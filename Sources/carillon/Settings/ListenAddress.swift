@@ -125,6 +125,17 @@ extension Form<[ListenSetting]> {
     }
 }
 
+extension Form<String> {
+    static var socketPath: Form {
+        Form("path") { text throws(BadValue) in
+            guard text.hasPrefix("/"), !text.hasSuffix("/"), text.utf8.count <= 107 else {
+                throw BadValue("an absolute path of at most 107 bytes, such as /run/carillon/control.sock")
+            }
+            return text
+        }
+    }
+}
+
 extension Form<ListenAddress?> {
     static var addressOrOff: Form {
         Form("HOST:PORT or off") { text throws(BadValue) in

@@ -42,6 +42,10 @@ struct Settings: Sendable {
     var operations: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9601)
     /// From SIGTERM to the end of the first connection.
     var drainPause = Duration.zero
+    /// Connections closed each second, and the time for all of them.
+    var drain = (perSecond: 1_000, deadline: Duration.seconds(20))
+    /// Path of the socket for a successor and for `carillon drain`; nil for none.
+    var controlSocket: String?
     var log = (level: LogLevelName.info, format: LogFormat.auto)
     /// Settings that are accepted but may surprise.
     private(set) var warnings: [String] = []

@@ -306,6 +306,21 @@ enum SettingsTable {
             "Time for which the hub serves on after SIGTERM, but is not ready, so that balancers send it no new clients."
         ),
         Setting(
+            "drain.connectionsPerSecond", \.drain.perSecond, .count(1...1_000_000),
+            """
+            Connections that a drain closes each second: after drainPause, by carillon drain, or when a successor has taken \
+            over.
+            """),
+        Setting(
+            "drain.deadline", \.drain.deadline, .time(.zero ... .seconds(3600)),
+            "Time that a drain may take. Then the rest is closed at once."),
+        Setting(
+            "control.socket", \.controlSocket, .optional(.socketPath),
+            """
+            Path of a unix-domain socket, for carillon serve --take-over and carillon drain. Only the hub's user and root may \
+            use it.
+            """),
+        Setting(
             "log.level", \.log.level, .choice("level"),
             "Least level that is logged: trace, debug, info, notice, warning, error or critical."),
         Setting(
