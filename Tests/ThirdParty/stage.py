@@ -1,5 +1,6 @@
 """A stage for storms: a PostgreSQL cluster that syncs to disk, and hubs on ports that stay the same."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -46,12 +47,28 @@ def free_port():
             return port
 
 
+def passing(sockets):
+    """How `Program` gives sockets to a hub, from descriptor 3 on, as systemd does; its environment says how many."""
+    given = [made.fileno() for made in sockets]
+
+    def arrange():
+        # Not over one that is still to be given.
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in given]
+        for index, fd in enumerate(high):
+            os.dup2(fd, 3 + index)
+
+    return {"before": ("/bin/sh", "-c", f'LISTEN_FDS={len(given)} LISTEN_PID=$$ exec "$0" "$@"'),
+            "pass_fds": range(3, 3 + len(given)), "preexec_fn": arrange}
+
+
 class Serving:
     """`carillon serve` on one port, from life to life."""
 
     def __init__(self, database_url, settings):
         self.port = free_port()
         self.program = None
+        #: A listening socket that outlives the hub, as systemd gives it.
+        self.socket = None
         self._environment = {
             "CARILLON_LISTEN": f"127.0.0.1:{self.port}", "CARILLON_JWT_SECRET": JWT_SECRET,
             "CARILLON_APPS": json.dumps([{"id": "1", "key": APP_KEY, "secret": APP_SECRET}]),
@@ -64,8 +81,16 @@ class Serving:
     def start(self, failpoint=None):
         """Returns when clients may connect. `failpoint`: where it shall die, as `after-commit:3`."""
         environment = {"CARILLON_FAILPOINT": failpoint} if failpoint else {}
-        self.program = Program("serve", environment={**self._environment, **environment})
+        launch = passing([self.socket]) if self.socket else {}
+        self.program = Program("serve", environment={**self._environment, **environment}, **launch)
         self.program.err.wait_for(lambda line: '"listening"' in line, "listening, in the log")
+
+    def follow(self):
+        """Another hub takes over; returns when the old one has ended."""
+        old, new = self.program, Program("serve", "--take-over", environment=self._environment)
+        new.err.wait_for(lambda line: '"took over' in line, "took over")
+        self.program = new
+        assert old.wait() == 0, old.err.text()[-4000:]
 
     def knows_failpoints(self):
         """Whether this is a debug build: others refuse the variable."""

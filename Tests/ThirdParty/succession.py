@@ -16,7 +16,7 @@ from websockets.sync.client import connect, unix_connect
 
 from certificates import Certificate
 from hub import APP_KEY, APP_SECRET, Program
-from stage import free_port
+from stage import free_port, passing
 from waiting import PATIENCE, eventually
 
 PATH = f"/app/{APP_KEY}?protocol=7"
@@ -238,21 +238,9 @@ def played_hub(place):
 
 def activated(place, listeners, names, *arguments, until='"ready"', **environment):
     """`carillon serve` as systemd starts it: with these sockets as descriptors 3, 4 … and variables that say so."""
-    given = [os.dup(made.fileno()) for made in listeners]
-
-    def arrange():
-        high = [os.dup2(fd, 100 + index) for index, fd in enumerate(given)]
-        for index, fd in enumerate(high):
-            os.dup2(fd, 3 + index)
-
-    try:
-        return place.start(
-            *arguments, before=("/bin/sh", "-c", 'LISTEN_PID=$$ exec "$0" "$@"'), until=until,
-            options={"pass_fds": range(3, 3 + len(given)), "preexec_fn": arrange},
-            LISTEN_FDS=str(len(given)), LISTEN_FDNAMES=":".join(names), **environment)
-    finally:
-        for fd in given:
-            os.close(fd)
+    launch = passing(listeners)
+    return place.start(*arguments, before=launch.pop("before"), until=until, options=launch,
+                       LISTEN_FDNAMES=":".join(names), **environment)
 
 
 def wait_for_end(program, status=0):
