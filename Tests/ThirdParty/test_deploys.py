@@ -16,7 +16,7 @@ from stage import Stage
 from storm import new_seed
 from waiting import PATIENCE, becomes
 
-DEPLOYS = int(os.environ.get("DEPLOYS", "3"))
+DEPLOYS = int(os.environ.get("DEPLOYS", "2"))
 USERS = int(os.environ.get("DEPLOY_USERS", "8"))
 
 

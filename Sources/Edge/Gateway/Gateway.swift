@@ -192,7 +192,7 @@ package final class Gateway: Sendable {
         context.mailboxes[0].post(.ask { $0.door.accepts(accepts) })
     }
 
-    /// Closes connections in random order, each when its actions are answered. Nil: takes that back; closed ones stay closed.
+    /// Closes connections in random order, each when its actions are answered. Nil takes that back for the others.
     package func drain(_ order: DrainOrder?) {
         context.metrics.draining.set(order == nil ? 0 : 1)
         for mailbox in context.mailboxes { mailbox.post(.drain(order)) }

@@ -10,7 +10,8 @@
 /// - The old hub goes before the successor is ready: the successor accepts at once, like a hub that starts.
 /// - The old hub ends by a signal while the successor prepares: it hangs up first, so that the successor accepts before the
 ///   first client is closed.
-/// - The successor ends by a signal while the old hub still closes clients: it hangs up first, and the old one accepts again.
+/// - The successor ends by a signal while the old hub still closes clients: it hangs up first, and the old one accepts
+///   again.
 /// - A third hub asks while two are there: it is told to ask later. Otherwise the first could take the end of the second for
 ///   its failure, and two would serve.
 struct HandOver {

@@ -85,7 +85,7 @@ import WebSocket
         #expect(try await busy.next() == .end)
     }
 
-    @Test func whoComesWhileAcceptingRestsWaits() async throws {
+    @Test func oneThatComesWhileAcceptingRestsWaits() async throws {
         let fixture = try await GatewayFixture()
         fixture.gateway.accepts(false)
         let waiting = try TestClient(port: fixture.port)

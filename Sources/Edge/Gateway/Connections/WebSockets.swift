@@ -264,8 +264,8 @@ final class WebSockets {
         loop.setDeadline(connection, loop.now.advanced(by: settings.timeouts.drain))
     }
 
-    /// The hub ends. Where somebody holds its listening sockets, nobody is refused, and clients come back at once (4200): those
-    /// who come early wait in the kernel's queue. Otherwise they should come back in a second, when a successor may listen.
+    /// The hub ends. Where somebody holds its listening sockets, nobody is refused, and clients come back at once (4200);
+    /// early ones wait in the kernel's queue. Otherwise they should come back in a second, when a successor may listen.
     ///
     /// That is by 1001, "server going down" (RFC 6455 §7.4.1). After 4200 pusher-js 8.6.0 comes back at once. If nobody listens yet,
     /// it waits for the end of the 15 seconds that it gives each attempt: 15.0 s for a restart that took 0.1 s. After any

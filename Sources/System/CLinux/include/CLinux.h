@@ -43,7 +43,7 @@ int cl_stream_socket(int family);
 int cl_set_option(int fd, int level, int option, int value);
 /// SIOCOUTQ: bytes sent that the peer has not acknowledged; 0 where the kernel does not say.
 int cl_unacknowledged(int fd);
-/// Connections that may wait at a listening socket of TCP, as the kernel has it after net.core.somaxconn; -1: no such socket.
+/// Connections that may wait at a listening socket of TCP, as net.core.somaxconn leaves it; -1: no such socket.
 int cl_backlog(int fd);
 /// SO_PEERCRED: the user and the process at the other end of a unix-domain connection. 0, or -1 with errno.
 int cl_peer(int fd, uid_t *user, pid_t *process);
