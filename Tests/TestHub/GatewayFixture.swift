@@ -55,6 +55,7 @@ package final class GatewayFixture {
         configuration.timeouts.handshake = .seconds(600)
         configuration.timeouts.answer = .seconds(600)
         configuration.timeouts.message = .seconds(600)
+        configuration.timeouts.keepAlive = .seconds(600)
         change(&configuration)
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret

@@ -166,8 +166,10 @@ def test_reminders_and_medications(browser, hub, user):
     with browser.device(hub, user) as phone, browser.device(hub, user) as tablet:
         one, other = phone.tab().settles(), tablet.tab().settles()
         phone.offline()
-        made = one.run("return await client.act('createMedication', {name: 'Ramipril', times: ['08:00'], frequency: 'daily'})")
-        rule = one.run("return await client.act('createReminder', {productId: given, time: '08:30', repeat: 'daily'})", made["id"])
+        made = one.run(
+            "return await client.act('createMedication', {name: 'Ramipril', times: ['08:00'], frequency: 'daily'})")
+        rule = one.run(
+            "return await client.act('createReminder', {productId: given, time: '08:30', repeat: 'daily'})", made["id"])
         one.act("updateReminder", {"id": rule["id"], "time": "09:00"})
         shown, = one.value("reminders")["items"]
         assert shown["time"] == "09:00" and shown["isPending"] and len(shown["nextOccurrences"]) == 10
@@ -177,7 +179,9 @@ def test_reminders_and_medications(browser, hub, user):
         for tab in (one, other):
             tab.becomes(lambda: [(item["time"], item["isPending"]) for item in tab.value("reminders")["items"]]
                         == [("09:00", False)], "the reminder is there")
-            tab.becomes(lambda: [item["name"] for item in tab.value("medications")["items"]] == ["Ramipril"], "and its medication")
+            tab.becomes(
+                lambda: [item["name"] for item in tab.value("medications")["items"]] == ["Ramipril"],
+                "and its medication")
         other.act("deleteReminder", {"id": rule["id"]})
         one.becomes(lambda: one.value("reminders")["items"] == [], "the reminder is gone")
 

@@ -27,7 +27,8 @@ MUTANTS = {
         }, { fence: this.host.fence });"""),
         ("streams.js", "        if (o <= offset) continue;\n        if (o !== offset + 1) return 'gap';\n", "")]),
     "two tabs that drain at once": ("freeze", [(
-        "store.js", "        if (fence !== null && (await mine.get('meta', 'lease'))?.fence !== fence) throw new FenceLost();\n",
+        "store.js",
+        "        if (fence !== null && (await mine.get('meta', 'lease'))?.fence !== fence) throw new FenceLost();\n",
         "")]),
 }
 

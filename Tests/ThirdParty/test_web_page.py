@@ -27,7 +27,8 @@ const store = { dispatch: (action) => actions.push(action) };
 %s
 const ends = [bindQueries(queryClient, carillon, 'ana'), bindStore(store, carillon)];
 globalThis.bound = { data, actions, ends, first: await todayQuery(carillon, 'ana').queryFn() };
-await adherenceMutation(carillon).mutationFn({ actionType: 'addNote', payload: { occurrenceId: 'DOSE', text: 'by a hook' } });
+const note = { occurrenceId: 'DOSE', text: 'by a hook' };
+await adherenceMutation(carillon).mutationFn({ actionType: 'addNote', payload: note });
 """
 
 
@@ -51,11 +52,12 @@ def test_the_pages_code_takes_a_dose(browser, hub, user):
     eventually(lambda: "scheduled" in page.inner_text("#today"), "the page shows the dose")
     page.evaluate("() => take(carillon.today().value.occurrences[0])")
     eventually(lambda: "taken" in page.inner_text("#today"), "the page shows that it is taken")
-    eventually(lambda: hub.query("select status from care.dose_occurrence where id = %s", [dose]) == [("taken",)], "the hub too")
+    eventually(
+        lambda: hub.query("select status from care.dose_occurrence where id = %s", [dose]) == [("taken",)], "the hub too")
     hooks = "\n".join(code(PAGE, "## react-query and redux", "js"))
     module = (LIBRARIES % re.sub(r"^export ", "", hooks, flags=re.M)).replace("DOSE", dose)
     page.add_script_tag(content=module.replace("MODULE", f"{address}/client/carillon.js"), type="module")
-    eventually(lambda: page.evaluate("() => globalThis.bound?.data.get('adherence/today/ana')?.occurrences[0].note") == "by a hook",
-               "the queries' data is set")
+    note = "() => globalThis.bound?.data.get('adherence/today/ana')?.occurrences[0].note"
+    eventually(lambda: page.evaluate(note) == "by a hook", "the queries' data is set")
     assert page.evaluate("() => bound.actions.length > 1 && bound.actions[0].type") == "sync/changed"
     context.close()

@@ -1,14 +1,15 @@
 -- sync.generate_drafts: writes sync.drafts(source, changes), which calls the builder of each published table by name,
 -- so that one flush serves all and every plan is cached; and sync.drafts_of(one, last, origin, …), the events of one
--- change as they are stored after the offset `last`: numbered, with `_sync`. Of a dose, the usual one, care.dose_drafts has them. Called under the lock that publishing takes. Locks: none.
+-- change as they are stored after the offset `last`: numbered, with `_sync`. Of a dose, the usual one, care.dose_drafts
+-- has them. Called under the lock that publishing takes. Locks: none.
 --
 -- Where a column's type is hard, a generated builder may meet a value that jsonb cannot hold (json with \u0000 or a number
 -- beyond numeric): its rows go another way then. Nothing has been returned by that time: a function's rows are taken
 -- together. What a builder of an app's own returns is measured.
 --
--- Settings, so that events do not depend on the writer's session; here and not in the flush, for each costs half a microsecond.
--- Those of columns that are money or name an object (sync.hardness) are fixed only where there are such. Money goes by the locale that sessions of this database begin with: another
--- would move its decimal point.
+-- Settings, so that events do not depend on the writer's session; here and not in the flush, for each costs half a
+-- microsecond. Those of columns that are money or name an object (sync.hardness) are fixed only where there are such.
+-- Money goes by the locale that sessions of this database begin with: another would move its decimal point.
 create or replace function sync.generate_drafts() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

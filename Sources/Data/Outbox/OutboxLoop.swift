@@ -156,8 +156,8 @@ final class OutboxLoop {
         }
     }
 
-    /// Hands on what is to be sent. After an outage a push may be claimed again whose sending is not settled yet: it counts as
-    /// sent by whatever claim it was, and is not sent a second time.
+    /// Hands on what is to be sent. After an outage a push may be claimed again whose sending is not settled yet: it
+    /// counts as sent by whatever claim it was, and is not sent a second time.
     private func takeNews(_ pushes: [DuePush]) {
         var news = pushes
         if !outcomes.isEmpty || !locked.isEmpty {

@@ -12,8 +12,8 @@ enum OutboxStatement {
         [OutboxLimits.lockTimeout.setting, OutboxLimits.statementTimeout.setting]
     }
 
-    /// `$1` the hub, `$2` the most pushes of each platform, `$3` the lease in seconds, `$4` whether texts have labels. The clock is read
-    /// before the tokens are: a token that a device registers meanwhile is younger.
+    /// `$1` the hub, `$2` the most pushes of each platform, `$3` the lease in seconds, `$4` whether texts have labels.
+    /// The clock is read before the tokens are: a token that a device registers meanwhile is younger.
     static let claim = """
         WITH c AS MATERIALIZED (SELECT sync.clock() AS at)
         SELECT p.id, p.attempt, p.platform, p.token, p.environment, p.topic, p.user_id, p.device_id, p.occurrence_id,
@@ -28,8 +28,8 @@ enum OutboxStatement {
         return [hub, "{\(rooms)}", "\(OutboxLimits.lease.components.seconds)", "\(showsLabels)"]
     }
 
-    /// Gives the pushes that it could not settle. `$1` the hub; then arrays: pushes, attempts, results, seconds until the next try, and microseconds since 1970
-    /// before which a token must have been registered to be dropped.
+    /// Gives the pushes that it could not settle. `$1` the hub; then arrays: pushes, attempts, results, seconds until the
+    /// next try, and microseconds since 1970 before which a token must have been registered to be dropped.
     static let settle = """
         SELECT * FROM sync.settle_pushes($1, $2::bigint[], $3::int[], $4::text[], $5::int[],
             ARRAY(SELECT timestamptz 'epoch' + u.at * interval '1 microsecond'

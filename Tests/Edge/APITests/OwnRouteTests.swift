@@ -50,7 +50,7 @@ import Testing
                 END IF;
                 RETURN v;
             END $$;
-            INSERT INTO sync.action_type VALUES ('weigh', 'app.weigh', '{weight}'), ('audit', 'app.weigh', '{weight}', true);
+            INSERT INTO sync.action_type VALUES ('weigh', 'app.weigh', '{weight}', false), ('audit', 'app.weigh', '{weight}', true);
             GRANT USAGE ON SCHEMA app TO carillon_hub;
             """)
     }

@@ -8,7 +8,7 @@ import Sync
 final class Action: Request {
     /// Executes the action; `parameters(of:)` has the order of its parameters.
     static let apply = PreparedStatement(call("sync.apply"))
-    /// The same for what the app's backend sends.
+    /// Executes an action that the app's backend sends.
     private static let applyByApp = PreparedStatement(call("sync.apply_by_app"))
     /// Stores, under the action's key and number, that the database refuses it.
     private static let refuse = PreparedStatement(call("sync.refuse"))
