@@ -3,6 +3,7 @@
 Each is stopped by a limit that has a name, and counted under it: the operator's page has the table of limits.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import resource
@@ -217,11 +218,12 @@ def test_connects_of_one_address(victim, user):
             return peer.upgrade(**{"X-Forwarded-For": address}).status
 
     begun = time.monotonic()
-    seen = [status("198.51.100.9, 192.0.2.1") for _ in range(50)]
-    allowed = 20 + (time.monotonic() - begun) + 1
-    assert seen[:20] == [101] * 20 and set(seen) == {101, 429}
-    assert seen.count(101) <= allowed
-    assert [status(f"2001:db8:0:1::{number:x}") for number in range(40)].count(429) > 0, "one network is one address"
+    with concurrent.futures.ThreadPoolExecutor(60) as pool:
+        seen = list(pool.map(status, ["198.51.100.9, 192.0.2.1"] * 60))
+        allowed = 20 + (time.monotonic() - begun) + 1
+        assert set(seen) == {101, 429} and 20 <= seen.count(101) <= allowed, "ten wait for their turn"
+        network = list(pool.map(status, [f"2001:db8:0:1::{number:x}" for number in range(60)]))
+        assert network.count(429) > 0, "one network is one address"
     assert status("192.0.2.2") == 101
     assert [status("malformed") for _ in range(20)] == [101] * 20
     with joined(victim, user) as device:

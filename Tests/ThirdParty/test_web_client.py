@@ -269,7 +269,7 @@ def test_a_restored_database_needs_a_snapshot(browser, hub, user):
 
 def test_a_month_of_actions_drains(browser, record_property):
     """Actions that waited, against a hub that allows them at once; WEB_ACTIONS=3000 is the whole month."""
-    count = int(os.environ.get("WEB_ACTIONS", "300"))
+    count = int(os.environ.get("WEB_ACTIONS", "100"))
     with Hub("--limits-actions-per-second", "0", "--limits-messages-per-second", "0") as hub:
         hub.wait_until_listening()
         doses = [identity for identity, in hub.query(
