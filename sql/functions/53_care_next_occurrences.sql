@@ -86,8 +86,7 @@ $$;
 
 -- care.rule_days: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without
 -- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none, and a linked
--- one those alone that its schedule gives, however far ahead they begin. An exception of an earlier day is found by index,
--- for it may have been moved or snoozed to now. No locks.
+-- one those alone that its schedule gives, however far ahead they begin. An exception of an earlier day is found by index, for it may have been moved or snoozed to now. No locks.
 create or replace function care.rule_days(rule care.reminder_rule, since timestamptz, wanted int)
 returns table(exception text, day date, start timestamptz, status text)
 language plpgsql stable rows 10
@@ -176,8 +175,8 @@ end
 $$;
 
 -- care.find_reminder_occurrence: the rule and the day of an occurrence's id: of an exception, else of a day of one of the
--- user's rules from two days ago to 40 ahead, by the rule's time of now or one that it had in the last 90 days, 200 of these at
--- most. No row where there is none. The days around now are tried first. No locks.
+-- user's rules from two days ago to 40 ahead, by the rule's time of now or one that it had. No row where there is none. The
+-- days around now are tried first. No locks.
 create or replace function care.find_reminder_occurrence(who text, id text)
 returns table(rule_id text, day date)
 language plpgsql stable rows 1
@@ -207,10 +206,9 @@ begin
     return query
     select h.rule_id, d.day
     from (
-        select a.rule_id::text as rule_id, (a.was ->> 'time')::time as time
+        select distinct a.rule_id::text as rule_id, (a.was ->> 'time')::time as time
         from care.reminder_audit as a join care.reminder_rule as r on r.id = a.rule_id and r.user_id = a.user_id
-        where a.user_id = who and (a.was ->> 'time')::time <> r.time and a.at > sync.clock() - interval '90 days'
-        group by 1, 2 order by max(a.n) desc limit 200
+        where a.user_id = who and (a.was ->> 'time')::time <> r.time
     ) as h
     cross join lateral (select today + n as day from generate_series(-3, 41) as n) as d
     where care.occurrence_id(h.rule_id, d.day + h.time) = find_reminder_occurrence.id
@@ -250,7 +248,7 @@ end
 $$;
 
 -- care.acted: whether nothing is left to do about a dose: a reminder of such doses alone is not sent, and cannot be snoozed.
--- A miss is no act, be it a job's, a backend's or a person's: what was missed can be made up. A person who wants no reminder
+-- A miss is no act, whoever says so, a job, a backend or a person: what was missed can be made up, and who wants no reminder
 -- skips the dose. One reminder too many does less harm than one that does not come. No locks.
 create or replace function care.acted(d care.dose_occurrence) returns boolean
 language sql stable

@@ -18,9 +18,8 @@ struct ReminderWeek {
     /// What each device changed itself: rule, revision and fields.
     private var own: [Identifier: [(rule: Identifier, rev: Int64, fields: ReminderFields)]] = [:]
 
-    /// How each rule was when it was last there, and at each revision.
+    /// How each rule was when it was last there.
     private var last: [Identifier: ReminderFields] = [:]
-    private var history: [Identifier: [Int64: ReminderFields]] = [:]
 
     static let zones = [
         ZoneTransitions("UTC", offset: 0),
@@ -127,34 +126,21 @@ struct ReminderWeek {
     /// A device is back for a while: it sends its queue and decides conflicts, and hears what it has missed.
     private mutating func connect(_ device: Int) {
         if chance(50) { listen(device) }
-        var posts: [ReminderFields] = []
-        let isWhole = tell(device, &posts)
-        for fields in posts where post(fields, device).status != .noop { faults.append("a rule was made twice") }
-        guard isWhole else { return }
-        decide(device)
-        if phones[device].queue.isEmpty, chance(80) { listen(device) }
-    }
-
-    /// Whether the queue came to its end. The code of seed 001 also posts each new rule without a name, before its queue
-    /// or after it.
-    private mutating func tell(_ device: Int, _ posts: inout [ReminderFields]) -> Bool {
         while let item = phones[device].queue.first {
-            if chance(5) { return false }
+            if chance(5) { return }
+            // The code of seed 001 posts the rule without a name, and then its queue does so with one.
             if case .create(let id?, nil, let fields) = item.envelope.action, id.text.hasPrefix("tmp-"),
-                sent.insert(item.envelope.key).inserted, chance(60)
+                sent.insert(item.envelope.key).inserted, chance(40)
             {
-                if chance(50) { _ = post(fields, device) } else { posts.append(fields) }
+                let post = ReminderAction.create(id: nil, clientID: nil, fields)
+                _ = send(ReminderEnvelope(phones[device].key(), device: phones[device].name, post), nil, device)
             }
             let answer = send(item.envelope, item.seen, device)
-            if chance(8) { return false }
+            if chance(8) { return }
             phones[device].hear(answer)
         }
-        return true
-    }
-
-    private mutating func post(_ fields: ReminderFields, _ device: Int) -> ReminderAnswer {
-        let post = ReminderAction.create(id: nil, clientID: nil, fields)
-        return send(ReminderEnvelope(phones[device].key(), device: phones[device].name, post), nil, device)
+        decide(device)
+        if phones[device].queue.isEmpty, chance(80) { listen(device) }
     }
 
     private mutating func listen(_ device: Int) {
@@ -202,16 +188,6 @@ struct ReminderWeek {
         if case .update(let id, let changes, let base) = envelope.action {
             let server = rules[id] ?? aliases[id].flatMap { rules[$0] }
             expect(answer, id, changes, base, seen, server, device)
-            if let server, let base, base < server.rev, answer.status != .conflict, answer.status != .rejected {
-                var changes = changes
-                if changes[.zoneMode] == .text("follow") { changes[.zone] = .text(book.home.name) }
-                let known = history[server.id]?[base].map { knowledge($0, server.id, base, device) }
-                let done = changes.names.filter {
-                    changes[$0] == server.fields[$0] && (known == nil || known?[$0] != changes[$0])
-                }
-                own[phones[device].name, default: []].append(
-                    (server.id, server.rev, ReminderFields().setting(changes, done)))
-            }
         }
         if answer.status == .conflict, answer.conflict == nil { faults.append("a conflict without its sides") }
         note(told, by: device)
@@ -228,21 +204,9 @@ struct ReminderWeek {
                     own[phones[device].name, default: []].append((rule.id, rule.rev, fields))
                 }
                 last[rule.id] = rule.fields
-                history[rule.id, default: [:]][rule.rev] = rule.fields
             default: break
             }
         }
-    }
-
-    /// What a device knew that saw a revision: with what it changed itself since, or asked for and found done.
-    private func knowledge(
-        _ seen: ReminderFields, _ rule: Identifier, _ base: Int64, _ device: Int
-    ) -> ReminderFields {
-        var known = seen
-        for mine in own[phones[device].name] ?? [] where mine.rule == rule && mine.rev > base {
-            known = known.setting(mine.fields, mine.fields.names)
-        }
-        return known
     }
 
     /// Judges an update by what the device knew, and by what it has changed since: not by the server's memory.
@@ -255,7 +219,10 @@ struct ReminderWeek {
             return
         }
         guard let base, let seen, seen.rev == base else { return }
-        let known = knowledge(seen.fields, server.id, base, device)
+        var known = seen.fields
+        for mine in own[phones[device].name] ?? [] where mine.rule == server.id && mine.rev > base {
+            known = known.setting(mine.fields, mine.fields.names)
+        }
         var changes = changes
         // Who follows is where the user is, whatever zone the device still shows.
         if changes[.zoneMode] == .text("follow") { changes[.zone] = .text(book.home.name) }
