@@ -170,11 +170,12 @@ export class Queue {
 
   async retry(answer) {
     const row = this.flying.get(answer.key);
-    this.flying.delete(answer.key);
     if (!row) return;
+    // It counts as in the air until it may be sent again, and is known by its new number.
     if (answer.code === 'out_of_order') {
       // Of several in the air, only the first one's answer says where to go on.
       await this.renumber(row, answer.expected);
+      this.flying.delete(row.key);
       if (this.flying.size) this.pauseUntilQuiet();
       return;
     }
@@ -184,6 +185,7 @@ export class Queue {
     }, { fence: this.host.fence });
     const wait = Math.min(60_000, Math.max(answer.afterMs ?? 0, 50));
     this.pause(wait + jitter(this.attempt++, { baseMs: wait / 2, capMs: wait }));
+    this.flying.delete(row.key);
   }
 
   /** The first action gets the number that the hub expects, and those after it the next ones. Keys stay. */
