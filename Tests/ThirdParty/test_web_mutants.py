@@ -11,10 +11,10 @@ from web import Browser
 MUTANTS = {
     "a key made anew on retry": ("lock", [(
         "queue.js", "        if (row.n !== null) continue;",
-        "        if (row.n !== null) { row.key = crypto.randomUUID(); await work.put('actions', row); continue; }")]),
+        "        if (row.n !== null) { await work.put('actions', next[place] = { ...row, key: crypto.randomUUID() }); continue; }")]),
     "a key made anew after a restart": ("restart", [(
         "queue.js", "        if (row.n !== null) continue;",
-        "        if (row.n !== null) { row.key = crypto.randomUUID(); await work.put('actions', row); continue; }")]),
+        "        if (row.n !== null) { await work.put('actions', next[place] = { ...row, key: crypto.randomUUID() }); continue; }")]),
     "an overlay that is dropped on an error": ("lock", [(
         "overlay.js", "if (row.state === 'queued' || row.state === 'sent') return true;",
         "if ((row.state === 'queued' || row.state === 'sent') && !row.retries) return true;")]),
@@ -28,7 +28,7 @@ MUTANTS = {
         ("streams.js", "        if (o <= offset) continue;\n        if (o !== offset + 1) return 'gap';\n", "")]),
     "two tabs that drain at once": ("freeze", [(
         "store.js",
-        "        if (fence !== null && (await mine.get('meta', 'lease'))?.fence !== fence) throw new FenceLost();\n",
+        "        if (fence !== null && lease?.fence !== fence) throw new FenceLost();\n",
         "")]),
 }
 

@@ -24,6 +24,11 @@ export class Account {
     this.actions = new Map();
   }
 
+  copy() {
+    const { zone, offsetOf } = this;
+    return Object.assign(new Account({ zone, offsetOf }), { doses: new Map(this.doses), actions: new Map(this.actions) });
+  }
+
   /** Performs an action at an instant, or refuses it. A repeated key gets its first answer again. */
   apply(envelope, now) {
     const known = this.actions.get(envelope.key);

@@ -44,7 +44,7 @@ function describe(row, mirror, zone, now) {
 
 function describeDoses(row, mirror, zone, now) {
   const { type, payload } = row;
-  const { account } = foldDoses(mirror, zone, now);
+  const account = foldDoses(mirror, zone, now).account.copy();
   const rev = (id) => mirror.kind('dose').get(id)?.value?.rev;
   if (TO_BE_JUDGED.includes(type)) {
     row.entities = [`dose:${payload.occurrenceId}`];
@@ -115,16 +115,13 @@ function hasOwn(mirror, row) {
     (other) => (WAITING.includes(other.state) || other.state === 'parked' || other.until) && meets(other, row));
 }
 
-export function rowByKey(mirror, key) {
-  for (const row of mirror.actions.values()) if (row.key === key) return row;
-  return null;
-}
+export const rowByKey = (mirror, key) => mirror.actions.get(mirror.keys.get(key)) ?? null;
 
 /** Appends a row, in the transaction `work`. Behind a conflict about the same entity it waits for the person. */
 export async function append(work, row, mirror) {
-  if (await work.get('meta', 'isSignedOut')) throw new CarillonError('signed_out', 'the user has signed out');
+  if (work.get('meta', 'isSignedOut')) throw new CarillonError('signed_out', 'the user has signed out');
   const parked = [...mirror.actions.values()].find((one) => one.state === 'parked' && !one.behind && meets(one, row));
-  if (parked && row.type !== 'resolve' && (await work.byKey(parked.key))?.state === 'parked') {
+  if (parked && row.type !== 'resolve' && work.byKey(parked.key)?.state === 'parked') {
     Object.assign(row, { state: 'parked', behind: parked.key });
   }
   await work.put('actions', row);
@@ -135,15 +132,15 @@ export async function append(work, row, mirror) {
  * has done nothing: it goes too. Returns whether an `undo` has to be sent.
  */
 export async function cancel(work, key) {
-  const row = await work.byKey(key);
+  const row = work.byKey(key);
   if (!row) return true;
   if (row.state === 'queued' && row.n === null) {
-    await work.delete('actions', row.id);
+    work.delete('actions', row.id);
     return false;
   }
   if (row.state === 'parked' || (row.state === 'failed' && !row.until)) {
     await release(work, key);
-    if (row.behind) await work.delete('actions', row.id);
+    if (row.behind) work.delete('actions', row.id);
     return false;
   }
   return true;

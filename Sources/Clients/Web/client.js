@@ -4,7 +4,7 @@ import { Line, PusherLine } from './line.js';
 import { counting, day, foldDoses, medications, month, nextEdge, reminders } from './overlay.js';
 import { KEPT_MS, Queue, release, WAITING } from './queue.js';
 import { Api, Session } from './session.js';
-import { CarillonError, Signal } from './signals.js';
+import { CarillonError, Pace, Signal } from './signals.js';
 import { FenceLost, Store } from './store.js';
 import { channelOf, Stream, sweep } from './streams.js';
 import { Leadership } from './tabs.js';
@@ -18,6 +18,7 @@ export class Carillon {
   #months = new Map();
   #plain = new Map();
   #edge = null;
+  #pace = new Pace(0, Infinity, () => { if (!this.isOver) this.#compute(); });
 
   /**
    * `hub`: its address, such as `https://hub.example.com`; `key`: the app's; `user`: the user's id; `token()`: a fresh token
@@ -81,6 +82,7 @@ export class Carillon {
   async close() {
     this.isOver = true;
     clearTimeout(this.#edge);
+    this.#pace.stop();
     globalThis.document?.removeEventListener('visibilitychange', this.onVisible);
     await this.#lead?.stop();
     this.follower?.stop();
@@ -97,7 +99,7 @@ export class Carillon {
     const open = this.#rows([...WAITING, 'parked']);
     if (unsent === 'ask') {
       await this.#store.write(async (work) => {
-        const rows = (await work.all('actions')).filter((row) => [...WAITING, 'parked'].includes(row.state));
+        const rows = work.all('actions').filter((row) => [...WAITING, 'parked'].includes(row.state));
         if (rows.length) {
           throw new CarillonError('unsent_actions', 'actions of this user are not confirmed', { actions: open.map(told) });
         }
@@ -172,7 +174,7 @@ export class Carillon {
       ...wanted, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
     }).row;
     await this.#keep(async (work) => {
-      const stored = await work.byKey(key);
+      const stored = work.byKey(key);
       if (stored?.state !== 'parked') throw new CarillonError('no_conflict', 'that conflict is decided');
       if (made?.type === 'resolve') {
         if (stored.decidedBy) throw new CarillonError('no_conflict', 'that conflict is decided');
@@ -188,10 +190,10 @@ export class Carillon {
   /** A refused action has been seen. */
   dismiss(key) {
     return this.#keep(async (work) => {
-      const row = await work.byKey(key);
+      const row = work.byKey(key);
       if (row?.state !== 'failed') return;
       if (row.until && row.undo) await work.put('actions', { ...row, state: 'done', partial: undefined });
-      else await work.delete('actions', row.id);
+      else work.delete('actions', row.id);
     });
   }
 
@@ -255,11 +257,14 @@ export class Carillon {
   #soon() {
     if (this.isDue) return;
     this.isDue = true;
-    setTimeout(() => { if (this.isDue && !this.isOver) this.#compute(); });
+    // After all that this task brings.
+    setTimeout(() => { if (this.isDue && !this.isOver) this.#pace.want(); });
   }
 
   #compute() {
     this.isDue = false;
+    this.#pace.stop();
+    const begun = performance.now();
     const { mirror } = this.#store;
     const now = this.#instant();
     const { zone } = this;
@@ -277,6 +282,8 @@ export class Carillon {
     const wait = nextEdge(folded, zone, now) - this.now();
     this.#edge = setTimeout(() => { this.#compute(); this.#complete(); }, Math.min(Math.max(wait, 1), 3_600_000));
     this.#complete();
+    // A tenth of the time at most, while much changes; what the person does is seen at once.
+    this.#pace.everyMs = Math.min(9 * (performance.now() - begun), 500);
   }
 
   #computeMonth(name, value, folded) {
@@ -332,7 +339,7 @@ export class Carillon {
     this.isLeader.set(true);
     const line = this.line = this.#makeLine();
     const host = {
-      store: this.#store, fence, api: this.api, line, user: this.user, own: () => this.#ownTexts(),
+      store: this.#store, fence, api: this.api, line, user: this.user, own: (key) => this.#ownTexts(key),
       today: () => this.#date(), months: () => new Set([...this.#months.keys(), ...this.wanted ?? []]),
       isReady: () => this.session?.isReady === true,
       onFailure: (error) => this.#failed(error), onCaughtUp: () => this.#caughtUp(fence), onAnswer: () => this.#synced(fence),
@@ -472,21 +479,16 @@ export class Carillon {
     const { mirror } = this.#store;
     const unconfirmed = new Set(counting(mirror));
     const old = this.#rows(['done']).filter((row) => this.now() - row.at > KEPT_MS && !unconfirmed.has(row));
-    this.#store.write(async (work) => { for (const row of old) await work.delete('actions', row.id); }, { fence })
+    this.#store.write(async (work) => { for (const row of old) work.delete('actions', row.id); }, { fence })
       .then(() => sweep(this.#store, fence)).catch((error) => this.#failed(error));
   }
 
-  /** The texts that this device's own actions have set: events do not tell them. */
-  #ownTexts() {
-    const texts = new Map();
-    for (const row of this.#rows([...WAITING, 'done', 'failed'])) {
-      const { note, text, reason } = row.payload;
-      const own = row.type === 'addNote' ? text ?? note : note;
-      if (own !== undefined || reason !== undefined) {
-        texts.set(row.key, { ...(own !== undefined && { note: own }), ...(reason !== undefined && { reason }) });
-      }
-    }
-    return texts;
+  /** The texts that this device's own action has set: events do not tell them. */
+  #ownTexts(key) {
+    const row = rowByKey(this.#store.mirror, key);
+    if (!row || row.state === 'parked') return undefined;
+    const { note, text, reason } = row.payload;
+    return { note: row.type === 'addNote' ? text ?? note : note, reason };
   }
 
   /** Opens a store in place of one that the browser is still deleting. */
@@ -522,7 +524,7 @@ export class Carillon {
       // What no hub has confirmed is still in memory. Keys stay; numbers are those of the new device.
       await this.#store.write(async (work) => {
         for (const { id, ...row } of rows) {
-          if (await work.byKey(row.key)) continue;
+          if (work.byKey(row.key)) continue;
           await work.put('actions', { ...row, n: null, state: WAITING.includes(row.state) ? 'queued' : row.state });
         }
       }, { strict: true });

@@ -8,7 +8,7 @@ export const KINDS = {
   medications: ['medication', 'stack', 'settings'],
 };
 
-/** Folds one event into the store. */
+/** Folds one event into the store. `own(key)`: the texts that this device's own action has set. */
 export async function foldEvent(work, event, data, own) {
   const o = data._sync.o;
   const { _sync, ...body } = data;
@@ -27,7 +27,7 @@ export async function foldEvent(work, event, data, own) {
     case 'reminder.created': case 'reminder.updated': await put(work, 'reminder', body.id, body, o); break;
     case 'reminder.deleted':
       await remove(work, 'reminder', body.id, o);
-      for (const row of await work.all('entities', kindRange('reminderDay'))) {
+      for (const row of work.kind('reminderDay')) {
         if (row.value?.ruleId === body.id) await remove(work, 'reminderDay', row.id, o);
       }
       break;
@@ -43,15 +43,13 @@ export async function foldEvent(work, event, data, own) {
   }
 }
 
-export const kindRange = (kind) => IDBKeyRange.bound([kind], [kind, []]);
-
 async function foldDose(work, event, body, o, key, own) {
   const id = body.occurrenceId;
   if (event === 'occurrence.cancelled') {
     await remove(work, 'dose', id, o);
     return;
   }
-  const before = await work.get('entities', ['dose', id]);
+  const before = work.get('entities', ['dose', id]);
   if (before && before.o >= o) return;
   const old = before?.value ?? null;
   const told = event === 'occurrence.created' ? body.occurrence : body.updates;
@@ -59,7 +57,7 @@ async function foldDose(work, event, body, o, key, own) {
   const isNew = !old || old.createdAt !== dose.createdAt;
   const isOther = isNew || old.status !== dose.status || old.takenAt !== dose.takenAt;
   // Events tell no texts. An action of this device tells its own; others are fetched.
-  const mine = own.get(key);
+  const mine = own(key);
   if (isOther && !['skipped', 'made_up'].includes(dose.status)) dose.reason = null;
   if (mine?.reason !== undefined && isOther) dose.reason = mine.reason;
   const isNoted = mine?.note !== undefined || (!isNew && !isOther);
@@ -74,14 +72,14 @@ async function foldDose(work, event, body, o, key, own) {
 
 /** Writes an entity, unless a newer one is there. */
 export async function put(work, kind, id, value, o) {
-  const before = await work.get('entities', [kind, id]);
+  const before = work.get('entities', [kind, id]);
   if (before && before.o >= o) return false;
   await work.put('entities', { kind, id, o, value });
   return true;
 }
 
 async function remove(work, kind, id, o) {
-  const before = await work.get('entities', [kind, id]);
+  const before = work.get('entities', [kind, id]);
   if (before && before.o >= o) return;
   await work.put('entities', { kind, id, o, value: null });
 }
@@ -90,13 +88,13 @@ async function remove(work, kind, id, o) {
 export async function putDay(work, { body, offset }) {
   const { date } = body.summary;
   const there = new Set(body.occurrences.map((dose) => dose.id));
-  for (const row of await work.all('entities', kindRange('dose'))) {
+  for (const row of work.kind('dose')) {
     if (row.value?.localDate === date && !there.has(row.id) && row.o <= offset) {
-      await work.delete('entities', ['dose', row.id]);
+      work.delete('entities', ['dose', row.id]);
     }
   }
   for (const dose of body.occurrences) {
-    const before = await work.get('entities', ['dose', dose.id]);
+    const before = work.get('entities', ['dose', dose.id]);
     if (before && before.o > offset) continue;
     const old = before?.value?.createdAt === dose.createdAt ? before : null;
     const isSame = old && old.value.status === dose.status && old.value.takenAt === dose.takenAt;
@@ -113,7 +111,7 @@ export async function putDay(work, { body, offset }) {
 
 /** A snapshot's value counts before an event's of the same number: the event is in it. */
 async function putNewer(work, kind, id, value, o) {
-  const before = await work.get('entities', [kind, id]);
+  const before = work.get('entities', [kind, id]);
   if (!before || before.o <= o) await work.put('entities', { kind, id, o, value });
 }
 

@@ -49,8 +49,37 @@ function ruled(row) {
   return dose;
 }
 
-/** The user's doses after time and all actions that count. */
+/** The last fold of each mirror. */
+const folds = new WeakMap();
+/** What is undone or decided depends on all that was done. */
+const REACHING = ['undo', 'resolve'];
+
+/** The user's doses after time and all actions that count. The account is this module's: copy it before changing it. */
 export function foldDoses(mirror, zone, now) {
+  const rows = counting(mirror).filter((row) => DOSE_TYPES.includes(row.type) || row.type === 'logDose');
+  const reaches = rows.some((row) => REACHING.includes(row.type));
+  let fold = folds.get(mirror);
+  if (reaches || !fold || !goesOn(fold, mirror, rows, zone, now)) fold = begin(mirror, zone, now);
+  const { account, before } = fold;
+  if (reaches) rememberActions(account, mirror, rows);
+  for (const row of rows.slice(fold.rows.length)) applyRow(account, row, now);
+  const touched = new Set();
+  for (const [id, dose] of account.doses) {
+    if (before.get(id) === dose) continue;
+    touched.add(id);
+    account.doses.set(id, foldTime(dose, now));
+  }
+  folds.set(mirror, { ...fold, rows, until: edge(account, zone, now) });
+  return { account, touched };
+}
+
+/** Whether the last fold is where the next one begins: nothing has come but further actions, and no dose has become due. */
+function goesOn(last, mirror, rows, zone, now) {
+  return last.turn === mirror.turns.get('dose') && last.zone === zone && now >= last.now && now < last.until
+    && last.rows.length <= rows.length && last.rows.every((row, place) => row === rows[place]);
+}
+
+function begin(mirror, zone, now) {
   const account = new Account({ zone });
   const before = new Map();
   for (const row of mirror.kind('dose').values()) {
@@ -59,16 +88,7 @@ export function foldDoses(mirror, zone, now) {
     before.set(dose.id, dose);
     account.doses.set(dose.id, dose);
   }
-  const touched = new Set();
-  const rows = counting(mirror).filter((row) => DOSE_TYPES.includes(row.type) || row.type === 'logDose');
-  if (rows.some((row) => row.type === 'undo' || row.type === 'resolve')) rememberActions(account, mirror, rows);
-  for (const row of rows) applyRow(account, row, now);
-  for (const [id, dose] of account.doses) {
-    if (before.get(id) === dose) continue;
-    touched.add(id);
-    account.doses.set(id, foldTime(dose, now));
-  }
-  return { account, touched };
+  return { account, before, rows: [], turn: mirror.turns.get('dose'), zone, now };
 }
 
 /** Performs one row on the account; its answer says what the hub will probably say. */
@@ -207,14 +227,16 @@ function adjusted(date, value, changed, mirror, now) {
 }
 
 /** When the next dose becomes due or missed, or the day ends: milliseconds since 1970. */
-export function nextEdge(folded, zone, now) {
+export const nextEdge = (folded, zone, now) => Math.ceil(edge(folded.account, zone, now) / 1000);
+
+function edge(account, zone, now) {
   const offset = zoneOffset(zone, now) ?? 0;
   let next = (dayAt(now, offset) + 1) * 86_400 * SECOND - offset * SECOND;
-  for (const dose of folded.account.doses.values()) {
+  for (const dose of account.doses.values()) {
     if (dose.state.status !== 'scheduled') continue;
-    for (const edge of [dose.windowEnd, dose.windowEnd + GRACE]) if (edge > now && edge < next) next = edge;
+    for (const time of [dose.windowEnd, dose.windowEnd + GRACE]) if (time > now && time < next) next = time;
   }
-  return Math.ceil(next / 1000);
+  return next;
 }
 
 // Reminders.

@@ -1,11 +1,13 @@
 // The queue of actions, as the leading tab sends it: first in, first out, numbered at first send, answered once.
 import { REMINDER_TYPES } from './reminderbook.js';
 import { DOSE_TYPES } from './account.js';
-import { jitter } from './signals.js';
+import { jitter, Pace } from './signals.js';
 
 /** Unanswered actions at once. The hub allows 256 of a connection. */
-const WINDOW = 64;
+const WINDOW = 128;
 const ANSWER_MS = 30_000;
+/** A transaction of the store costs as much as many rows: answers that come faster are settled together. */
+const SETTLE_MS = 100;
 /** How long an action can be undone. */
 export const KEPT_MS = 86_400_000;
 /** States of rows: queued and sent ones are in the queue; parked ones wait for a person, failed ones to be seen; done
@@ -21,11 +23,13 @@ export const isResolvable = (type) => DOSE_TYPES.includes(type) || REMINDER_TYPE
 export class Queue {
   /** `host`: `{store, fence, line, isReady(), user, onFailure(error), onAnswer(row, answer)}`. */
   constructor(host) {
-    Object.assign(this, { host, flying: new Map(), isOver: false, attempt: 0 });
+    Object.assign(this, { host, flying: new Map(), heard: [], isOver: false, attempt: 0 });
+    this.pace = new Pace(SETTLE_MS, WINDOW / 4, () => this.settleAll());
   }
 
   stop() {
     this.isOver = true;
+    this.pace.stop();
     this.reset();
   }
 
@@ -86,34 +90,43 @@ export class Queue {
     return { v: 1, key, deviceId, n, type, payload, ...(base && { base }), clientTime, tz };
   }
 
+  /** The first actions that wait, one of an entity at a time: if it conflicts, those after it wait for the person. */
+  next(rows) {
+    const next = [];
+    const touched = new Set();
+    for (const row of rows) {
+      if (!WAITING.includes(row.state)) continue;
+      if (next.length >= WINDOW || row.entities.some((one) => touched.has(one))) break;
+      next.push(row);
+      for (const one of row.entities) touched.add(one);
+    }
+    return next;
+  }
+
   /** Gives the next actions their numbers, in a transaction that holds only for the leader; returns what is to be sent. */
   async number() {
-    const first = [...this.host.store.mirror.actions.values()].find((row) => WAITING.includes(row.state));
-    if (!first || this.flying.size >= WINDOW) return [];
-    return this.host.store.write(async (work) => {
-      const rows = (await work.all('actions', IDBKeyRange.lowerBound(first.id), 4 * WINDOW))
-        .filter((row) => WAITING.includes(row.state));
-      let last = await work.get('meta', 'n') ?? 0;
-      const before = last;
-      const next = [];
-      for (const row of rows) {
-        // One action on an entity at a time: if it conflicts, those after it wait for the person.
-        if (next.length >= WINDOW || next.some((other) => meets(row, other))) break;
-        next.push(row);
+    const { store, fence } = this.host;
+    // A transaction for many: as long as half of them have no answer, the hub is busy.
+    if (this.flying.size > WINDOW / 2) return [];
+    if (this.next(store.mirror.actions.values()).every((row) => this.flying.has(row.key))) return [];
+    return store.write(async (work) => {
+      const next = this.next(work.all('actions'));
+      let last = work.get('meta', 'n') ?? 0;
+      for (const [place, row] of next.entries()) {
         if (row.n !== null) continue;
         last += 1;
-        Object.assign(row, { n: last, state: 'sent', base: await this.base(work, row) });
-        await work.put('actions', row);
+        next[place] = { ...row, n: last, state: 'sent', base: this.base(work, row) };
+        await work.put('actions', next[place]);
       }
-      if (last !== before) await work.put('meta', last, 'n');
+      if (last !== work.get('meta', 'n')) await work.put('meta', last, 'n');
       return next;
-    }, { fence: this.host.fence, strict: true });
+    }, { fence, strict: true });
   }
 
   /** What the person saw, and what this device itself has changed since: own actions never conflict with each other. */
-  async base(work, { base, entities }) {
+  base(work, { base, entities }) {
     if (!base) return base;
-    const own = await work.get('meta', 'own') ?? {};
+    const own = work.get('meta', 'own') ?? {};
     if (Number.isInteger(base.rev)) return { ...base, rev: Math.max(base.rev, own[entities[0]] ?? 0) };
     return Object.fromEntries(Object.entries(base).map(
       ([id, seen]) => [id, { ...seen, rev: Math.max(seen.rev, own[`dose:${id}`] ?? 0) }]));
@@ -124,8 +137,10 @@ export class Queue {
   /** Answers are worked off in their order, all that are here in one transaction. */
   answered(answer) {
     if (this.isOver || !this.flying.has(answer.key)) return;
-    (this.heard ??= []).push(answer);
-    this.settleAll();
+    this.heard.push(answer);
+    // Nothing is to be waited for when all have answered.
+    if (this.heard.length >= this.flying.size) this.pace.now();
+    else this.pace.want(this.heard.length);
   }
 
   async settleAll() {
@@ -150,14 +165,24 @@ export class Queue {
   async settle(answers) {
     if (!answers.length) return;
     await this.host.store.write(async (work) => {
+      const own = new Map(Object.entries(work.get('meta', 'own') ?? {}));
+      let isNew = false;
       for (const answer of answers) {
-        const stored = await work.byKey(answer.key);
+        const stored = work.byKey(answer.key);
         if (!stored || !WAITING.includes(stored.state)) continue;
-        await keepRevisions(work, stored, answer);
-        if (answer.status === 'conflict') await this.park(work, stored, answer);
-        else if (answer.status === 'rejected') await this.fail(work, stored, answer);
-        else await this.finish(work, stored, answer);
+        const made = revisions(stored, answer);
+        for (const [entity, rev] of made) {
+          own.delete(entity);
+          own.set(entity, rev);
+          isNew = true;
+        }
+        const row = { ...stored, undo: stored.undo?.map((entry) => told(entry, made)) };
+        if (answer.status === 'conflict') await this.park(work, row, answer);
+        else if (answer.status === 'rejected') await this.fail(work, row, answer);
+        else await this.finish(work, row, answer);
       }
+      // The newest stay: an action that waits longer names what the person saw.
+      if (isNew) await work.put('meta', Object.fromEntries([...own].slice(-2000)), 'own');
     }, { fence: this.host.fence });
     this.attempt = 0;
     for (const answer of answers) {
@@ -180,7 +205,7 @@ export class Queue {
       return;
     }
     await this.host.store.write(async (work) => {
-      const stored = await work.byKey(row.key);
+      const stored = work.byKey(row.key);
       if (stored) await work.put('actions', { ...stored, retries: stored.retries + 1 });
     }, { fence: this.host.fence });
     const wait = Math.min(60_000, Math.max(answer.afterMs ?? 0, 50));
@@ -191,7 +216,7 @@ export class Queue {
   /** The first action gets the number that the hub expects, and those after it the next ones. Keys stay. */
   async renumber({ key }, expected) {
     await this.host.store.write(async (work) => {
-      const rows = (await work.all('actions')).filter((row) => WAITING.includes(row.state) && row.n !== null);
+      const rows = work.all('actions').filter((row) => WAITING.includes(row.state) && row.n !== null);
       if (rows[0]?.key !== key || rows[0].n === expected) return;
       let n = expected - 1;
       for (const row of rows) {
@@ -206,7 +231,7 @@ export class Queue {
   async finish(work, stored, answer) {
     if (stored.type === 'resolve') await release(work, stored.payload.of);
     if (stored.type === 'undo') {
-      const target = await work.byKey(stored.payload.targetKey);
+      const target = work.byKey(stored.payload.targetKey);
       if (target?.state === 'done') await work.put('actions', { ...target, isUndone: true });
     }
     const rest = answer.status === 'partial'
@@ -221,11 +246,11 @@ export class Queue {
   async park(work, stored, answer) {
     const followed = stored.type === 'resolve' ? stored.payload.of : null;
     if (followed) {
-      const target = await work.byKey(followed);
-      if (target) await work.delete('actions', target.id);
+      const target = work.byKey(followed);
+      if (target) work.delete('actions', target.id);
     }
     await work.put('actions', { ...stored, state: 'parked', answer: brief(answer) });
-    for (const row of await work.all('actions')) {
+    for (const row of work.all('actions')) {
       if (followed && row.behind === followed) await work.put('actions', { ...row, behind: stored.key });
       else if (row.state === 'queued' && row.id > stored.id && row.n === null && meets(row, stored) && row.type !== 'resolve') {
         await work.put('actions', { ...row, state: 'parked', behind: stored.key });
@@ -237,14 +262,13 @@ export class Queue {
   async fail(work, stored, answer) {
     await work.put('actions', { ...stored, state: 'failed', answer: brief(answer) });
   }
-
 }
 
 /** Lets go what waited behind a conflict. */
 export async function release(work, key) {
-  const target = await work.byKey(key);
-  if (target && ['parked', 'failed'].includes(target.state)) await work.delete('actions', target.id);
-  for (const row of await work.all('actions')) {
+  const target = work.byKey(key);
+  if (target && ['parked', 'failed'].includes(target.state)) work.delete('actions', target.id);
+  for (const row of work.all('actions')) {
     if (row.behind === key) {
       const { behind, ...free } = row;
       await work.put('actions', { ...free, state: 'queued' });
@@ -252,28 +276,19 @@ export async function release(work, key) {
   }
 }
 
-/** The revisions that this device's own actions have made. */
-async function keepRevisions(work, row, answer) {
-  const made = [];
-  if (Number.isInteger(answer.result?.rev) && row.entities.length) made.push([row.entities[0], answer.result.rev]);
-  for (const item of answer.result?.items ?? []) {
-    if (item.occurrence) made.push([`dose:${item.occurrenceId}`, item.occurrence.rev]);
-  }
-  if (!made.length || !['applied', 'partial'].includes(answer.status)) return;
-  const own = { ...await work.get('meta', 'own') };
-  for (const [entity, rev] of made) {
-    delete own[entity];
-    own[entity] = rev;
-  }
-  // The newest stay: an action that waits longer names what the person saw.
-  const kept = Object.entries(own).slice(-2000);
-  await work.put('meta', Object.fromEntries(kept), 'own');
-  for (const entry of row.undo ?? []) {
-    const rev = made.find(([entity]) => entity === `dose:${entry.dose}`)?.[1];
-    if (rev === undefined) continue;
-    if (entry.statusRev !== null) entry.statusRev = rev;
-    if (entry.noteRev !== null) entry.noteRev = rev;
-  }
+/** The revisions that an action of this device has made, by entities. */
+function revisions({ entities }, { status, result }) {
+  if (!['applied', 'partial'].includes(status)) return new Map();
+  const items = (result?.items ?? []).filter((item) => item.occurrence)
+    .map((item) => [`dose:${item.occurrenceId}`, item.occurrence.rev]);
+  return new Map(Number.isInteger(result?.rev) && entities.length ? [[entities[0], result.rev], ...items] : items);
+}
+
+/** How to take back what was done to a dose, with the revision that the hub has told. */
+function told(entry, made) {
+  const rev = made.get(`dose:${entry.dose}`);
+  if (rev === undefined) return entry;
+  return { ...entry, statusRev: entry.statusRev === null ? null : rev, noteRev: entry.noteRev === null ? null : rev };
 }
 
 const brief = ({ status, code, message, path, conflict, result }) => ({

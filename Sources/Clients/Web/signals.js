@@ -66,6 +66,30 @@ export class Signal {
   }
 }
 
+/** Does what comes in quick succession together: the first at once, then each `everyMs`, or as soon as `most` wait. */
+export class Pace {
+  constructor(everyMs, most, run) {
+    Object.assign(this, { everyMs, most, run, last: -Infinity, timer: null });
+  }
+
+  want(waiting = 0) {
+    const wait = this.last + this.everyMs - performance.now();
+    if (waiting >= this.most || wait <= 0) this.now();
+    else this.timer ??= setTimeout(() => this.now(), wait);
+  }
+
+  now() {
+    this.stop();
+    this.last = performance.now();
+    this.run();
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.timer = null;
+  }
+}
+
 /** A random wait between nothing and a bound that doubles with each attempt: full jitter. */
 export function jitter(attempt, { baseMs = 1000, capMs = 30_000 } = {}, random = Math.random) {
   return random() * Math.min(capMs, baseMs * 2 ** Math.min(attempt, 20));

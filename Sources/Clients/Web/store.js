@@ -1,5 +1,6 @@
 // What one user's device keeps, in IndexedDB: the queue of actions, entities, positions, and the lease by which one of
-// several tabs leads. A transaction awaits nothing but its own requests.
+// several tabs leads. A copy in memory is what transactions read; only what they change goes through IndexedDB. A
+// transaction awaits nothing but its own requests.
 import { CarillonError } from './signals.js';
 
 const SCHEMA = 1;
@@ -19,35 +20,87 @@ export class FenceLost extends CarillonError {
   }
 }
 
-/** The operations of one transaction, and what they change. */
+const nameOf = (store, key) => (store === 'entities' ? `${key[0]}\n${key[1]}` : key);
+
+/** The operations of one transaction. It reads the mirror, and what it has written itself. Rows are never changed in place. */
 class Work {
-  constructor(transaction) {
-    this.transaction = transaction;
-    this.changes = [];
+  #transaction;
+  #mirror;
+  #written = new Map(STORES.map((store) => [store, new Map()]));
+  #added = new Map();
+  #cleared = new Set();
+
+  constructor(transaction, mirror, lease) {
+    this.#transaction = transaction;
+    this.#mirror = mirror;
+    this.lease = lease;
   }
 
-  get(store, key) { return request(this.transaction.objectStore(store).get(key)); }
-  all(store, range, most) { return request(this.transaction.objectStore(store).getAll(range, most)); }
-  byKey(key) { return request(this.transaction.objectStore('actions').index('key').get(key)); }
-
-  /** Writes a row; `key` only for `meta`. */
-  async put(store, row, key) {
-    const written = await request(this.transaction.objectStore(store).put(row, key));
-    if (store === 'actions' && row.id === undefined) row.id = written;
-    this.changes.push([store, store === 'meta' ? key : written, row]);
-    return written;
+  get(store, key) {
+    const name = nameOf(store, key);
+    const written = this.#written.get(store);
+    if (written.has(name)) return written.get(name).row;
+    if (store !== 'entities') return this.#mirror[store].get(key);
+    return this.#cleared.has(key[0]) ? undefined : this.#mirror.kind(key[0]).get(key[1]);
   }
 
-  async delete(store, key) {
-    await request(this.transaction.objectStore(store).delete(key));
-    this.changes.push([store, key, undefined]);
+  /** All rows of a store; actions in their order. */
+  all(store) { return this.#merged(this.#mirror[store], this.#written.get(store)); }
+
+  /** All entities of a kind. */
+  kind(kind) {
+    const written = new Map([...this.#written.get('entities').values()]
+      .filter(({ key }) => key[0] === kind).map((change) => [change.key[1], change]));
+    return this.#merged(this.#cleared.has(kind) ? new Map() : this.#mirror.kind(kind), written);
   }
+
+  #merged(rows, written) {
+    if (!written.size) return [...rows.values()];
+    const merged = new Map(rows);
+    for (const [name, { row }] of written) if (row === undefined) merged.delete(name); else merged.set(name, row);
+    return [...merged.values()];
+  }
+
+  /** The action with that key. */
+  byKey(key) {
+    const id = this.#added.get(key)?.id ?? this.#mirror.keys.get(key);
+    return id === undefined ? undefined : this.get('actions', id);
+  }
+
+  /** Writes a row; `key` only for `meta`. Await it: a new action gets its number from the store. */
+  async put(store, row, key = keyOf(store, row)) {
+    if (key !== undefined) {
+      this.#written.get(store).set(nameOf(store, key), { key, row });
+      return;
+    }
+    row.id = await request(this.#transaction.objectStore(store).put(row));
+    this.#added.set(row.key, row);
+    this.#written.get(store).set(row.id, { key: row.id, row });
+  }
+
+  delete(store, key) { this.#written.get(store).set(nameOf(store, key), { key, row: undefined }); }
 
   /** Deletes all entities of a kind. */
-  async clear(kind) {
-    const range = IDBKeyRange.bound([kind], [kind, []]);
-    await request(this.transaction.objectStore('entities').delete(range));
-    this.changes.push(['kind', kind, undefined]);
+  clear(kind) {
+    this.#transaction.objectStore('entities').delete(IDBKeyRange.bound([kind], [kind, []]));
+    this.#cleared.add(kind);
+    const written = this.#written.get('entities');
+    for (const [name, { key }] of written) if (key[0] === kind) written.delete(name);
+  }
+
+  /** Asks for all that is to be written, each row once; returns the changes. Errors end the transaction. */
+  flush() {
+    const changes = [...this.#cleared].map((kind) => ['kind', kind, undefined]);
+    for (const [store, written] of this.#written) {
+      const target = this.#transaction.objectStore(store);
+      for (const { key, row } of written.values()) {
+        if (row === undefined) target.delete(key);
+        else if (store === 'meta') target.put(row, key);
+        else if (store !== 'actions' || this.#added.get(row.key) !== row) target.put(row);
+        changes.push([store, key, row]);
+      }
+    }
+    return changes;
   }
 }
 
@@ -57,8 +110,12 @@ class Mirror {
     this.commit = 0;
     this.meta = new Map();
     this.actions = new Map();
+    /** Ids of actions by their keys. */
+    this.keys = new Map();
     this.positions = new Map();
     this.entities = new Map();
+    /** How often entities of a kind have changed. */
+    this.turns = new Map();
   }
 
   kind(kind) {
@@ -69,13 +126,38 @@ class Mirror {
 
   apply([store, key, row]) {
     const set = (map, name) => { if (row === undefined) map.delete(name); else map.set(name, row); };
+    const turn = (kind) => this.turns.set(kind, (this.turns.get(kind) ?? 0) + 1);
     switch (store) {
-      case 'kind': this.entities.delete(key); break;
-      case 'entities': set(this.kind(key[0]), key[1]); break;
-      // In the order of their numbers: a new row is the last.
+      case 'kind': this.entities.delete(key); turn(key); break;
+      case 'entities': set(this.kind(key[0]), key[1]); turn(key[0]); break;
+      case 'actions':
+        if (row === undefined) this.keys.delete(this.actions.get(key)?.key);
+        else this.keys.set(row.key, key);
+        // In the order of their numbers: a new row is the last.
+        set(this.actions, key);
+        break;
       default: set(this[store], key);
     }
   }
+
+  /** All that is stored, read in a transaction. */
+  static async read(transaction) {
+    const of = (name) => transaction.objectStore(name);
+    const [metaKeys, meta, actions, entities, positions] = await Promise.all([
+      request(of('meta').getAllKeys()), request(of('meta').getAll()), request(of('actions').getAll()),
+      request(of('entities').getAll()), request(of('positions').getAll())]);
+    const mirror = new Mirror();
+    metaKeys.forEach((key, place) => mirror.meta.set(key, meta[place]));
+    for (const row of actions) mirror.apply(['actions', row.id, row]);
+    for (const row of entities) mirror.kind(row.kind).set(row.id, row);
+    for (const row of positions) mirror.positions.set(row.channel, row);
+    mirror.commit = mirror.meta.get('commit') ?? 0;
+    return mirror;
+  }
+}
+
+function keyOf(store, row) {
+  return { actions: row.id, entities: [row.kind, row.id], positions: row.channel }[store];
 }
 
 export class Store {
@@ -104,10 +186,10 @@ export class Store {
     this.db.onversionchange = () => { this.close(); this.onLost('replaced'); };
     // The browser has taken the store away, such as when the person clears the site's data.
     this.db.onclose = () => { if (!this.isClosed) { this.close(); this.onLost('wiped'); } };
-    await this.write(async (work) => {
-      if (await work.get('meta', 'device') === undefined) await work.put('meta', crypto.randomUUID(), 'device');
-    }, { strict: true });
     await this.load();
+    await this.write(async (work) => {
+      if (work.get('meta', 'device') === undefined) await work.put('meta', crypto.randomUUID(), 'device');
+    }, { strict: true });
   }
 
   close() {
@@ -119,11 +201,12 @@ export class Store {
 
   /**
    * Runs `work` in one transaction and returns what it returns, once that is committed. With a fence, only if the lease of
-   * that number still holds. `strict`: the disk has it.
+   * that number still holds. `strict`: the disk has it. `isQuiet`: only the lease changes, which the mirror does not have.
    */
   async write(work, { fence = null, strict = false, isQuiet = false } = {}) {
     if (this.isClosed) throw new CarillonError('closed', 'the store is closed');
     let told_;
+    let isRead = false;
     try {
       const transaction = this.db.transaction(STORES, 'readwrite', strict ? { durability: 'strict' } : {});
       const ended = new Promise((resolve, reject) => {
@@ -131,15 +214,22 @@ export class Store {
         transaction.onabort = () => reject(transaction.error ?? new CarillonError('aborted', 'nothing was written'));
       });
       ended.catch(() => {});
-      const mine = new Work(transaction);
+      const meta = transaction.objectStore('meta');
       let result;
       try {
-        if (fence !== null && (await mine.get('meta', 'lease'))?.fence !== fence) throw new FenceLost();
+        const [lease, commit = 0] = await Promise.all([request(meta.get('lease')), request(meta.get('commit'))]);
+        if (fence !== null && lease?.fence !== fence) throw new FenceLost();
+        if (!isQuiet && commit !== this.mirror.commit) {
+          // Another tab has written, and this one has not heard of it yet.
+          this.mirror = await Mirror.read(transaction);
+          isRead = true;
+        }
+        const mine = new Work(transaction, this.mirror, lease);
         result = await work(mine);
-        if (mine.changes.length && !isQuiet) {
-          const commit = (await mine.get('meta', 'commit') ?? 0) + 1;
-          await request(transaction.objectStore('meta').put(commit, 'commit'));
-          told_ = { commit, changes: mine.changes };
+        const changes = mine.flush();
+        if (changes.length && !isQuiet) {
+          meta.put(commit + 1, 'commit');
+          told_ = { commit: commit + 1, changes };
         }
         transaction.commit?.();
       } catch (error) {
@@ -148,6 +238,7 @@ export class Store {
         throw transaction.error?.name === 'QuotaExceededError' ? transaction.error : error;
       }
       await ended;
+      if (isRead) this.onChange(null);
       if (told_) {
         this.channel?.postMessage(told_);
         this.take(told_);
@@ -184,18 +275,7 @@ export class Store {
     try {
       do {
         loading.again = false;
-        const transaction = this.db.transaction(STORES, 'readonly');
-        const of = (name) => transaction.objectStore(name);
-        const [metaKeys, meta, actions, entities, positions] = await Promise.all([
-          request(of('meta').getAllKeys()), request(of('meta').getAll()), request(of('actions').getAll()),
-          request(of('entities').getAll()), request(of('positions').getAll())]);
-        const mirror = new Mirror();
-        metaKeys.forEach((key, place) => mirror.meta.set(key, meta[place]));
-        for (const row of actions) mirror.actions.set(row.id, row);
-        for (const row of entities) mirror.kind(row.kind).set(row.id, row);
-        for (const row of positions) mirror.positions.set(row.channel, row);
-        mirror.commit = mirror.meta.get('commit') ?? 0;
-        this.mirror = mirror;
+        this.mirror = await Mirror.read(this.db.transaction(STORES, 'readonly'));
       } while (loading.again);
     } finally {
       this.loading = null;
@@ -215,7 +295,7 @@ export class Store {
   /** Leads, if nobody does or the leader is frozen; returns the fence, or null. `isFree`: the leader's lock is gone. */
   acquire(tab, now, isFree = false) {
     return this.write(async (work) => {
-      const lease = await work.get('meta', 'lease');
+      const { lease } = work;
       // A lease far ahead was written before the clock was set back.
       const holds = lease && lease.holder !== tab && lease.until > now && lease.until - now <= LEASE_MS;
       if (holds && !isFree) return null;

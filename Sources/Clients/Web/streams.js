@@ -1,10 +1,12 @@
 // The user's channels, as the leading tab keeps them: resumes each from its stored position, fetches a snapshot where that
 // does not reach, and writes each event and its position in one transaction.
-import { foldEvent, KINDS, kindRange, putDay, putList, putMonth } from './entities.js';
-import { jitter } from './signals.js';
+import { foldEvent, KINDS, putDay, putList, putMonth } from './entities.js';
+import { jitter, Pace } from './signals.js';
 import { dayNumber, dayText } from './times.js';
 
 const BATCH = 200;
+/** A transaction of the store costs as much as many events: those that come faster are stored together. */
+const STORE_MS = 100;
 /** So many events wait for a snapshot at most; beyond that, another one is cheaper. */
 const HELD_MAX = 5000;
 /** Days ahead whose doses are kept for times without a network, besides today. */
@@ -20,10 +22,11 @@ export function channelOf(user, topic) {
 }
 
 export class Stream {
-  /** `host`: `{store, fence, api, line, own(), today(), onFailure(error), onCaughtUp()}`. */
+  /** `host`: `{store, fence, api, line, own(key), today(), onFailure(error), onCaughtUp()}`. */
   constructor(host, user, topic) {
     Object.assign(this, { host, topic, name: channelOf(user, topic), inbox: [], isOver: false, attempt: 0 });
     this.phase = 'idle';
+    this.pace = new Pace(STORE_MS, BATCH / 2, () => this.pump());
   }
 
   get position() {
@@ -49,6 +52,7 @@ export class Stream {
 
   stop() {
     this.left();
+    this.pace.stop();
     this.isOver = true;
   }
 
@@ -104,7 +108,7 @@ export class Stream {
     if (!data?._sync?.o || this.phase === 'stopped') return;
     this.inbox.push([event, data]);
     if (this.phase === 'fetching' && this.inbox.length > HELD_MAX) this.inbox.length = 0;
-    this.pump();
+    this.pace.want(this.inbox.length);
   }
 
   async pump() {
@@ -129,14 +133,14 @@ export class Stream {
   /** Writes events that follow the stored position, and the new position, in one transaction. */
   apply(batch) {
     return this.host.store.write(async (work) => {
-      const position = await work.get('positions', this.name);
+      const position = work.get('positions', this.name);
       if (!position) return 'none';
       let { offset } = position;
       for (const [event, data] of batch) {
         const { o } = data._sync;
         if (o <= offset) continue;
         if (o !== offset + 1) return 'gap';
-        await foldEvent(work, event, data, this.host.own());
+        await foldEvent(work, event, data, this.host.own);
         offset = o;
         await work.put('positions', { ...position, offset });
       }
@@ -164,7 +168,7 @@ export class Stream {
       const [{ epoch, offset }] = parts;
       if (parts.some((part) => part.epoch !== epoch)) throw new Error('the epoch has changed meanwhile');
       await this.host.store.write(async (work) => {
-        for (const kind of KINDS[this.topic]) await work.clear(kind);
+        for (const kind of KINDS[this.topic]) work.clear(kind);
         for (const part of parts) await part.put(work);
         // Several answers: the first is the oldest. What is newer in the others is known by its number.
         await work.put('positions', { channel: this.name, topic: this.topic, epoch, offset });
@@ -239,14 +243,14 @@ export class Stream {
 
   add(part, serial, put) {
     return this.host.store.write(async (work) => {
-      const position = await work.get('positions', this.name);
+      const position = work.get('positions', this.name);
       if (serial !== this.serial || position?.epoch !== part.epoch) return;
       await put(work, part);
     }, { fence: this.host.fence });
   }
 
   async putNote(work, id, body) {
-    const row = await work.get('entities', ['dose', id]);
+    const row = work.get('entities', ['dose', id]);
     if (!row?.value || row.value.rev > body.rev) return;
     const { note, reason } = body;
     await work.put('entities', { ...row, isNoteOld: false, value: { ...row.value, note, reason: reason ?? null } });
@@ -257,10 +261,10 @@ export class Stream {
 export async function sweep(store, fence) {
   await store.write(async (work) => {
     for (const topic of Object.keys(KINDS)) {
-      const position = (await work.all('positions')).find((one) => one.topic === topic);
+      const position = work.all('positions').find((one) => one.topic === topic);
       for (const kind of KINDS[topic]) {
-        for (const row of await work.all('entities', kindRange(kind))) {
-          if (row.value === null && position && row.o < position.offset - 1000) await work.delete('entities', [kind, row.id]);
+        for (const row of work.kind(kind)) {
+          if (row.value === null && position && row.o < position.offset - 1000) work.delete('entities', [kind, row.id]);
         }
       }
     }
