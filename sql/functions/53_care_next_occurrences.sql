@@ -86,7 +86,8 @@ $$;
 
 -- care.rule_days: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without
 -- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none, and a linked
--- one those alone that its schedule gives, however far ahead they begin. An exception of an earlier day is found by index, for it may have been moved or snoozed to now. No locks.
+-- one those alone that its schedule gives, however far ahead they begin. An exception of an earlier day is found by index,
+-- for it may have been moved or snoozed to now. No locks.
 create or replace function care.rule_days(rule care.reminder_rule, since timestamptz, wanted int)
 returns table(exception text, day date, start timestamptz, status text)
 language plpgsql stable rows 10
@@ -248,8 +249,8 @@ end
 $$;
 
 -- care.acted: whether nothing is left to do about a dose: a reminder of such doses alone is not sent, and cannot be snoozed.
--- A miss is no act, whoever says so, a job, a backend or a person: what was missed can be made up, and who wants no reminder
--- skips the dose. One reminder too many does less harm than one that does not come. No locks.
+-- A miss is no act, whoever says so, a job, a backend or a person: what was missed can be made up. A person who wants
+-- no reminder skips the dose. One reminder too many does less harm than one that does not come. No locks.
 create or replace function care.acted(d care.dose_occurrence) returns boolean
 language sql stable
 begin atomic
