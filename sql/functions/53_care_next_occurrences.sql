@@ -249,8 +249,8 @@ end
 $$;
 
 -- care.acted: whether nothing is left to do about a dose: a reminder of such doses alone is not sent, and cannot be snoozed.
--- A miss is no act, whoever says so, a job, a backend or a person: what was missed can be made up. A person who wants
--- no reminder skips the dose. One reminder too many does less harm than one that does not come. No locks.
+-- A miss is no act, be it told by a job, a backend or a person: what was missed can be made up. A person who wants no
+-- reminder skips the dose. One reminder too many does less harm than one that does not come. No locks.
 create or replace function care.acted(d care.dose_occurrence) returns boolean
 language sql stable
 begin atomic
