@@ -7,14 +7,20 @@ from test_web_client import behind_a_lock
 from test_web_tabs import dies_at, dies_with_an_event, freeze_and_thaw
 from web import Browser
 
+NEW_KEY = """
+        if (row.n !== null) {
+            await work.put('actions', next[place] = { ...row, key: crypto.randomUUID() });
+            continue;
+        }"""
+
 #: By name: which judge sees it, and what is changed: the file, what is there, what takes its place.
 MUTANTS = {
     "a key made anew on retry": ("lock", [(
         "queue.js", "        if (row.n !== null) continue;",
-        "        if (row.n !== null) { await work.put('actions', next[place] = { ...row, key: crypto.randomUUID() }); continue; }")]),
+        NEW_KEY)]),
     "a key made anew after a restart": ("restart", [(
         "queue.js", "        if (row.n !== null) continue;",
-        "        if (row.n !== null) { await work.put('actions', next[place] = { ...row, key: crypto.randomUUID() }); continue; }")]),
+        NEW_KEY)]),
     "an overlay that is dropped on an error": ("lock", [(
         "overlay.js", "if (row.state === 'queued' || row.state === 'sent') return true;",
         "if ((row.state === 'queued' || row.state === 'sent') && !row.retries) return true;")]),

@@ -195,7 +195,7 @@ $$;
 -- care.check_zone: a zone that PostgreSQL does not know is refused when written, not when an event is built; one that it takes
 -- for an abbreviation gets its other name (care.named_zone). The column is the trigger's argument.
 create or replace function care.check_zone() returns trigger
-language plpgsql
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

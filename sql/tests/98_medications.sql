@@ -199,4 +199,24 @@ select dblink_exec('one', 'commit') \g /dev/null
 select test.is('and is refused', test.outcome('two'), 'done');
 select test.is('for the medication is archived', (select test.short(answer) from sync.action where user_id = 'sq' and key = 'race'), 'rejected invalid payload.productId');
 select dblink_disconnect(name) from unnest('{one,two}'::text[]) as name \g /dev/null
+
+-- A backend that has the rights of sql/README.md alone writes each table.
+create role carillon_test_backend;
+grant usage on schema care to carillon_test_backend;
+grant select, insert, update, delete on all tables in schema care to carillon_test_backend;
+set role carillon_test_backend;
+insert into care.user_settings (user_id, zone) values ('be', 'Europe/Berlin');
+insert into care.product (id, user_id, name) values ('be-p', 'be', 'Product');
+insert into care.stack (id, user_id, name) values ('be-k', 'be', 'Stack');
+insert into care.stack_item (stack_id, product_id) values ('be-k', 'be-p');
+insert into care.schedule (id, user_id, product_id, time, timezone) values ('be-s', 'be', 'be-p', '08:00', 'GMT0');
+update care.schedule set time = '09:00' where id = 'be-s';
+insert into care.reminder_rule (user_id, kind, target_id, time, repeat, timezone) values ('be', 'item', 'be-p', '08:00', 'daily', 'Europe/Berlin');
+insert into care.dose_occurrence (user_id, product_id, scheduled_at, local_date, tz) values ('be', 'be-p', '2025-11-20 07:00Z', '2025-11-20', 'Europe/Berlin');
+update care.dose_occurrence set tz = 'Europe/Rome' where user_id = 'be' and schedule_id is null;
+update care.user_settings set zone = 'Europe/Rome' where user_id = 'be';
+reset role;
+select test.is('a backend''s rows are written', (select count(*) from care.schedule where user_id = 'be') || ' ' || (select count(*) from care.reminder_rule where user_id = 'be') || ' ' || (select zone from care.user_settings where user_id = 'be') || ' ' || (select tz from care.dose_occurrence where user_id = 'be' and schedule_id is null), '1 1 Europe/Rome Europe/Rome');
+drop owned by carillon_test_backend;
+drop role carillon_test_backend;
 \ir ../functions/11_sync_clock.sql
