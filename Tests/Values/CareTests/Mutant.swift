@@ -43,7 +43,7 @@ enum Mutant: CaseIterable, Sendable {
     var change: (function: String, from: String, to: String) {
         switch self {
         case .forgetsKeys:
-            ("sync.settle", "where a.user_id = who and a.key = settle.key", "where false")
+            ("sync.settle", "where a.user_id = who and a.key between settle.key and settle.key", "where false")
         case .takesLowNumbersForDone:
             (
                 "sync.settle", "if n <> coalesce(last, 0) + 1 then",
