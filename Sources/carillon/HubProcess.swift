@@ -46,7 +46,7 @@ enum HubProcess {
         // Until this hub is ready, the hub before it shows its own.
         if given.predecessor == nil { try pages.shows(true) }
         // Stopped last, so that a hub which takes long to end still looks alive.
-        defer { try? pages.shows(false) }
+        defer { pages.close() }
         let tls = try settings.tls.server()
         let courier = try startCourier(settings, metrics.courier, logger)
         var endsSince: Instant?

@@ -11,6 +11,12 @@ final class OperationsAcceptor: EventSource {
     fileprivate let pages: OperationsPages
     private let exchangeTime: Duration
     private var connections: [OperationsConnection] = []
+    /// Valid transitions: accepting ⇄ idle; accepting or idle → ending.
+    private var state = State.accepting
+
+    private enum State {
+        case accepting, idle, ending
+    }
 
     init(
         _ socket: ListeningSocket, on loop: EventLoop, _ pages: OperationsPages, exchangeTime: Duration
@@ -38,7 +44,30 @@ final class OperationsAcceptor: EventSource {
     }
 
     override func deadlineReached() {
-        loop.setInterest(self, .readable)
+        switch state {
+        case .accepting: loop.setInterest(self, .readable)
+        case .idle: break
+        case .ending: loop.handle.stop()
+        }
+    }
+
+    func follow(_ order: OperationsServer.Order) {
+        guard state != .ending else { return }
+        switch order {
+        case .accept(let accepts):
+            state = accepts ? .accepting : .idle
+            loop.setDeadline(self, nil)
+            loop.setInterest(self, accepts ? .readable : [])
+        case .end(let time):
+            state = .ending
+            loop.setInterest(self, [])
+            loop.setDeadline(self, loop.now.advanced(by: time))
+            endIfDone()
+        }
+    }
+
+    private func endIfDone() {
+        if state == .ending, connections.isEmpty { loop.handle.stop() }
     }
 
     private func accepted(_ descriptor: Int32) {
@@ -51,6 +80,7 @@ final class OperationsAcceptor: EventSource {
 
     fileprivate func ended(_ connection: OperationsConnection) {
         connections.removeAll { $0 === connection }
+        endIfDone()
     }
 }
 

@@ -8,13 +8,20 @@ import Reactor
 //
 // `GET /livez`, `GET /readyz` (`Health`) and `GET /metrics` (Prometheus text 0.0.4). No authentication and no secrets: it is
 // for a private address. Lifecycle: it starts before the rest of the hub; `stop` ends the thread after
-// the rest. Invariants: bounded in connections, bytes and time (`OperationsLimits`); it never waits for another thread.
+// the rest. A hub that another one follows accepts no more, and what it has accepted is answered. Invariants: bounded in
+// connections, bytes and time (`OperationsLimits`); it never waits for another thread.
 
 /// The running listener.
 package final class OperationsServer: Sendable {
+    enum Order {
+        case accept(Bool)
+        case end(within: Duration)
+    }
+
     /// The port bound.
     package let port: UInt16
     private let thread: LoopThread
+    private let orders: Mailbox<Order>
 
     /// Starts the thread.
     ///
@@ -27,17 +34,29 @@ package final class OperationsServer: Sendable {
         exchangeTime: Duration = OperationsLimits.exchangeTime
     ) throws(ReactorError) {
         port = socket.port
+        let handle = try LoopHandle()
+        let orders = Mailbox<Order>(handle)
+        self.orders = orders
         thread = try LoopThread(
-            name: "operations",
+            name: "operations", handle: handle,
             filling: { loop throws(ReactorError) in
-                try OperationsAcceptor(
+                let acceptor = try OperationsAcceptor(
                     socket, on: loop, OperationsPages(health: health, sources: sources), exchangeTime: exchangeTime)
+                loop.attach(orders) { [unowned acceptor] in acceptor.follow($0) }
+                return acceptor
             })
     }
 
-    /// Closes every connection and ends the thread.
-    package func stop() {
-        thread.stopAndJoin()
+    /// Whether connections are accepted. Those that come meanwhile wait in the kernel's queue, for another hub that has the
+    /// socket, too. Those that were accepted before are answered: a health check that fails takes the hub out of a balancer.
+    package func accepts(_ accepts: Bool) {
+        orders.post(.accept(accepts))
+    }
+
+    /// Accepts no more, answers what it has accepted, and ends the thread; after `time` also with connections left.
+    package func stop(within time: Duration = OperationsLimits.endTime) {
+        orders.post(.end(within: time))
+        thread.join()
     }
 }
 

@@ -27,16 +27,19 @@ final class OperationsPagesDoor: Sendable {
         self.make = make
     }
 
-    /// Used by the thread that starts and ends the hub, and by that of its control, never by both at a time.
+    /// Accepts visitors of the pages, or leaves them to the other hub. Used by the thread that starts the hub, and later by
+    /// that of its control, never by both at a time.
     func shows(_ shows: Bool) throws {
-        guard shows else {
-            let ended = server.withLock { exchange(&$0, with: nil) }
-            ended?.stop()
-            return
-        }
-        guard server.withLock({ $0 == nil }) else { return }
+        if let server = server.withLock({ $0 }) { return server.accepts(shows) }
+        guard shows else { return }
         let made = try make()
         server.withLock { $0 = made }
+    }
+
+    /// Ends the pages, after the hub's control has ended.
+    func close() {
+        let ended = server.withLock { exchange(&$0, with: nil) }
+        ended?.stop()
     }
 }
 

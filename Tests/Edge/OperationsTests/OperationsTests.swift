@@ -85,6 +85,56 @@ import Testing
         #expect(health.ailment(at: Instant.read().advanced(by: .seconds(60))) == nil, "it was told to stop")
     }
 
+    /// Worst interleaving: the hub is relieved between the accept and the request. The check is of this hub then, and a
+    /// reset would take it, and the next one, out of a balancer.
+    @Test func aVisitorThatWasAcceptedIsAnsweredByAHubThatAcceptsNoMore() async throws {
+        let server = try Self.server()
+        defer { server.stop() }
+        let late = try await Self.visitorInTheMiddle(of: server)
+        server.accepts(false)
+        try late.send("Host: here\r\n\r\n")
+        #expect(try await late.rest().hasPrefix("HTTP/1.1 200 "))
+        // One that comes meanwhile waits, and is answered when the hub accepts again.
+        let early = try Visitor(port: server.port)
+        try early.send("GET /livez HTTP/1.1\r\nHost: here\r\n\r\n")
+        server.accepts(true)
+        #expect(try await early.rest().hasPrefix("HTTP/1.1 200 "))
+    }
+
+    @Test func aVisitorThatWasAcceptedIsAnsweredBeforeTheEnd() async throws {
+        let server = try Self.server()
+        let late = try await Self.visitorInTheMiddle(of: server)
+        async let end: Void = Self.end(server)
+        try late.send("Host: here\r\n\r\n")
+        #expect(try await late.rest().hasPrefix("HTTP/1.1 200 "))
+        // The server waits for the visitor's own end.
+        shutdown(late.descriptor, Int32(SHUT_RDWR))
+        await end
+    }
+
+    private static func server() throws -> OperationsServer {
+        try OperationsServer(
+            on: ListeningSocket(host: "127.0.0.1", port: 0), health: Health(), sources: [], exchangeTime: .seconds(600))
+    }
+
+    /// A visitor that was accepted, and has sent half of its request.
+    private static func visitorInTheMiddle(of server: OperationsServer) async throws -> Visitor {
+        let visitor = try Visitor(port: server.port)
+        try visitor.send("GET /livez HTTP/1.1\r\n")
+        // Accepted after the first one.
+        #expect(try await Visitor.ask(server.port, "/livez").status == 200)
+        return visitor
+    }
+
+    private static func end(_ server: OperationsServer) async {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                server.stop(within: .seconds(600))
+                continuation.resume()
+            }
+        }
+    }
+
     @Test func aLoopWithNothingToDoTurns() throws {
         let handle = try LoopHandle()
         let made = Instant.read()
