@@ -147,7 +147,10 @@ final class OutboxLoop {
             var counts: [PushPlatform: Int] = [:]
             for push in pushes { counts[push.lane, default: 0] += 1 }
             takeNews(pushes)
-            if isLookWanted || rooms.contains(where: { counts[$0.key, default: 0] >= $0.value }) { claim() }
+            let isMoreLikely = rooms.contains { counts[$0.key, default: 0] >= $0.value }
+            // A settlement that made room while this claim was under way could not claim for that platform.
+            let isRoomNew = self.rooms.contains { rooms[$0.key] == nil }
+            if isLookWanted || isMoreLikely || isRoomNew { claim() }
             if !isClaiming { due?.set(after: configuration.interval) }
         case .failure(let error):
             metrics.ran("claim", "failed")
