@@ -243,3 +243,29 @@ def test_a_token_of_the_page_is_taken(tmp_path, monkeypatch):
             headers={"Authorization": f"Bearer {made['token']}"})
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             assert answer.status == 200 and answer.headers["X-Sync-Position"]
+
+
+def test_a_call_with_curl_publishes(tmp_path):
+    sample, = code(PUSHER, "### A call with curl", "sh")
+    file = tmp_path / "settings.json"
+    file.write_text('{"listen": "127.0.0.1:0", "apps": [{"id": "1", "key": "app-key", "secret": "app-secret"}]}')
+    file.chmod(0o640)
+    with Server(CARILLON_CONFIG=str(file), CARILLON_LOG_FORMAT="json") as hub:
+        call = subprocess.run(["bash", "-euc", at(hub, sample)], stdout=subprocess.PIPE, text=True, timeout=PATIENCE)
+        assert (call.returncode, call.stdout) == (0, "{}")
+
+
+def test_the_doses_of_the_database_page():
+    """A schedule is made, a dose is taken, and another schedule begins three days ago."""
+    text = SQL.read_text().split("\n## Carillon's own tables\n")[1].split("\n### ")[0]
+    made = re.findall(r"^    (INSERT .+);$", text, re.M)
+    more, = code(SQL, "## Carillon's own tables", "sql")
+    assert len(made) == 3
+    with Hub() as hub:
+        hub.wait_until_listening()
+        for statement in (*made, *filter(str.strip, more.split(";\n"))):
+            hub.query(statement)
+        found, = hub.query(
+            """select count(*) filter (where status = 'taken'), count(*) filter (where local_date < current_date)
+            from care.dose_occurrence where user_id = '42'""")
+        assert tuple(found) == (1, 3)
