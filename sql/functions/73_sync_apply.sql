@@ -173,6 +173,50 @@ begin
 end
 $$;
 
+-- sync.shares: whether actions of this type may share a transaction with others: they neither keep the time at which it began
+-- (now()) nor leave anything for its end. What an app's own function does is not known. No locks.
+create or replace function sync.shares(type text) returns boolean
+language plpgsql stable
+as $$
+begin
+    return exists (
+        select from sync.action_type as a where a.type = shares.type and a.function in ('care.act', 'care.act_reminders'));
+end
+$$;
+
+-- sync.apply_all: the same for several actions of one user, in one transaction: a row for each of the first ones, in their
+-- order. The others are not begun and may be sent again: no time was left for them, or their type does not share. No row:
+-- they must be sent one by one, because the first one's type does not share, or the app has triggers of its own that wait
+-- for the commit. An error undoes all of them: then too they must be sent one by one.
+--
+-- Locks: sync.settle, for one after the other: a later action waits for rows while the streams of an earlier one are held,
+-- which is no order. So it waits for a moment only: then an error undoes all of them, and the other writer goes on.
+create or replace function sync.apply_all(who text, keys text[], devices text[], numbers bigint[], types text[],
+                                          payloads text[], bases text[], client_times text[], zones text[])
+returns table(status text, answer text, corrections int)
+language plpgsql security definer rows 10
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+declare
+    began constant timestamptz := clock_timestamp();
+begin
+    if exists (select from pg_trigger as t
+               where t.tginitdeferred and not t.tgisinternal and t.tgfoid <> 'sync.flush()'::regprocedure) then
+        return;
+    end if;
+    perform set_config('lock_timeout', '30ms', true);
+    for i in 1 .. cardinality(keys) loop
+        exit when not sync.shares(types[i]) or i > 1 and clock_timestamp() - began > interval '50 ms';
+        return query select s.status, s.answer, s.corrections
+        from sync.apply(who, keys[i], devices[i], numbers[i], types[i], payloads[i], bases[i], client_times[i], zones[i]) as s;
+    end loop;
+end
+$$;
+
 -- sync.apply_by_app: the same for what the app's backend sends, signed, for a user. Locks: sync.settle.
 create or replace function sync.apply_by_app(who text, key text, device text, n bigint, type text, payload text, base text,
                                              client_time text, tz text)

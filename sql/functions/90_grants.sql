@@ -30,6 +30,7 @@ grant execute on function
     sync.job(text, int, timestamptz),
     sync.job_lag(text, timestamptz),
     sync.apply(text, text, text, bigint, text, text, text, text, text),
+    sync.apply_all(text, text[], text[], bigint[], text[], text[], text[], text[], text[]),
     sync.apply_by_app(text, text, text, bigint, text, text, text, text, text),
     sync.refuse(text, text, text, bigint, text, text, text, text, text),
     sync.announce(),

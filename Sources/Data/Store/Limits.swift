@@ -33,6 +33,10 @@ package enum StoreLimits {
     static let appendBytesMax = 16 << 20
     /// Documents in one batch.
     static let appendBatchMax = 200
+    /// Actions in one transaction: what others wait for at most. `sync.apply_all` begins none after 50 ms.
+    static let actionBatchMax = 32
+    /// Bytes of their parameters.
+    static let actionBatchBytesMax = 256 << 10
     /// Writing connections.
     package static let connectionsMax = 64
     /// Senders of each kind with a token bucket.

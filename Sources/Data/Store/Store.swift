@@ -1,5 +1,6 @@
-// Store: actions in, answers out. Each action is one execution of `sync.apply` in its own transaction. Snapshots, which
-// devices fetch, are read on other connections (`SnapshotPool`).
+// Store: actions in, answers out. Each action is one execution of `sync.apply` in its own transaction. Actions of one user
+// that wait already share a transaction (`sync.apply_all`); if anything fails in it, it did nothing, and each of them is
+// executed by itself. Snapshots, which devices fetch, are read on other connections (`SnapshotPool`).
 //
 // Lifecycle: `Store.start` makes a thread with a few connections and keeps them up until `stop`. Any thread submits; every
 // action is answered exactly once, on the store's thread.
@@ -27,7 +28,7 @@
 //   action's failures are counted separately, and after some of them its rejection is stored under its number.
 // - The hub dies after a commit, before the answer or wake-up: the client repeats, and the tail's poll finds the commit.
 //
-// Depends on Postgres (pipelines on the loop) and on `sync.apply`, `sync.refuse`, `sync.announce` and the
+// Depends on Postgres (pipelines on the loop) and on `sync.apply`, `sync.apply_all`, `sync.refuse`, `sync.announce` and the
 // snapshots (75 to 78) of `sql/`.
 
 import Logging

@@ -101,13 +101,13 @@ final class StoreLoop: EventSource {
                     .init(
                         count: configuration.waitingMax, countOfKey: configuration.waitingPerUserMax,
                         cost: configuration.waitingBytesMax, newcomersShare: StoreLimits.newcomersShare),
-                    isSerial: true),
+                    isSerial: true, batching: ActionBatch.batching),
             ], outages: .toldUnlessSent, lossesMax: StoreLimits.lossesMax)
         settings.prepared = [Action.apply]
         settings.holdPause = configuration.lockTimeout
         #if DEBUG
         if let failpoints = configuration.failpoints {
-            settings.failpoint = { $1 is Action && failpoints.reached($0) }
+            settings.failpoint = { ($1 is Action || $1 is ActionBatch) && failpoints.reached($0) }
         }
         #endif
         return settings
@@ -220,6 +220,25 @@ final class StoreLoop: EventSource {
             return .done
         case .failed:
             return isBlamed(action, for: error) ? refuse(action) : .hold(.failed)
+        }
+    }
+
+    /// The database's answer to several actions. Whatever goes wrong, each is then executed by itself, and only that counts.
+    func answered(_ batch: ActionBatch, _ answer: Result<Rows, PostgresError>) -> NextStep {
+        switch answer {
+        case .success(let rows):
+            let answers = (0..<rows.count).compactMap { ActionAnswer(rows, at: $0) }
+            guard answers.count == rows.count, 1...batch.actions.count ~= answers.count else { return .rest(after: 0) }
+            let commitsBefore = commitsOfTick
+            for (row, (action, answer)) in zip(batch.actions, answers).enumerated() {
+                metrics.corrections.add(max(0, Int(clamping: rows.integer(row, 2) ?? 0)))
+                decided(action, answer)
+            }
+            commitsOfTick = min(commitsOfTick, commitsBefore + 1)
+            return answers.count == batch.actions.count ? .decided : .rest(after: answers.count)
+        case .failure(let error):
+            faults.tell(ofAction: error)
+            return .rest(after: 0)
         }
     }
 

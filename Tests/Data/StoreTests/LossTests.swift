@@ -33,7 +33,7 @@ import Testing
         return database
     }
 
-    /// The connection ends at one moment of the third action, with others before and behind it.
+    /// The connection ends at one moment of the third action or batch, with others before and behind it.
     @Test(arguments: Failpoint.allCases, [1, 8]) func aLostConnectionCostsNothing(
         failpoint: Failpoint, depth: Int
     ) throws {
@@ -50,11 +50,11 @@ import Testing
                 }
             }
         }
-        let bob = Thread { try? desk.drain("bob", 5) }
-        try desk.drain("ann", 5)
+        let bob = Thread { try? desk.drain("bob", 15) }
+        try desk.drain("ann", 15)
         bob.join()
         #expect(count.withLock { $0 } >= 3)
-        for user in ["ann", "bob"] { try expectOrder(database, user, 5) }
+        for user in ["ann", "bob"] { try expectOrder(database, user, 15) }
         #expect(desk.complaints.isEmpty)
     }
 

@@ -429,9 +429,9 @@ import Testing
         let other = try database.admin()
         try other.execute("BEGIN; UPDATE toy.account SET last_n = last_n WHERE user_id = 'ann'")
         desk.submit("ann", "k1")
+        try waitForBlocked(1)
         desk.submit("ann", "k2")
         desk.submit("bob", "k1")
-        try waitForBlocked(1)
         let stopping = Thread { desk.stop() }
         #expect(try desk.take("ann", "k2").retry == .unavailable)
         #expect(try desk.take("bob", "k1").retry == .unavailable)

@@ -7,7 +7,14 @@ enum Toy {
     static func install(in database: Database) throws {
         try database.owner().execute(tables)
         try database.owner().execute(functions)
+        try database.owner().execute(sharing)
     }
+
+    /// Actions of these types share a transaction where several wait.
+    private static let sharing = """
+        INSERT INTO sync.action_type (type, function, topics)
+        SELECT type, 'care.act', '{}' FROM unnest('{mark,late,spoil,nap}'::text[]) AS type ON CONFLICT DO NOTHING
+        """
 
     private static let tables = """
         CREATE SCHEMA toy;
@@ -29,6 +36,8 @@ enum Toy {
     ///   fails.
     /// - `cross` `{first, second}`: writes the one row, waits until two have come so far, writes the other.
     /// - `late`: its commit fails.
+    /// - `spoil`: fails behind an action of the same transaction.
+    /// - `nap` `{ms}`: takes so long.
     private static let functions = """
         CREATE OR REPLACE FUNCTION sync.apply(
             who text, key text, device text, n bigint, type text, payload text, base text, client_time text, tz text)
@@ -68,6 +77,12 @@ enum Toy {
                     PERFORM pg_sleep(0.005);
                 END LOOP;
                 UPDATE toy.item AS i SET n = i.n + 1 WHERE i.id = p->>'second';
+            ELSIF type = 'spoil' THEN
+                IF EXISTS (SELECT FROM toy.done AS d WHERE d.user_id = who AND d.xmin = pg_current_xact_id()::xid) THEN
+                    RAISE EXCEPTION 'aspirin' USING ERRCODE = p->>'code';
+                END IF;
+            ELSIF type = 'nap' THEN
+                PERFORM pg_sleep((p->>'ms')::float8 / 1000);
             ELSIF type = 'late' THEN
                 INSERT INTO toy.item VALUES (key, 1, 'nowhere');
             END IF;

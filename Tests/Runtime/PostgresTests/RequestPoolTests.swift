@@ -1,7 +1,6 @@
 import Bytes
 import Clock
 import Glibc
-import Logging
 import Postgres
 import Reactor
 import TestDatabase
@@ -333,99 +332,4 @@ import Testing
         world.pool.abandon()
         #expect(hanging.ends == 1 && hanging.answers.isEmpty)
     }
-}
-
-private enum FloodLimits {
-    static let ofUser = 200
-}
-
-/// A pool on a loop that the test drives.
-private final class World {
-    let loop: EventLoop
-    let admin: BlockingConnection
-    private(set) var sent: [Asked] = []
-    private var made: RequestPool?
-    var pool: RequestPool {
-        guard let made else { preconditionFailure("a world has a pool") }
-        return made
-    }
-
-    init(
-        connections: Int, depth: Int = 8, outages: PoolSettings.Outages = .toldUnlessSent, lossesMax: Int = 5,
-        isSerial: Bool = true, leasesMax: Int = 0, isOfReads: Bool = false, string: String? = nil
-    ) throws {
-        loop = try EventLoop()
-        let database = try Cluster.shared.get().database()
-        admin = try database.admin()
-        let bounds = FairQueue<TextKey, Request>.Bounds(count: 20_000, countOfKey: FloodLimits.ofUser)
-        let meter = PostgresMetrics().meter(.query)
-        var settings = PoolSettings(
-            connections: (1...connections).map { ("connection \($0)", meter) }, depth: depth,
-            connectTimeout: .seconds(45),
-            statementTimeout: .seconds(45), greeting: ("SELECT $1::text", ["hello"]),
-            kinds: [.init(weight: 7, bounds, isSerial: isSerial), .init(bounds, isSerial: isSerial)], outages: outages,
-            lossesMax: lossesMax)
-        settings.leasesMax = leasesMax
-        settings.isOfReads = isOfReads
-        made = try RequestPool(
-            loop, ConnectionParameters(string ?? database.hub), settings,
-            Logger(label: "pool") { _ in SwiftLogNoOpLogHandler() }, changed: {})
-        pool.start()
-        if string == nil { try run { pool.up == connections } }
-    }
-
-    @discardableResult func send(
-        _ user: String, kind: Int = 0, _ statement: PreparedStatement, _ parameters: String?...,
-        deadline: Duration? = nil, follows: @escaping (String) -> NextStep = { _ in .done }
-    ) throws -> Asked {
-        let end = deadline.map { Instant.read().advanced(by: $0) } ?? Instant(nanoseconds: .max)
-        let asked = Asked(
-            kind: kind, user, statement, try #require(CStringList(parameters)), deadline: end, follows: follows)
-        sent.append(asked)
-        pool.append(asked)
-        return asked
-    }
-
-    func tick() {
-        pool.pump()
-        loop.tick(waitingAtMost: .milliseconds(20))
-    }
-
-    func run(until condition: () -> Bool) throws {
-        let end = Instant.read().advanced(by: .seconds(300))
-        while !condition() {
-            try #require(Instant.read() < end, "the condition was not met in 300 s")
-            tick()
-        }
-    }
-}
-
-private final class Asked: Request {
-    /// The answers, in few words: the first value, or a SQLSTATE.
-    private(set) var answers: [String] = []
-    private(set) var ends = 0
-    var isWanted = true
-    private let follows: (String) -> NextStep
-
-    init(
-        kind: Int, _ user: String, _ statement: PreparedStatement, _ parameters: CStringList, deadline: Instant,
-        follows: @escaping (String) -> NextStep
-    ) {
-        self.follows = follows
-        super.init(kind: kind, of: TextKey(user), statement, parameters, deadline: deadline)
-    }
-
-    override func willBeSent() -> Bool { isWanted }
-
-    override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep {
-        let text =
-            switch answer {
-            case .success(let rows): rows.string(0, 0) ?? "NULL"
-            case .failure(let error): error.sqlstate?.code ?? "\(error.kind)"
-            }
-        answers.append(text)
-        return follows(text)
-    }
-
-    override func ended(_ end: RequestEnd) { ends += 1 }
 }

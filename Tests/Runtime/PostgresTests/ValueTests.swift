@@ -109,6 +109,17 @@ import Testing
             #expect(row[0].map { Array($0.utf8) } == Array(element.utf8), "CARILLON_SEED=\(random.seed)")
         }
         #expect(try connection.query("SELECT cardinality($1::text[])", [TextArray().closed()]) == [["0"]])
+        var gaps = TextArray()
+        gaps.appendNull()
+        gaps.append("NULL")
+        gaps.appendNull()
+        #expect(try connection.query("SELECT unnest($1::text[])", [gaps.closed()]) == [[nil], ["NULL"], [nil]])
+    }
+
+    @Test func listsGiveTheirTextsBack() throws {
+        let list = try #require(CStringList(["", nil, "é\u{1F48A}", "x"]))
+        let texts = (0..<list.count).map { list.withBytes(of: $0) { $0.map { String(decoding: $0, as: UTF8.self) } } }
+        #expect(texts == ["", nil, "é\u{1F48A}", "x"])
     }
 
     @Test func toolsSeeTheWholeError() throws {

@@ -50,6 +50,40 @@ import Testing
         return names
     }
 
+    // MARK: Batches
+
+    /// Elements of a key go together, and those that come back are again the first of their key.
+    @Test func elementsGoTogether() throws {
+        for number in 1...5 { #expect(add("a", number, cost: 10)) }
+        #expect(add("b", 1, cost: 1))
+        #expect(queue.turnCount == 2)
+        let first = next()
+        let line = try #require(first?.line)
+        #expect(queue.turnCount == 1)
+        let behind = [queue.nextBehind(line) { _ in true }, queue.nextBehind(line) { $0.number < 4 }]
+        #expect(queue.nextBehind(line) { $0.number > 4 } == nil)
+        #expect(behind.map { $0?.number } == [2, 3])
+        #expect(queue.count == 3 && queue.cost == 21 && queue.underWay == 1)
+        for item in behind.reversed() {
+            if let item { queue.putInFront(item, line, cost: item.cost) }
+        }
+        #expect(queue.count == 5 && queue.cost == 41)
+        done(first)
+        #expect(names() == ["b1", "a2", "a3", "a4", "a5"])
+        #expect(queue.keyCount == 0 && queue.count == 0 && queue.cost == 0)
+    }
+
+    /// All of a key go together, and are done together.
+    @Test func theLastGoTogether() throws {
+        for number in 1...2 { #expect(add("a", number)) }
+        let first = next()
+        let line = try #require(first?.line)
+        #expect(queue.nextBehind(line) { _ in true }?.number == 2)
+        #expect(queue.nextBehind(line) { _ in true } == nil && queue.contains("a"))
+        done(first)
+        #expect(!queue.contains("a") && queue.count == 0 && queue.underWay == 0)
+    }
+
     // MARK: Turns
 
     @Test func keysAreServedInTurn() {

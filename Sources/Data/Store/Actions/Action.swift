@@ -42,7 +42,15 @@ final class Action: Request {
     /// Whether a refusal is stored instead of the action.
     var isRefused: Bool { statement === Self.refuse }
 
+    /// Those that users send; what is refused, or sent by the app, goes by itself.
+    override var isJoinable: Bool { statement === Self.apply }
+
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep { store.answered(self, answer) }
+
+    /// The answer to a batch in which it is.
+    func answered(_ answer: Result<Rows, PostgresError>, in batch: ActionBatch) -> NextStep {
+        store.answered(batch, answer)
+    }
 
     override func ended(_ end: RequestEnd) { finish(store.answer(to: self, after: end)) }
 

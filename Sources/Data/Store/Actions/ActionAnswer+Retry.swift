@@ -33,8 +33,14 @@ extension ActionAnswer {
 extension ActionAnswer {
     /// From the row of `sync.apply` or `sync.refuse`: the status and the answer's JSON. Nil if its shape is wrong.
     init?(_ rows: Rows) {
-        guard rows.count == 1, let status = rows.string(0, 0).flatMap({ ActionStatus(rawValue: $0) }),
-            let json = rows.withBytes(0, 1, { SharedBytes.copy($0) })
+        guard rows.count == 1 else { return nil }
+        self.init(rows, at: 0)
+    }
+
+    /// From one of the rows of `sync.apply_all`.
+    init?(_ rows: Rows, at row: Int) {
+        guard let status = rows.string(row, 0).flatMap({ ActionStatus(rawValue: $0) }),
+            let json = rows.withBytes(row, 1, { SharedBytes.copy($0) })
         else { return nil }
         self.init(status: status, json: json, retry: status == .retry ? .outOfOrder : nil)
     }

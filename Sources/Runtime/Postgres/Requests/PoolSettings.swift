@@ -13,16 +13,21 @@ package struct PoolSettings {
         let weight: Int
         let bounds: FairQueue<TextKey, Request>.Bounds
         let isSerial: Bool
+        let batching: Batching?
 
         /// - Parameters:
         ///   - weight: how many are sent in a row while requests of later kinds wait.
         ///   - bounds: of the queue; the cost of a request is the bytes of its parameters.
         ///   - isSerial: whether one request of a user is in flight at a time. The user's requests are then carried out in
         ///     order, and a user with slow requests occupies one connection.
-        package init(weight: Int = 1, _ bounds: FairQueue<TextKey, Request>.Bounds, isSerial: Bool) {
+        ///   - batching: how requests of a user that wait are joined; of a serial kind only.
+        package init(
+            weight: Int = 1, _ bounds: FairQueue<TextKey, Request>.Bounds, isSerial: Bool, batching: Batching? = nil
+        ) {
             self.weight = weight
             self.bounds = bounds
             self.isSerial = isSerial
+            self.batching = batching
         }
     }
 

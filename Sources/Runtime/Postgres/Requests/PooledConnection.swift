@@ -15,7 +15,7 @@ final class PooledConnection {
     private(set) var underWay = Fifo<Request>()
     /// Since when the oldest has been executing, as far as the hub can tell.
     private var oldestSince = Instant(nanoseconds: 0)
-    /// Whether the request in flight was lost before, and must therefore be alone on the connection.
+    /// Whether the request in flight must be alone on the connection: it was lost before, or it is a batch.
     private var isAlone = false
     /// The server's statement timeout where it differs from the pool's.
     private var timeout: Duration?
@@ -46,6 +46,9 @@ final class PooledConnection {
 
     var load: Int { underWay.count }
 
+    /// Whether it carries out a batch.
+    var hasBatch: Bool { underWay.first is RequestBatch }
+
     /// Whether a request sent now would be answered soon.
     func isFree(at now: Instant) -> Bool {
         isUp && !isReserved && load < settings.depth && (load == 0 || !isAlone && !isSlow(at: now))
@@ -69,7 +72,7 @@ final class PooledConnection {
     func send(_ request: Request) {
         if underWay.isEmpty {
             oldestSince = loop.now
-            isAlone = request.mayBeDone
+            isAlone = request.mayBeDone || request is RequestBatch
         }
         underWay.append(request)
         // A request that could not be sent counts as lost, so that it is never left without an answer.

@@ -20,6 +20,8 @@ open class Request {
     package internal(set) final var losses = 0
     /// Whether it was in flight on a lost connection, so that it may have been carried out. It is then sent alone.
     package internal(set) final var mayBeDone = false
+    /// Whether it was in flight before, and is next sent by itself and not in a batch.
+    final var wasTried = false
     /// Whether it was told its end. It may still be in flight, and its user's later requests wait for that.
     package internal(set) final var isOver = false
     final var line: FairQueue<TextKey, Request>.Line?
@@ -39,6 +41,9 @@ open class Request {
         self.deadline = deadline
     }
 
+    /// Whether it may share a transaction with its user's other requests (`RequestBatch`).
+    open var isJoinable: Bool { false }
+
     /// Its turn has come. Return false if the answer is no longer needed: the request is then dropped silently.
     open func willBeSent() -> Bool { true }
 
@@ -53,6 +58,13 @@ open class Request {
         ended(end)
         isOver = true
     }
+
+    /// Ends it if its deadline has passed while it is in flight.
+    func expire(at now: Instant) {
+        guard deadline <= now else { return }
+        mayBeDone = true
+        end(.expired)
+    }
 }
 
 /// What follows from an answer.
@@ -65,6 +77,8 @@ public enum NextStep {
     case again
     /// It is executed again, behind its user's other requests.
     case later
+    /// Of a batch, this many parts are done; the others were not begun, or all were undone. They wait again.
+    case rest(after: Int)
     /// It cost connection time without a result. It and its user's queued requests end, and the user is held (`Suspects`).
     case hold(HoldReason)
 }

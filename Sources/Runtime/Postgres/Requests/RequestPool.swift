@@ -173,12 +173,18 @@ package final class RequestPool {
                         continue
                     }
                     credits[kind] -= 1
-                    return request
+                    guard let batching = settings.kinds[kind].batching, takesBatch(connection) else { return request }
+                    return queues[kind].joined(request, batching)
                 }
             }
             for kind in queues.indices { credits[kind] = settings.kinds[kind].weight }
         }
         return nil
+    }
+
+    /// Of several connections, one stays free of batches.
+    private func takesBatch(_ connection: PooledConnection) -> Bool {
+        connection.load == 0 && (up == 1 || connections.count { $0.isUp && $0.hasBatch } < up - 1)
     }
 
     private func send(_ request: Request, _ connection: PooledConnection) {
@@ -288,6 +294,11 @@ package final class RequestPool {
         if !isUp { outage.begins(at: loop.now) }
         for index in (0..<requests.count).reversed() {
             let request = requests[index]
+            if let batch = request as? RequestBatch {
+                for part in batch.parts { part.mayBeDone = true }
+                takeApart(batch, after: 0)
+                continue
+            }
             if index == 0, request.mayBeDone || requests.count == 1 { request.losses += 1 }
             request.mayBeDone = true
             if suspectUnderWay === request { suspectUnderWay = nil }
@@ -318,6 +329,8 @@ package final class RequestPool {
         case .later:
             guard let line = request.line else { return }
             queues[request.kind].later(request, line, cost: request.parameters.byteCount)
+        case .rest(let done):
+            if let batch = request as? RequestBatch { takeApart(batch, after: done) } else { again(request) }
         case .hold(let reason):
             hold(request, reason)
         }
@@ -335,8 +348,14 @@ package final class RequestPool {
     }
 
     private func putBack(_ request: Request) {
+        if let batch = request as? RequestBatch { return takeApart(batch, after: 0) }
         guard let line = request.line else { return }
+        request.wasTried = true
         queues[request.kind].again(request, line, cost: request.parameters.byteCount)
+    }
+
+    private func takeApart(_ batch: RequestBatch, after done: Int) {
+        queues[batch.kind].takeApart(batch, after: done, isStopping: isStopping)
     }
 
     private func hold(_ request: Request, _ reason: HoldReason) {
@@ -361,10 +380,7 @@ package final class RequestPool {
         }
         if settings.isOfReads { takeBackWhatStands() }
         for connection in connections {
-            for index in 0..<connection.underWay.count where connection.underWay[index].deadline <= now {
-                connection.underWay[index].mayBeDone = true
-                connection.underWay[index].end(.expired)
-            }
+            for index in 0..<connection.underWay.count { connection.underWay[index].expire(at: now) }
         }
         suspects.expire(at: now) { user in !queues.contains { $0.contains(user) } }
         isSweepSet = !isIdle || !suspects.isEmpty

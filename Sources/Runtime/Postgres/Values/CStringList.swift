@@ -50,6 +50,15 @@ package struct CStringList: Sendable {
         }
     }
 
+    /// Calls `body` with the bytes of one string, which are valid only during the call; nil for NULL.
+    package func withBytes<Value>(of index: Int, _ body: (UnsafeRawBufferPointer?) -> Value) -> Value {
+        guard let offset = offsets[index] else { return body(nil) }
+        return bytes.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress else { return body(nil) }
+            return body(UnsafeRawBufferPointer(start: start + offset, count: strlen(start + offset)))
+        }
+    }
+
     /// Appends a NULL.
     package mutating func appendNull() {
         offsets.append(nil)

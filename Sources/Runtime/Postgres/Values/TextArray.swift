@@ -1,7 +1,7 @@
 import Bytes
 import Glibc
 
-/// A `text[]` parameter in PostgreSQL's array syntax (manual, 8.15.2). Every element is quoted.
+/// A `text[]` parameter in PostgreSQL's array syntax (manual, 8.15.2). Every element but NULL is quoted.
 package struct TextArray: ~Copyable {
     private var literal = ByteWriter(capacity: 256)
 
@@ -29,6 +29,12 @@ package struct TextArray: ~Copyable {
             }
         }
         literal.append(UInt8(ascii: "\""))
+    }
+
+    /// Adds a NULL.
+    package mutating func appendNull() {
+        if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
+        for byte in "NULL".utf8 { literal.append(byte) }
     }
 
     private static func needsEscape(_ bytes: UnsafeRawBufferPointer) -> Bool {

@@ -77,6 +77,8 @@ public struct FairQueue<Key: Hashable, Element> {
     @inlinable public var underWay: Int { underWayCount }
     /// Keys with elements that wait or are under way.
     @inlinable public var keyCount: Int { lines.count }
+    /// Keys that have their turn before a key that gets one now.
+    @inlinable public var turnCount: Int { ring.turns.count }
     /// Whether anything waits in the separate ring.
     @inlinable public var isAnyApart: Bool { !ringApart.returned.isEmpty || !ringApart.turns.isEmpty }
 
@@ -135,6 +137,22 @@ public struct FairQueue<Key: Hashable, Element> {
         underWayCount += 1
         takeTurn(line)
         return element
+    }
+
+    /// Takes the first waiting element of a key that has one under way, if it `fits`. Both are then under way as one.
+    @inlinable public mutating func nextBehind(_ line: Line, where fits: (Element) -> Bool) -> Element? {
+        guard let (element, cost) = line.waiting.first, fits(element) else { return nil }
+        line.waiting.popFirst()
+        waitingCount -= 1
+        waitingCost -= cost
+        return element
+    }
+
+    /// Puts an element of a key that has one under way in front of the key's waiting elements.
+    @inlinable public mutating func putInFront(_ element: Element, _ line: Line, cost: Int = 0) {
+        line.waiting.prepend((element, cost))
+        waitingCount += 1
+        waitingCost += cost
     }
 
     /// Takes the next element, which is done at once: for elements that are never under way.
