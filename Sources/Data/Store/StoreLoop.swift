@@ -101,13 +101,13 @@ final class StoreLoop: EventSource {
                     .init(
                         count: configuration.waitingMax, countOfKey: configuration.waitingPerUserMax,
                         cost: configuration.waitingBytesMax, newcomersShare: StoreLimits.newcomersShare),
-                    isSerial: true, batching: ActionBatch.batching),
+                    isSerial: true, batching: ActionTransaction.batching),
             ], outages: .toldUnlessSent, lossesMax: StoreLimits.lossesMax)
         settings.prepared = [Action.apply]
         settings.holdPause = configuration.lockTimeout
         #if DEBUG
         if let failpoints = configuration.failpoints {
-            settings.failpoint = { ($1 is Action || $1 is ActionBatch) && failpoints.reached($0) }
+            settings.failpoint = { ($1 is Action || $1 is ActionTransaction) && failpoints.reached($0) }
         }
         #endif
         return settings
@@ -224,7 +224,7 @@ final class StoreLoop: EventSource {
     }
 
     /// The database's answer to several actions. Whatever goes wrong, each is then executed by itself, and only that counts.
-    func answered(_ batch: ActionBatch, _ answer: Result<Rows, PostgresError>) -> NextStep {
+    func answered(_ batch: ActionTransaction, _ answer: Result<Rows, PostgresError>) -> NextStep {
         switch answer {
         case .success(let rows):
             let answers = (0..<rows.count).compactMap { ActionAnswer(rows, at: $0) }

@@ -30,16 +30,16 @@ import Testing
     private static let write = PreparedStatement("SELECT write_all($1::text, ARRAY[$2::int], 1)")
 
     /// A world whose batches call the function; `most` parts of each are done.
-    private func world(connections: Int = 1, countMax: Int = 8, most: Int = 100) throws -> World {
+    private func world(connections: Int = 1, countMax: Int = 8, most: Int = 100) throws -> PoolWorld {
         let batching = Batching(countMax: countMax, bytesMax: 1_000) { WriteBatch($0, most: most) }
-        let world = try World(
+        let world = try PoolWorld(
             connections: connections, outages: .waitedOut, batching: batching)
         try world.admin.execute(Self.functions)
         return world
     }
 
     @discardableResult private func send(
-        _ world: World, _ user: String, _ number: Int, deadline: Duration? = nil, isShared: Bool = true
+        _ world: PoolWorld, _ user: String, _ number: Int, deadline: Duration? = nil, isShared: Bool = true
     ) throws -> Asked {
         let asked = Asked(
             kind: 0, user, Self.write, try #require(CStringList([user, "\(number)"])),
@@ -51,7 +51,7 @@ import Testing
     }
 
     /// The numbers of each transaction, in their order.
-    private func transactions(_ world: World, _ user: String) throws -> [[Int]] {
+    private func transactions(_ world: PoolWorld, _ user: String) throws -> [[Int]] {
         let rows = try world.admin.query(
             "SELECT string_agg(n::text, ',' ORDER BY serial) FROM done WHERE who = $1 GROUP BY xmin::text "
                 + "ORDER BY min(serial)",

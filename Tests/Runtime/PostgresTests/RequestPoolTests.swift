@@ -13,7 +13,7 @@ import Testing
     private static let sleep = PreparedStatement("SELECT pg_sleep($1::float8)")
 
     @Test(arguments: [true, false]) func aUsersRequestsAreCarriedOutInTheirOrder(isSerial: Bool) throws {
-        let world = try World(connections: isSerial ? 3 : 1, isSerial: isSerial)
+        let world = try PoolWorld(connections: isSerial ? 3 : 1, isSerial: isSerial)
         try world.admin.execute(
             """
             CREATE TABLE done (serial bigint GENERATED ALWAYS AS IDENTITY, who text, n int);
@@ -32,7 +32,7 @@ import Testing
     /// A request that ends every connection ends by itself, and none of those beside it does.
     @Test func onePoisonedRequestSinksNoOther() throws {
         // The ninth request may still be unsent when the connection is lost. On a busy machine the outage is then long.
-        let world = try World(connections: 1, outages: .waitedOut, lossesMax: 2, isSerial: false)
+        let world = try PoolWorld(connections: 1, outages: .waitedOut, lossesMax: 2, isSerial: false)
         let poison = PreparedStatement("SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(1)")
         let others = try (0..<8).map { number in
             if number == 3 { _ = try world.send("eve", poison) }
@@ -48,7 +48,7 @@ import Testing
     /// The server has answered three requests and ended at the fourth before anything is read, and more is sent. libpq
     /// reads the answers when it cannot send, and drops them when it finds the connection lost.
     @Test func answersThatAreLostAreHeldAgainstNobody() throws {
-        let world = try World(connections: 1, outages: .waitedOut, lossesMax: 2, isSerial: false)
+        let world = try PoolWorld(connections: 1, outages: .waitedOut, lossesMax: 2, isSerial: false)
         let poison = PreparedStatement("SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(1)")
         let first = try world.send("ann", PreparedStatement("SELECT pg_backend_pid()"))
         try world.run { first.answers.count == 1 }
@@ -73,7 +73,7 @@ import Testing
 
     /// A failure among others in the pipeline, one of them at the commit, after its rows.
     @Test func failuresAreTheirOwn() throws {
-        let world = try World(connections: 1, isSerial: false)
+        let world = try PoolWorld(connections: 1, isSerial: false)
         try world.admin.execute(
             """
             CREATE TABLE t (n int PRIMARY KEY, other int REFERENCES t DEFERRABLE INITIALLY DEFERRED);
@@ -90,7 +90,7 @@ import Testing
 
     /// It is told its end at its deadline; its user's later requests are sent only when it has ended.
     @Test func aDeadlineUnderWayHoldsTheOrder() throws {
-        let world = try World(connections: 3)
+        let world = try PoolWorld(connections: 3)
         let slow = try world.send("ann", Self.sleep, "1.5", deadline: .milliseconds(300))
         let next = try world.send("ann", Self.echo, "next")
         let other = try world.send("bob", Self.echo, "other")
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test func whatWaitsExpires() throws {
-        let world = try World(connections: 1, depth: 1)
+        let world = try PoolWorld(connections: 1, depth: 1)
         let slow = try world.send("ann", Self.sleep, "1")
         let late = try world.send("bob", Self.echo, "late", deadline: .milliseconds(200))
         try world.run { late.ends == 1 }
@@ -112,7 +112,7 @@ import Testing
 
     /// The first lock timeout ends the user's queued requests and refuses new ones for a while; other users go on.
     @Test func aHeldUserHoldsUpNobody() throws {
-        let world = try World(connections: 2)
+        let world = try PoolWorld(connections: 2)
         let first = try world.send("ann", Self.echo, "locked") { _ in .hold(.locked) }
         let rest = try (0..<3).map { try world.send("ann", Self.echo, "\($0)") }
         let other = try world.send("bob", Self.echo, "other")
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test func stepsAreFollowed() throws {
-        let world = try World(connections: 1, depth: 1)
+        let world = try PoolWorld(connections: 1, depth: 1)
         var order: [String] = []
         var isAgain = true
         for name in ["a", "b", "c"] {
@@ -154,7 +154,7 @@ import Testing
 
     /// A connection on which nothing can be written is dropped when the requests in flight have been answered.
     @Test func aReadOnlyConnectionIsLeft() throws {
-        let world = try World(connections: 1)
+        let world = try PoolWorld(connections: 1)
         try world.admin.execute(
             """
             CREATE FUNCTION standby() RETURNS int LANGUAGE plpgsql AS
@@ -176,7 +176,7 @@ import Testing
 
     /// 900 connections of one user send 100 requests each; another user's request waits for hardly any of them.
     @Test func aFloodOfOneUserCostsAnotherLittle() throws {
-        let world = try World(connections: 1, depth: 16, isSerial: false)
+        let world = try PoolWorld(connections: 1, depth: 16, isSerial: false)
         let warm = try world.send("warm", Self.echo, "")
         try world.run { warm.answers.count == 1 }
         var waits: [Duration] = []
@@ -197,7 +197,7 @@ import Testing
     /// The first kind goes before the next; after `weight` requests one of the next kind has its turn, so it does not
     /// starve.
     @Test func kindsGoInTheirOrder() throws {
-        let world = try World(connections: 1, depth: 1, isSerial: false)
+        let world = try PoolWorld(connections: 1, depth: 1, isSerial: false)
         var order: [Int] = []
         let first = try world.send("first", Self.sleep, "0.1")
         world.tick()
@@ -221,7 +221,7 @@ import Testing
     }
 
     @Test func whatNobodyWantsIsNotSent() throws {
-        let world = try World(connections: 1, depth: 1)
+        let world = try PoolWorld(connections: 1, depth: 1)
         let first = try world.send("first", Self.sleep, "0.1")
         world.tick()
         let sent = try (0..<10).map { try world.send("u\($0 % 2)", Self.echo, "\($0)") }
@@ -234,7 +234,7 @@ import Testing
 
     /// A leased connection is idle when it is given, and other requests go on beside it.
     @Test func aLeaseIsGivenWhenItIsIdle() throws {
-        let world = try World(connections: 2, leasesMax: 2)
+        let world = try PoolWorld(connections: 2, leasesMax: 2)
         let before = try (0..<20).map { try world.send("u\($0)", Self.echo, "\($0)") }
         var (given, rows, losses): (Connection?, [String?], Int) = (nil, [], 0)
         let handlers = Lease.Handlers(given: { given = $0 }, lost: { losses += 1 })
@@ -264,7 +264,7 @@ import Testing
     /// Reads are sent behind a slow one while the other connection is leased. When that is given back, they are answered on
     /// it, once.
     @Test func aRequestBehindASlowReadIsTakenBack() throws {
-        let world = try World(connections: 2, leasesMax: 1, isOfReads: true)
+        let world = try PoolWorld(connections: 2, leasesMax: 1, isOfReads: true)
         let holder = try world.admin.query("SELECT pg_advisory_lock(77)")
         var isGiven = false
         let lease = world.pool.lease(Lease.Handlers(given: { _ in isGiven = true }, lost: {}))
@@ -282,7 +282,7 @@ import Testing
     }
 
     @Test func aLostLeaseIsTold() throws {
-        let world = try World(connections: 2, leasesMax: 1)
+        let world = try PoolWorld(connections: 2, leasesMax: 1)
         var (given, losses): (Connection?, Int) = (nil, 0)
         let lease = world.pool.lease(Lease.Handlers(given: { given = $0 }, lost: { losses += 1 }))
         try world.run { given != nil }
@@ -305,14 +305,14 @@ import Testing
     // MARK: Outages and the end
 
     @Test func withoutAServerRequestsEnd() throws {
-        let world = try World(connections: 2, string: "host=/nowhere dbname=x user=x")
+        let world = try PoolWorld(connections: 2, string: "host=/nowhere dbname=x user=x")
         let first = try world.send("ann", Self.echo, "")
         try world.run { first.ends == 1 }
         #expect(world.pool.isAway && !world.pool.isUp)
         let start = Instant.read()
         #expect(try world.send("ann", Self.echo, "").ends == 1)
         #expect(Instant.read().duration(since: start) < .seconds(1))
-        let patient = try World(connections: 2, outages: .waitedOut, string: "host=/nowhere dbname=x user=x")
+        let patient = try PoolWorld(connections: 2, outages: .waitedOut, string: "host=/nowhere dbname=x user=x")
         let late = try patient.send("ann", Self.echo, "", deadline: .seconds(2))
         try patient.run { patient.pool.isAway }
         #expect(late.ends == 0)
@@ -320,7 +320,7 @@ import Testing
     }
 
     @Test func theEndIsTold() throws {
-        let world = try World(connections: 1, depth: 1)
+        let world = try PoolWorld(connections: 1, depth: 1)
         let slow = try world.send("ann", Self.sleep, "0.3")
         let waiting = try world.send("bob", Self.echo, "")
         world.tick()

@@ -48,7 +48,7 @@ final class Action: Request {
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep { store.answered(self, answer) }
 
     /// The answer to a batch in which it is.
-    func answered(_ answer: Result<Rows, PostgresError>, in batch: ActionBatch) -> NextStep {
+    func answered(_ answer: Result<Rows, PostgresError>, in batch: ActionTransaction) -> NextStep {
         store.answered(batch, answer)
     }
 

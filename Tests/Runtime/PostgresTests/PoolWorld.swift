@@ -12,7 +12,7 @@ enum FloodLimits {
 }
 
 /// A pool on a loop that the test drives.
-final class World {
+final class PoolWorld {
     let loop: EventLoop
     let admin: BlockingConnection
     private(set) var sent: [Asked] = []

@@ -2,10 +2,10 @@ import Bytes
 import Postgres
 
 /// Actions of one user that waited at one time, in one transaction.
-final class ActionBatch: RequestBatch {
+final class ActionTransaction: RequestBatch {
     static let batching = Batching(
         countMax: StoreLimits.actionBatchMax, bytesMax: StoreLimits.actionBatchBytesMax,
-        join: { ActionBatch($0.compactMap { $0 as? Action }) })
+        join: { ActionTransaction($0.compactMap { $0 as? Action }) })
 
     /// The types of the parameters behind the user, in the order of an action's own.
     private static let types = ["text", "text", "bigint", "text", "text", "text", "text", "text"]
