@@ -173,6 +173,21 @@ import Testing
         #expect(taken.withLock { $0.suffix(5).allSatisfy { $0.platform == .apns } })
     }
 
+    /// Worst interleaving: a settlement is under way, a claim is sent behind it without a full platform, and the
+    /// settlement's answer makes room there. The next look is an hour away.
+    @Test func roomThatComesWhileAClaimIsUnderWayIsUsedAtOnce() throws {
+        try addPushes(OutboxLimits.heldMax + 10, .webhook)
+        let outbox = try start { $0.interval = .seconds(3_600) }
+        #expect(eventually { taken.withLock { $0.count } == OutboxLimits.heldMax })
+        let other = try database.admin()
+        try other.execute("BEGIN; LOCK TABLE care.push IN SHARE ROW EXCLUSIVE MODE")
+        outbox.settle(taken.withLock { $0.prefix(OutboxLimits.batchMax) }.map { PushOutcome($0, .sent) })
+        outbox.look()
+        try wait(until: "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'care.push'::regclass)")
+        try other.execute("COMMIT")
+        #expect(eventually { taken.withLock { $0.count } == OutboxLimits.heldMax + 10 })
+    }
+
     @Test func aStopSettlesWhatIsKnown() throws {
         try addPushes(5)
         let outbox = try start()
