@@ -88,6 +88,11 @@ begin
     else
         wanted := coalesce(case choice when 'keep_local' then pending -> 'local' else pending -> 'taken' end, '{}')
             || case when merged is null then '{}' else care.rule_wanted(who, merged) end;
+        -- What did not conflict may be half of a new target: a stack takes the product away, and the reverse.
+        wanted := wanted || case
+            when care.given(wanted, 'stackId') is not null then '{"productId": null, "appliesTo": "stack"}'
+            when care.given(wanted, 'productId') is not null then '{"stackId": null, "appliesTo": "item"}'
+            else '{}' end::jsonb;
         select * into t from care.reminder_tombstone as x where x.user_id = who and x.id = of_rule;
         if r.id is null and pending ? 'gone' and (t.id is null or t.rev <= rev) then
             verdict := care.bring_back(who, pending, wanted, clock);
