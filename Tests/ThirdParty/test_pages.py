@@ -245,6 +245,20 @@ def test_a_token_of_the_page_is_taken(tmp_path, monkeypatch):
             assert answer.status == 200 and answer.headers["X-Sync-Position"]
 
 
+@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+def test_a_token_of_the_page_in_javascript_is_taken(tmp_path):
+    file = tmp_path / "sign.js"
+    file.write_text(code(SQL, "## Tokens of users", "js")[0])
+    run = subprocess.run(["node", file], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True)
+    with Hub("--jwt-keys-file", str(tmp_path / "jwks.json"), "--jwt-issuer", "https://login.example.org",
+             "--jwt-audience", "carillon") as hub:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{hub.port}/users/42/adherence/today",
+            headers={"Authorization": f"Bearer {run.stdout.strip()}"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            assert answer.status == 200
+
+
 def test_a_call_with_curl_publishes(tmp_path):
     sample, = code(PUSHER, "### A call with curl", "sh")
     file = tmp_path / "settings.json"

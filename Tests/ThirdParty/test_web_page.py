@@ -1,11 +1,16 @@
 """The code of the web client's page, pasted as it stands, with the modules that the hub itself serves."""
 
+import functools
+import http.server
 import re
+import subprocess
+import threading
 
 import pytest
 
 from actions import add_dose
-from test_pages import ROOT, code
+from hub import Hub
+from test_pages import ROOT, at, code
 from waiting import eventually
 from web import Browser
 
@@ -61,3 +66,48 @@ def test_the_pages_code_takes_a_dose(browser, hub, user):
     eventually(lambda: page.evaluate(note) == "by a hook", "the queries' data is set")
     assert page.evaluate("() => bound.actions.length > 1 && bound.actions[0].type") == "sync/changed"
     context.close()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def test_the_whole_app_opens_without_a_network(browser, user, tmp_path):
+    """Neither the app's server nor the hub is there: the page opens, a dose is taken, and sent later."""
+    shell, = code(PAGE, "## A whole app", "sh")
+    kept, = re.findall(r"const files = (\[.*?\]);", code(PAGE, "## A whole app", "js")[0], re.S)
+    assert re.findall(r"'(\w+\.js)'", kept) == sorted(file.name for file in PAGE.parent.glob("*.js"))
+    lines = shell.splitlines()
+    assert lines[0].startswith("TOKEN=") and lines[-1].startswith("python3 -m http.server --directory $APP")
+    (tmp_path / "Sources").symlink_to(ROOT / "Sources")
+    with Hub() as hub:
+        hub.wait_until_listening()
+        hub.listen = f"127.0.0.1:{hub.port}"
+        dose = add_dose(hub, user)
+        script = "\n".join([f"TOKEN={hub.token(user)}", *lines[1:-1]])
+        subprocess.run(["bash", "-euc", script], cwd=tmp_path, check=True)
+        index = tmp_path / ".carillon/app/index.html"
+        text = index.read_text()
+        index.write_text(at(hub, text).replace("user: 'demo'", f"user: '{user}'"))
+        handler = functools.partial(Quiet, directory=index.parent)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        context = browser.chromium.new_context()
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{server.server_port}/")
+        eventually(lambda: "scheduled" in page.inner_text("#today"), "the page shows the dose")
+        page.evaluate("() => navigator.serviceWorker.ready")
+        server.shutdown()
+        server.server_close()
+        hub.program.kill()
+        page.reload()
+        eventually(lambda: "scheduled" in page.inner_text("#today"), "the page opens without a network")
+        page.click("button")
+        eventually(lambda: "taken" in page.inner_text("#today"), "the dose is shown as taken")
+        eventually(lambda: "1 to send" in page.inner_text("span"), "an action waits")
+        hub.start()
+        eventually(lambda: "connected, 0 to send" in page.inner_text("span"), "the action is sent")
+        assert hub.query("select status from care.dose_occurrence where id = %s", [dose]) == [("taken",)]
+        context.close()
