@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-instructions conformance fuzz storm resume churn soak lint format bench clean
+.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-instructions conformance fuzz storm resume churn soak lint format bench clean
 
 tools := deploy/development
 # On a terminal too: SwiftPM takes colour for another build, and would begin anew.
@@ -18,13 +18,18 @@ build: ## Build the release: .build/release/carillon
 	@$(tools)/packages build
 	$(tools)/release
 
+package: ## Build a Debian package, .build/carillon_VERSION_ARCHITECTURE.deb
+	@$(tools)/packages build package
+	$(tools)/release
+	@deploy/debian/package
+
 run: ## Build, and start a hub with a private PostgreSQL and a small demonstration, on 127.0.0.1:6001
 	@$(tools)/packages build run
 	$(tools)/release
 	@exec .build/release/carillon dev
 
 test: ## All tests below, and lint: prints what failed and a summary; all output is in .build/test
-	@$(tools)/steps lint test-swift test-fuzz test-sql test-clients test-release test-instructions
+	@$(tools)/steps lint test-swift test-fuzz test-sql test-clients test-release test-package test-instructions
 
 test-quick: ## Less than five minutes: lint, Swift tests that need no PostgreSQL, SQL tests
 	@$(tools)/steps lint test-swift-quick test-sql
@@ -58,6 +63,11 @@ test-release: ## The release build, whole and stripped, runs where there is no S
 	@$(tools)/packages build release
 	$(tools)/release
 	Tests/release
+
+test-package: ## The Debian package installs on a clean system and sends an event; needs root
+	@$(tools)/packages build package
+	$(tools)/release
+	Tests/package || [ $$? -eq 77 ]
 
 test-instructions: ## Count the release build's instructions by callgrind, and hold them against loadtest/thresholds
 	@$(tools)/packages build run instructions
@@ -98,7 +108,7 @@ soak: ## Random faults for MINUTES (default 30) over two hubs: invariants, memor
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/release \
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/{package,release} deploy/debian/{package,postinst,postrm,prerm} \
 	    Tests/ThirdParty/{churn,conformance,resume,run,soak,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
