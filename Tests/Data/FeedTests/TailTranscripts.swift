@@ -64,6 +64,20 @@ import Testing
         #expect(outputs == [.positioned(a, serial: 7, position(1)), event(a, 2)])
     }
 
+    @Test func aTailWaitsForThePositionsUnderWay() throws {
+        var tail = try live(at: 0)
+        var outputs: [FeedOutput] = []
+        tail.watch(a, serial: 1, &outputs)
+        #expect(tail.nextQuery(.all) == .positions([Ticket(a, 1)]))
+        // The snapshot of that question is taken, and then an event commits: a tail would show it, and find no position.
+        tail.wake()
+        #expect(tail.nextQuery(.all) == nil)
+        try tail.positionsReceived([position(0)], &outputs)
+        #expect(tail.nextQuery(.all) == .tail(previous: "s0"))
+        try tail.tailReceived(page((a, 1)), snapshot: "s1", epoch: "e1", &outputs)
+        #expect(outputs == [.positioned(a, serial: 1, position(0)), event(a, 1)])
+    }
+
     @Test func wakeDuringTailReadsAgain() throws {
         var tail = try live(at: 0, a)
         var outputs: [FeedOutput] = []

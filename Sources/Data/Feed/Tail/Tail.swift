@@ -22,6 +22,10 @@ import Sync
 /// - An old writer commits after others: its events have an old `xid`, and `previous` lists it as running (histories).
 /// - A commit falls between the fresh `previous` and the positions after a connect: both see it, and it is delivered once
 ///   (`commitBetweenSnapshotAndPositionsIsDroppedOnce`). If `previous` were read last, it would be lost.
+/// - A tail is read while a position is under way, whose snapshot is older: the event between them would be passed over by
+///   that tail, since its watch has no position yet, and the position lies below it. No later tail shows it, so it would be
+///   lost until a check. Therefore positions are asked here and not on a pool's connections, and no tail beside them
+///   (`aTailWaitsForThePositionsUnderWay`).
 /// - A notification comes while a tail is in flight, whose snapshot may be older: read again (`wakeDuringTailReadsAgain`).
 /// - A stream is rewatched while its position or replay is in flight: its serial is outdated (`staleAnswersAreIgnored`).
 /// - The database's epoch changes between positions and later events: the tail reports the epoch with every page, and all
