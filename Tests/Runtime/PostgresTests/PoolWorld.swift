@@ -90,7 +90,7 @@ final class Asked: Request {
         follows: @escaping (String) -> NextStep
     ) {
         self.follows = follows
-        super.init(kind: kind, of: TextKey(user), statement, parameters, deadline: deadline)
+        super.init(Terms(kind: kind, of: TextKey(user), statement, parameters, deadline: deadline))
     }
 
     override var isJoinable: Bool { isShared }

@@ -208,7 +208,11 @@ private final class WriteBatch: RequestBatch {
             part.parameters.withBytes(of: 0) { user = $0.map { String(decoding: $0, as: UTF8.self) } }
             part.parameters.withBytes(of: 1) { if let number = $0 { numbers.append(number) } }
         }
-        super.init(of: parts, Self.writeAll, CStringList([user, numbers.closed(), "\(most)"]) ?? CStringList())
+        super.init(
+            of: parts,
+            Terms(
+                kind: parts[0].kind, of: parts[0].user, Self.writeAll,
+                CStringList([user, numbers.closed(), "\(most)"]) ?? CStringList()))
     }
 
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep {

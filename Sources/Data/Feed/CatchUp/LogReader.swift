@@ -177,7 +177,7 @@ final class LogRead: Request {
         self.read = read
         self.since = since
         self.logReader = logReader
-        super.init(kind: read.after < read.upTo ? 0 : 1, of: TextKey(read.stream.user), Self.readLog)
+        super.init(Terms(kind: read.after < read.upTo ? 0 : 1, of: TextKey(read.stream.user), Self.readLog))
     }
 
     /// Makes the parameters only now: in a flood, most reads are dropped before.

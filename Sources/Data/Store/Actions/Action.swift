@@ -35,8 +35,9 @@ final class Action: Request {
         device = envelope.deviceID.map { TextKey(request.user, $0) }
         answer = request.answer
         super.init(
-            kind: kind, of: TextKey(request.user), request.isByApp ? Self.applyByApp : Self.apply, parameters,
-            deadline: deadline)
+            Terms(
+                kind: kind, of: TextKey(request.user), request.isByApp ? Self.applyByApp : Self.apply, parameters,
+                deadline: deadline))
     }
 
     /// Whether a refusal is stored instead of the action.

@@ -17,7 +17,8 @@ final class ActionTransaction: RequestBatch {
 
     private init(_ actions: [Action]) {
         self.actions = actions
-        super.init(of: actions, Self.applyAll, Self.parameters(of: actions))
+        let (kind, user) = (actions[0].kind, actions[0].user)
+        super.init(of: actions, Terms(kind: kind, of: user, Self.applyAll, Self.parameters(of: actions)))
     }
 
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep { actions[0].answered(answer, in: self) }

@@ -20,8 +20,9 @@ final class SnapshotRead: Request {
         function = request.function
         answer = request.answer
         super.init(
-            kind: 0, of: TextKey(request.user), request.function.statement, parameters,
-            within: request.function.timeout, deadline: deadline)
+            Terms(
+                kind: 0, of: TextKey(request.user), request.function.statement, parameters,
+                within: request.function.timeout, deadline: deadline))
     }
 
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep {

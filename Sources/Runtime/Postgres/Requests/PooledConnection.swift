@@ -63,7 +63,9 @@ final class PooledConnection {
         var taken: [Request] = []
         while let request = underWay.popFirst() { taken.append(request) }
         underWay.append(oldest)
-        for request in taken { underWay.append(Request(kind: request.kind, of: request.user, request.statement)) }
+        for request in taken {
+            underWay.append(Request(.init(kind: request.kind, of: request.user, request.statement)))
+        }
         return taken
     }
 

@@ -4,6 +4,29 @@ import Clock
 /// A statement on its way through a pool, from `RequestPool.append` to its end. It is told each answer, or once that there
 /// will be none. Subclasses give it a purpose. Belongs to the pool's loop.
 open class Request {
+    /// What a request begins with. Public, as the class is: for an initializer of less access, Swift makes stubs in
+    /// subclasses that call themselves.
+    public struct Terms {
+        let kind: Int
+        let user: TextKey
+        let statement: PreparedStatement
+        let parameters: CStringList
+        let timeout: Duration?
+        let deadline: Instant
+
+        /// - Parameters:
+        ///   - timeout: how long it may take in the database; the pool's timeout holds too.
+        ///   - deadline: the last moment for an answer; none by default.
+        package init(
+            kind: Int, of user: TextKey, _ statement: PreparedStatement, _ parameters: CStringList = CStringList(),
+            within timeout: Duration? = nil, deadline: Instant = Instant(nanoseconds: .max)
+        ) {
+            (self.kind, self.user) = (kind, user)
+            (self.statement, self.parameters) = (statement, parameters)
+            (self.timeout, self.deadline) = (timeout, deadline)
+        }
+    }
+
     /// The index of its kind in `PoolSettings.kinds`.
     package final let kind: Int
     /// Its user; users are served in turn.
@@ -26,19 +49,14 @@ open class Request {
     package internal(set) final var isOver = false
     final var line: FairQueue<TextKey, Request>.Line?
 
-    /// - Parameters:
-    ///   - timeout: how long it may take in the database; the pool's timeout holds too.
-    ///   - deadline: the last moment for an answer; none by default.
-    package init(
-        kind: Int, of user: TextKey, _ statement: PreparedStatement, _ parameters: CStringList = CStringList(),
-        within timeout: Duration? = nil, deadline: Instant = Instant(nanoseconds: .max)
-    ) {
-        self.kind = kind
-        self.user = user
-        self.statement = statement
-        self.parameters = parameters
-        self.timeout = timeout
-        self.deadline = deadline
+    /// A request that has not been sent.
+    public init(_ terms: Terms) {
+        kind = terms.kind
+        user = terms.user
+        statement = terms.statement
+        parameters = terms.parameters
+        timeout = terms.timeout
+        deadline = terms.deadline
     }
 
     /// Whether it may share a transaction with its user's other requests (`RequestBatch`).
@@ -117,7 +135,7 @@ package final class Errand: Request {
         told: @escaping (Result<Rows, PostgresError>?) -> Void
     ) {
         self.told = told
-        super.init(kind: kind, of: user, statement, parameters)
+        super.init(Terms(kind: kind, of: user, statement, parameters))
     }
 
     package override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep {

@@ -15,10 +15,12 @@ open class RequestBatch: Request {
     /// The requests, in their order; two at least.
     package final let parts: [Request]
 
-    /// - Parameter parts: of one user and kind; two at least.
-    package init(of parts: [Request], _ statement: PreparedStatement, _ parameters: CStringList) {
+    /// - Parameters:
+    ///   - parts: of one user and kind; two at least.
+    ///   - terms: with their user and kind.
+    public init(of parts: [Request], _ terms: Terms) {
         self.parts = parts
-        super.init(kind: parts[0].kind, of: parts[0].user, statement, parameters)
+        super.init(terms)
     }
 
     open override func ended(_ end: RequestEnd) {
