@@ -11,6 +11,8 @@ import struct Care.Timestamp
 
 /// Metrics of actions and snapshots.
 package final class StoreMetrics: MetricSource {
+    /// The types that every app has. Others are counted by name from their first accepted action on: then an operator has
+    /// registered the type, so its name is no peer's invention.
     private static let types = [
         "markTaken", "makeUp", "markMissed", "skip", "addNote", "undo", "bulkMarkAll", "resolve", "createReminder",
         "updateReminder", "deleteReminder", "snoozeReminder", "setReminderOccurrence",
@@ -19,6 +21,9 @@ package final class StoreMetrics: MetricSource {
     /// Accepted and not answered.
     let waiting = Gauge()
     private let actions = CounterTable("type", types, by: "result", ActionStatus.allCases.map(\.rawValue))
+    private let registered = Locked<[String: CounterTable]>([:])
+    /// Such further types; one more counts as `other`.
+    static let registeredMax = 50
     private let seconds = Histogram.times()
     /// From a second to a month, in microseconds: an action may have waited on an offline phone.
     private let deviceLag = Histogram(
@@ -55,10 +60,10 @@ package final class StoreMetrics: MetricSource {
 
     private func count(_ answer: ActionAnswer, to envelope: ActionEnvelope, after time: Duration) {
         seconds.record(time)
-        actions[envelope.type, answer.status.rawValue].add()
         if let reason = answer.retry { retries[reason.label].add() }
-        guard answer.status != .retry else { return }
+        guard answer.status != .retry else { return counters(of: envelope.type)[envelope.type, "retry"].add() }
         let (code, isReplayed) = answer.json.withUnsafeBytes(Self.read)
+        counters(of: envelope.type, isAccepted: answer.status != .rejected)[envelope.type, answer.status.rawValue].add()
         // A repeat is not a second conflict.
         guard !isReplayed else { return replays.add() }
         if let made = envelope.clientTime.flatMap(Self.time) {
@@ -67,6 +72,18 @@ package final class StoreMetrics: MetricSource {
         if answer.status == .conflict { conflicts[code ?? ""].add() }
         if envelope.type == "resolve", answer.status == .applied || answer.status == .noop {
             resolutions[envelope.payload.withUnsafeBytes(Self.choice) ?? ""].add()
+        }
+    }
+
+    /// The table that counts actions of the type.
+    private func counters(of type: String, isAccepted: Bool = false) -> CounterTable {
+        guard !actions.knows(type) else { return actions }
+        return registered.withLock { registered in
+            if let own = registered[type] { return own }
+            guard isAccepted, registered.count < Self.registeredMax else { return actions }
+            let own = CounterTable("type", [type], by: "result", ActionStatus.allCases.map(\.rawValue))
+            registered[type] = own
+            return own
         }
     }
 
@@ -115,7 +132,7 @@ package final class StoreMetrics: MetricSource {
     package func append(to exposition: inout Exposition) {
         exposition.counter(
             "actions_total", "Actions answered, by type and result; repeats included.",
-            actions)
+            actions, registered.withLock { $0.sorted { $0.key < $1.key }.map(\.value) })
         exposition.histogram("action_seconds", "From an action's arrival to its answer.", seconds)
         exposition.histogram(
             "device_queue_lag_seconds",

@@ -48,6 +48,9 @@ package final class CounterTable: Sendable {
         return counters[first.index(value) * second.values.count + second.index(other)]
     }
 
+    /// Whether the first label's value has counters of its own.
+    package func knows(_ value: String) -> Bool { first.index(value) < first.values.count - 1 }
+
     /// Every counter, including zeros: Prometheus sees no increase in a series that begins with its first count. `other`
     /// appears only when it has counted.
     package var series: [(value: String, other: String?, count: UInt64)] {

@@ -47,13 +47,17 @@ package struct Exposition: ~Copyable {
         series(name, [], Double(count))
     }
 
-    /// Counters by their labels.
-    package mutating func counter(_ name: StaticString, _ help: StaticString, _ table: CounterTable) {
+    /// Counters by their labels, which all tables share.
+    package mutating func counter(
+        _ name: StaticString, _ help: StaticString, _ table: CounterTable, _ more: [CounterTable] = []
+    ) {
         family(name, help, "counter")
-        for (value, other, count) in table.series {
-            var labels = [Label(table.first.name, value)]
-            if let other, let second = table.second { labels.append(Label(second.name, other)) }
-            series(name, labels, Double(count))
+        for table in [table] + more {
+            for (value, other, count) in table.series {
+                var labels = [Label(table.first.name, value)]
+                if let other, let second = table.second { labels.append(Label(second.name, other)) }
+                series(name, labels, Double(count))
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 import Bytes
-import Glibc
+import Foundation
 import Metrics
 import Sync
 import Testing
@@ -46,6 +46,28 @@ import Testing
             #expect(text.contains(line + "\n"), "\(line)")
         }
         #expect(!text.contains("peer"))
+    }
+
+    /// A type has a name in metrics once the database has accepted an action of it, and a bounded number of types has one.
+    @Test func typesThatOperatorsHaveRegisteredCountByName() {
+        let metrics = StoreMetrics()
+        answered(metrics, "weigh", #"{"status":"rejected","code":"invalid"}"#, .rejected)
+        answered(metrics, "weigh", "", .retry)
+        answered(metrics, "weigh", #"{"status":"applied"}"#, .applied)
+        answered(metrics, "weigh", #"{"status":"rejected","code":"invalid"}"#, .rejected)
+        answered(metrics, "weigh", "", .retry)
+        for number in 1...StoreMetrics.registeredMax { answered(metrics, "type-\(number)", "{}", .noop) }
+        let text = text(metrics)
+        for line in [
+            #"{type="weigh",result="applied"} 1"#, #"{type="weigh",result="rejected"} 1"#,
+            #"{type="weigh",result="retry"} 1"#, #"{type="weigh",result="conflict"} 0"#,
+            #"{type="other",result="rejected"} 1"#, #"{type="other",result="retry"} 1"#,
+            #"{type="type-49",result="noop"} 1"#, #"{type="other",result="noop"} 1"#,
+        ] {
+            #expect(text.contains("carillon_actions_total\(line)\n"), "\(line)")
+        }
+        #expect(!text.contains("type-\(StoreMetrics.registeredMax)"))
+        #expect(text.components(separatedBy: "# TYPE carillon_actions_total").count == 2)
     }
 
     /// Counted once per action, when it is decided.
