@@ -16,6 +16,8 @@ final class AppReload: Sendable {
     private let counts: CounterTable
     private let logger: Logger
     private let started: EffectiveSettings
+    /// Bytes of a request's body that the running hub takes.
+    private let bodyBytesMax: Int
     /// The id of the app that the database belongs to.
     private let owner: String?
     /// The applications served now, and the warnings already logged.
@@ -35,6 +37,7 @@ final class AppReload: Sendable {
         courier: Courier, pushes: Pushes? = nil, counts: CounterTable, logger: Logger
     ) {
         self.started = started
+        bodyBytesMax = settings.gateway.httpLimits.bodyBytes
         owner = settings.databaseApp
         served = Locked((settings.apps, settings.warnings))
         self.sources = sources
@@ -80,7 +83,7 @@ final class AppReload: Sendable {
         // A change here needs a restart.
         settings.databaseURL = started.values.databaseURL
         // So does a longer body.
-        try settings.checkBodies(started.values.gateway.httpLimits.bodyBytes)
+        try settings.checkBodies(ofRunningHub: bodyBytesMax)
         let apps = settings.apps(indices: gateway.apps.indices(of: settings.apps.map(\.id)))
         _ = try gateway.apps.replaced(by: apps)
         // Before the loops, which send events that only the new webhooks want.

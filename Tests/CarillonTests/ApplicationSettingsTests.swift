@@ -216,27 +216,35 @@ struct ApplicationSettingsTests {
 
     @Test(
         arguments: [
-            ("{}", nil), (#"{"batchEvents":20}"#, nil), (#"{"batchEvents":21}"#, "batchEvents (21)"),
-            (#"{"eventBytes":65536}"#, "eventBytes (65536)"), (#"{"eventBytes":65536,"batchEvents":1}"#, nil),
-            (#"{"channelsPerPublish":1000,"eventBytes":"150KiB","batchEvents":1}"#, "channelsPerPublish (1000)"),
-        ] as [(String, String?)])
-    func whatAnAppMayPublishFitsIntoABody(_ limits: String, _ problem: String?) throws {
-        func settings(_ more: [String]) throws -> Settings {
-            let apps = #"[{"id":"7","key":"k","secret":"s","limits":\#(limits)}]"#
-            return try Settings(
-                EffectiveSettings(SettingsSources(arguments: ["--apps", apps] + more), profile: .serve))
+            ("{}", 655_360), (#"{"batchEvents":20}"#, 655_360), (#"{"batchEvents":21}"#, 666_624),
+            (#"{"eventBytes":65536}"#, 1_976_320), (#"{"eventBytes":65536,"batchEvents":1}"#, 655_360),
+            (#"{"channelsPerPublish":1000,"eventBytes":"150KiB","batchEvents":1}"#, 669_824),
+        ])
+    func whatAnAppMayPublishFitsIntoABody(_ limits: String, _ bytes: Int) throws {
+        let settings = try Self.settings(ofApp: limits)
+        #expect(settings.gateway.httpLimits.bodyBytes == bytes)
+        // A running hub takes no longer one.
+        let needed = try #require(settings.apps.first).limits.bodyBytes
+        try settings.checkBodies(ofRunningHub: needed)
+        let failure = try #require(throws: Failure.self) { try settings.checkBodies(ofRunningHub: needed - 1) }
+        #expect(failure.description.contains(#"application "7""#) && failure.description.contains("restart the hub"))
+    }
+
+    @Test func noAppMayPublishMoreThanAHubTakesAtOnce() throws {
+        // 500 × (3 × 10,840 + 1,024) are 16 MiB less 5,216 bytes.
+        #expect(
+            try Self.settings(ofApp: #"{"batchEvents":500,"eventBytes":10840}"#).gateway.httpLimits.bodyBytes
+                == 16_772_000)
+        let failure = try #require(throws: Failure.self) {
+            _ = try Self.settings(ofApp: #"{"batchEvents":500,"eventBytes":10844}"#)
         }
-        guard let problem else {
-            _ = try settings([])
-            return
-        }
-        let failure = try #require(throws: Failure.self) { _ = try settings([]) }
-        #expect(failure.description.contains(problem) && failure.description.contains("limits.bodyBytes"))
-        #expect(failure.description.contains(#"application "7""#))
-        let enough = try settings(["--limits-body-bytes", "16MiB"])
-        let needed = try #require(enough.apps.first).limits.bodyBytes
-        try enough.checkBodies(needed)
-        #expect(throws: Failure.self) { try enough.checkBodies(needed - 1) }
+        #expect(failure.description.hasPrefix("apps: 16777216 bytes of a request do not hold"))
+        #expect(failure.description.contains("batchEvents (500)") && !failure.description.contains("restart"))
+    }
+
+    private static func settings(ofApp limits: String) throws -> Settings {
+        let apps = #"[{"id":"7","key":"k","secret":"s","limits":\#(limits)}]"#
+        return try Settings(EffectiveSettings(SettingsSources(arguments: ["--apps", apps]), profile: .serve))
     }
 
     @Test func theDemonstrationHasWhatPeopleTry() throws {
@@ -256,10 +264,9 @@ struct ApplicationSettingsTests {
         #expect(plain.userAgent == "Carillon/\(Carillon.version)")
         #expect(try configuration([], .development).allowsPrivate)
         let other = try configuration(
-            ["--webhooks-allow-private", "--webhooks-ca-file", "/ca.pem", "--webhooks-queue-bytes", "1MiB"], .serve)
+            ["--webhooks-allow-private", "--webhooks-ca-file", "/ca.pem"], .serve)
         #expect(other.allowsPrivate)
         #expect(other.caFile == "/ca.pem")
-        #expect(other.limits.queueBytesMax == 1 << 20)
     }
 
     @Test func aFileOfCertificatesMustHoldSome() throws {

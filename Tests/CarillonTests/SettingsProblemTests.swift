@@ -28,7 +28,7 @@ struct SettingsProblemTests {
             ([], ["CARILLON_ALLOWED_ORIGINS": "https://a.org/path"], ["allowedOrigins", "no path"]),
             ([], ["CARILLON_PONG_TIMEOUT": "nan"], ["pongTimeout", "30s"]),
             ([], ["CARILLON_LOG_LEVEL": "loud"], ["log.level", "trace, debug"]),
-            ([], ["CARILLON_STRICT_PROTOCOL": "yes"], ["strictProtocol", "true or false"]),
+            ([], ["CARILLON_API_REFUSE_REPLAYS": "yes"], ["api.refuseReplays", "true or false"]),
             ([], ["DATABASE_URL": "mydb"], ["DATABASE_URL", "postgresql://"]),
         ] as [([String], [String: String], [String])])
     func badNamesAndValuesAreNamed(_ arguments: [String], _ environment: [String: String], _ words: [String]) throws {

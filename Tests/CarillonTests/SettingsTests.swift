@@ -47,9 +47,10 @@ struct SettingsTests {
         #expect(gateway.timeouts.pong == GatewayTimeouts().pong)
         #expect(gateway.timeouts.handshake == GatewayTimeouts().handshake)
         #expect(gateway.compression == CompressionSettings())
-        let settings = try Settings(effectiveSettings(profile: .development))
-        let feed = FeedConfiguration(settings, "dbname=x", try .embedded())
-        #expect(feed.streamsPerUserMax == FeedConfiguration(connectionString: "").streamsPerUserMax)
+        let feed = FeedConfiguration(
+            try Settings(effectiveSettings(profile: .development)), "dbname=x", try .embedded())
+        let own = FeedConfiguration(connectionString: "")
+        #expect(feed.pollInterval == own.pollInterval && feed.positionCheckInterval == own.positionCheckInterval)
     }
 
     /// A hub on an older schema would say that it is ready, and some of its functions and jobs would fail.
@@ -77,7 +78,6 @@ struct SettingsTests {
         let own = StoreConfiguration(connectionString: "host=h")
         #expect(store.connections == own.connections)
         #expect(store.queryConnections == own.queryConnections)
-        #expect(store.lockTimeout == own.lockTimeout)
         #expect(JobsConfiguration(settings, "host=h").retainDays == JobsConfiguration(connectionString: "").retainDays)
         #expect(store.userRate == own.userRate)
         #expect(store.deviceRate == own.deviceRate)
@@ -106,15 +106,18 @@ struct SettingsTests {
 
     @Test func aTimeoutIsOfAllThatItStandsFor() throws {
         let given = try effectiveSettings(
-            ["--handshake-timeout", "3s", "--unacked-timeout", "4s", "--presence-leave-grace", "5s"]
-                + ["--feed-heartbeat-interval", "8s"], profile: .development)
+            ["--handshake-timeout", "3s", "--pong-timeout", "4s", "--presence-leave-grace", "5s"]
+                + ["--feed-poll-interval", "2s"], profile: .development)
         let settings = try Settings(given)
         let timeouts = settings.gateway.timeouts
         let shards = settings.gateway.channelLimits.shards
         #expect(shards.leaveGrace == .seconds(5) && shards.webhookPause == .seconds(5))
-        #expect(settings.feed.heartbeatInterval == .seconds(8) && settings.feed.heartbeatTimeout == .seconds(4))
+        #expect(settings.feed.heartbeatInterval == .seconds(14) && settings.feed.heartbeatTimeout == .seconds(7))
+        #expect(settings.feed.positionCheckInterval == .seconds(40))
         #expect(timeouts.handshake == .seconds(3) && timeouts.tlsHandshake == .seconds(3))
-        #expect(timeouts.unacked == .seconds(4) && timeouts.stalled == .seconds(4))
+        #expect(timeouts.unacked == .seconds(8) && timeouts.stalled == .seconds(8))
+        let quick = try Settings(effectiveSettings(["--feed-poll-interval", "100ms"], profile: .development)).feed
+        #expect(quick.positionCheckInterval == .seconds(2) && quick.heartbeatInterval == .seconds(10))
     }
 
     /// A token that is still accepted must not belong to a connection that ends at once.
@@ -129,14 +132,14 @@ struct SettingsTests {
             let effective = try effectiveSettings(
                 ["--listen", "127.0.0.1:1", "--config=\(path)"],
                 environment: ["CARILLON_LISTEN": "127.0.0.2:2", "CARILLON_LOOPS": "2", "CARILLON_CONFIG": "/nowhere"])
-            #expect(try effective.values.listen == [.address(ListenAddress(host: "127.0.0.1", port: 1))])
+            #expect(effective.values.listen == [.address(ListenAddress(host: "127.0.0.1", port: 1))])
             #expect(effective.source(of: SettingsTable[\.listen]) == "command line --listen")
-            #expect(try effective.values.loops == 2)
+            #expect(effective.values.loops == 2)
             #expect(effective.source(of: SettingsTable[\.loops]) == "environment CARILLON_LOOPS")
-            #expect(try effective.values.jwt.issuer == "file")
+            #expect(effective.values.jwt.issuer == "file")
             #expect(effective.source(of: SettingsTable[\.jwt.issuer]) == "file \(path) line 1 jwt.issuer")
-            #expect(try effective.values.gateway.timeouts.pong == .seconds(7))
-            #expect(try effective.values.gateway.timeouts.activity == .seconds(120))
+            #expect(effective.values.gateway.timeouts.pong == .seconds(7))
+            #expect(effective.values.gateway.timeouts.activity == .seconds(120))
             #expect(effective.source(of: SettingsTable[\.gateway.timeouts.activity]) == "default")
         }
     }
@@ -162,13 +165,13 @@ struct SettingsTests {
     @Test func fileMayHoldAppsAndOriginsAsJSON() throws {
         let text = """
             {"apps": [{"id": 7, "key": "k", "secret": "s", "name": "Seven"}],
-             "allowedOrigins": ["https://A.example.org", "http://localhost:3000"], "strictProtocol": true}
+             "allowedOrigins": ["https://A.example.org", "http://localhost:3000"], "api": {"refuseReplays": true}}
             """
         try withSettingsFile(text) { path in
             let settings = try Settings(effectiveSettings(["--config", path]))
             #expect(settings.apps == [ApplicationSettings(id: "7", key: "k", secret: "s", name: "Seven")])
             #expect(settings.gateway.origins == .only(["https://a.example.org", "http://localhost:3000"]))
-            #expect(settings.gateway.requiresProtocolVersion)
+            #expect(settings.api.refusesReplays)
         }
     }
 
@@ -340,14 +343,24 @@ struct SettingsTests {
         }
     }
 
-    @Test func aLoweredQueueIsShownAsItTakesEffect() throws {
-        func shown(_ arguments: [String]) throws -> String? {
-            CheckConfigCommand.lines(try effectiveSettings(arguments)).first { $0.hasPrefix("limits.pullQueueBytes") }
+    @Test func aSlowClientIsFedByPagesFromAnEighthOfItsQueueOn() throws {
+        let settings = try Settings(
+            effectiveSettings(["--limits-send-queue-bytes", "2MiB"], profile: .development))
+        #expect(settings.gateway.limits.pullQueueBytesMax == 256 << 10)
+    }
+
+    @Test func aKeyForAPNsIsOneSetting() throws {
+        let options = ["--database-url", "postgresql://h/d", "--push-apns-key"]
+        let settings = try Settings(
+            effectiveSettings(options + ["KEY1234567:TEAM123456:/a:b/AuthKey.p8"], profile: .development))
+        let key = try #require(settings.push.apnsKey)
+        #expect(key.id == "KEY1234567" && key.team == "TEAM123456" && key.file == "/a:b/AuthKey.p8")
+        for bad in ["/AuthKey.p8", "KEY:TEAM:", ":TEAM:/a", "KEY::/a", "K-Y:TEAM:/a", ""] {
+            #expect(refusedSettings(["--push-apns-key=" + bad])?.description.contains("KEYID:TEAMID:FILE") == true)
         }
-        #expect(try shown([])?.contains("1MiB") == true)
-        #expect(try shown(["--limits-send-queue-bytes", "2MiB"])?.contains("1MiB") == true)
-        let lowered = try #require(try shown(["--limits-send-queue-bytes", "1MiB"]))
-        #expect(lowered.contains("524288 ") && lowered.hasSuffix("half of limits.sendQueueBytes"))
+        let alone = try effectiveSettings(["--push-apns-key", "K:T:/a"], environment: ["CARILLON_APPS": apps])
+        let failure = #expect(throws: Failure.self) { try Settings(alone) }
+        #expect(failure?.description.contains("push.apnsKey is of no use without a database") == true)
     }
 
     /// Clients may use up to eight seconds; webhooks get the rest.

@@ -37,7 +37,10 @@ struct SettingsTogetherTests {
         let unfinished = try warnings(four + ["--limits-unfinished-bytes", "\(needed - 1)"])
         #expect(unfinished.count == 1)
         #expect(unfinished.first?.contains("limits.unfinishedBytes of \(needed - 1) is raised to \(needed): ") == true)
-        #expect(unfinished.first?.contains("(limits.bodyBytes, limits.headBytes, limits.messageBytes)") == true)
+        #expect(unfinished.first?.contains("(limits.messageBytes)") == true)
+        let apps = ["--apps", #"[{"id":"1","key":"k","secret":"s","limits":{"batchEvents":30}}]"#]
+        let long = try warnings(four + apps + ["--limits-unfinished-bytes", "\(needed)"])
+        #expect(long.count == 1 && long.first?.contains("(apps, limits.messageBytes)") == true)
     }
 
     @Test func aCertificateNeedsItsKey() throws {

@@ -19,8 +19,8 @@ def hub():
 @pytest.fixture(scope="module")
 def strict():
     """A hub of little patience."""
-    with Hub("--handshake-timeout", "1s", "--activity-timeout", "1s", "--pong-timeout", "1s", "--strict-protocol",
-             "true", "--allowed-origins", ORIGIN, "--limits-send-queue-bytes", "64KiB") as running:
+    with Hub("--handshake-timeout", "1s", "--activity-timeout", "1s", "--pong-timeout", "1s",
+             "--allowed-origins", ORIGIN, "--limits-send-queue-bytes", "64KiB") as running:
         running.wait_until_listening()
         yield running
 

@@ -22,7 +22,7 @@ from wire import resident
 
 #: Small bounds, so that each is met: a slow line is soon behind, a window soon outrun, and a backup soon too old.
 SETTINGS = {
-    "CARILLON_LIMITS_PULL_QUEUE_BYTES": "16KiB", "CARILLON_LIMITS_REPLAY_EVENTS": "300",
+    "CARILLON_LIMITS_SEND_QUEUE_BYTES": "512KiB", "CARILLON_LIMITS_REPLAY_EVENTS": "300",
     "CARILLON_LIMITS_WINDOW_TOTAL_BYTES": "64KiB", "CARILLON_ACTIVITY_TIMEOUT": "10s", "CARILLON_PONG_TIMEOUT": "5s",
 }
 

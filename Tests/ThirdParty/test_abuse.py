@@ -34,7 +34,7 @@ PING_MESSAGE = text({"event": "pusher:ping", "data": {}})
 
 @pytest.fixture(scope="module")
 def victim():
-    with Hub("--handshake-timeout", "2s", "--unacked-timeout", "2s", "--limits-messages-per-second", "30",
+    with Hub("--handshake-timeout", "2s", "--pong-timeout", "1s", "--limits-messages-per-second", "30",
              "--trusted-proxies", "127.0.0.0/8", "--limits-connects-per-second", "1") as running:
         running.wait_until_listening()
         yield running

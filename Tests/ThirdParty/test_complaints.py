@@ -94,7 +94,7 @@ def test_no_4200_before_the_greeting(plain):
         with Device(plain, query=query) as device:
             first = eventually(lambda: device.frames[:1], "an answer")[0]
             if first.event != "pusher:connection_established":
-                assert first.data["code"] == device.closed() and device.close_code in (4006, 4007, 4008)
+                assert first.data["code"] == device.closed() and device.close_code in (4006, 4007)
 
 
 def test_an_unknown_key_is_told_so(plain):

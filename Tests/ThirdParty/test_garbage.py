@@ -339,8 +339,7 @@ def refuses(hub, user, bad):
     ("/app/nobody?protocol=7", 4001), ("/app/?protocol=7", 4001), (f"/app/{APP_KEY}x?protocol=7", 4001),
     (f"/app/{APP_KEY}?protocol=4", 4007), (f"/app/{APP_KEY}?protocol=8", 4007), (f"/app/{APP_KEY}?protocol=0", 4007),
     (f"/app/{APP_KEY}?protocol=seven", 4006), (f"/app/{APP_KEY}?protocol=-7", 4006),
-    (f"/app/{APP_KEY}?protocol=99999999999999999999", 4006), (f"/app/{APP_KEY}?client=js", 4008),
-    (f"/app/{APP_KEY}", 4008),
+    (f"/app/{APP_KEY}?protocol=99999999999999999999", 4006),
 ])
 def test_codes_of_the_handshake(strict, path, code):
     with Wire(strict) as peer:

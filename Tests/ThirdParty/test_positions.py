@@ -220,7 +220,7 @@ def test_what_cannot_be_understood_is_said_and_changes_nothing(hub, user, data):
 
 def test_the_epochs_rotate_under_open_connections():
     """After `carillon migrate --new-epoch`, all are told without asking, as soon as the feed is back."""
-    with Hub("--feed-position-check-interval", "1s") as hub:
+    with Hub("--feed-poll-interval", "100ms") as hub:
         change(hub, "demo3")
         with Seat(hub, "demo3").subscribe() as seat:
             before = seat.position()
@@ -234,7 +234,7 @@ def test_the_epochs_rotate_under_open_connections():
 
 def test_a_dropped_event_is_found(user):
     """An event that the tail never shows reaches devices all the same: positions are checked."""
-    with Hub("--feed-position-check-interval", "1s") as hub:
+    with Hub("--feed-poll-interval", "100ms") as hub:
         with Seat(hub, user).subscribe() as seat:
             seat.position()
             # As if the tail had been past this transaction: its number is old.
@@ -268,7 +268,7 @@ def test_an_outage_is_told_and_resumes_wait_for_its_end(user):
 
 def test_a_stalled_reader_is_fed_from_the_log(user):
     """Ten thousand events while it does not read: nobody is closed, the hub stays small, and all of them come."""
-    with Hub("--limits-pull-queue-bytes", "256KiB") as hub:
+    with Hub("--limits-send-queue-bytes", "2MiB") as hub:
         hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end)"
                   " select %s, 'zinc', now() - interval '9 days', now() from generate_series(1, 2500)", [user])
         start = position_of(hub, user)["offset"]

@@ -85,7 +85,7 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
     folder = tmp_path_factory.mktemp("providers")
-    certificate = Certificate(folder, "provider")
+    certificate = Certificate(folder, "provider", "localhost", "fcm.localhost")
     apple_key, google_key = ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)
     (folder / "AuthKey.p8").write_text(pem(apple_key))
     with Apple(certificate, apple_key.public_key()) as apple, Google(certificate, google_key.public_key()) as google, \
@@ -93,11 +93,10 @@ def scene(tmp_path_factory):
         (folder / "account.json").write_text(json.dumps({
             "type": "service_account", "project_id": "project-1", "private_key_id": "key-1",
             "client_email": "carillon@project-1.example.org", "private_key": pem(google_key),
-            "token_uri": f"{google.origin}/token"}))
+            "token_uri": f"{google.origin}/token", "universe_domain": google.origin.removeprefix("https://")}))
         settings = {
-            "CARILLON_PUSH_APNS_KEY_FILE": str(folder / "AuthKey.p8"), "CARILLON_PUSH_APNS_KEY_ID": KEY_ID,
-            "CARILLON_PUSH_APNS_TEAM_ID": TEAM_ID, "CARILLON_PUSH_APNS_URL": apple.origin,
-            "CARILLON_PUSH_FCM_KEY_FILE": str(folder / "account.json"), "CARILLON_PUSH_FCM_URL": google.origin,
+            "CARILLON_PUSH_APNS_KEY": f"{KEY_ID}:{TEAM_ID}:{folder}/AuthKey.p8", "CARILLON_PUSH_APNS_URL": apple.origin,
+            "CARILLON_PUSH_FCM_KEY_FILE": str(folder / "account.json"),
             "CARILLON_PUSH_WEBHOOK_URL": receiver.url("/sms"),
             "CARILLON_WEBHOOKS_CA_FILE": str(certificate.certificate),
             # No proxy of the environment is used: nobody listens there.

@@ -119,7 +119,7 @@ def no_network(proxy):
 @contextlib.contextmanager
 def on_screen(user, name, **options):
     """A hub, a network before it, and a user's app with its first snapshot."""
-    with Hub("--feed-position-check-interval", "1s") as hub, BackgroundProxy(hub.port) as proxy:
+    with Hub("--feed-poll-interval", "100ms") as hub, BackgroundProxy(hub.port) as proxy:
         add_old_doses(hub, user)
         app = App(hub, proxy.port, user, name(user), **options)
         # The same port from life to life.

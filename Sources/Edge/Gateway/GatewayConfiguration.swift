@@ -31,8 +31,6 @@ package struct GatewayConfiguration: Sendable {
     package var timeouts = GatewayTimeouts()
     /// Messages are compressed for clients that offer it; nil: never.
     package var compression: CompressionSettings? = CompressionSettings()
-    /// Refuse clients that name no protocol version (close code 4008), instead of assuming version 7.
-    package var requiresProtocolVersion = false
     /// Answers every message in place of the engine; nil in a hub. For servers of another protocol on this transport, such
     /// as the echo server of conformance suites: every upgrade below `/app/` is taken, without apps or greeting.
     package var responder: Responder?

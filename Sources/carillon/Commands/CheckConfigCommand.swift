@@ -40,7 +40,7 @@ struct CheckConfigCommand: SettingsReader {
     /// A line for each setting: key, value, source.
     static func lines(_ effective: EffectiveSettings) -> [String] {
         let cells = SettingsTable.all.map { setting in
-            let entry = effective.inEffect(setting)
+            let entry = effective.entries[setting.key]
             let value = entry.map { setting.shown($0.text) }
             return (setting.key, value.map { $0.isEmpty ? "(none)" : $0 } ?? "(not set)", entry?.source ?? "default")
         }

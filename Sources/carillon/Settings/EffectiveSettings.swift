@@ -55,15 +55,6 @@ struct EffectiveSettings: Sendable {
         warnings = secrets.sorted().compactMap { SecretFile.warning($0) }
     }
 
-    /// The entry in effect: `limits.pullQueueBytes` is lowered when the whole queue is shorter.
-    func inEffect(_ setting: Setting) -> Entry? {
-        let limits = values.gateway.limits
-        guard setting.target == \Settings.gateway.limits.pullQueueBytesMax,
-            limits.pullQueueBytesMax > limits.sendQueueBytesMax / 2
-        else { return entries[setting.key] }
-        return Entry(text: "\(limits.sendQueueBytesMax / 2)", source: "half of limits.sendQueueBytes")
-    }
-
     /// The source of a setting's value; "default" also when there is no value.
     func source(of setting: Setting) -> String { entries[setting.key]?.source ?? "default" }
 

@@ -1,9 +1,11 @@
 import API
 import Channels
 import Courier
+import Feed
 import Gateway
 import HTTP
 import Identity
+import Store
 
 /// Removed settings by key, with advice for a configuration that still has them.
 enum GoneSettings {
@@ -20,7 +22,13 @@ enum GoneSettings {
         "limits.connectsBurst": "it is twenty times limits.connectsPerSecond: set that",
         "limits.tlsHandshakes": fixed(GatewayLimits().tlsHandshakesMax),
         "limits.tlsHandshakesWaiting": fixed(GatewayLimits().tlsHandshakesWaitingMax),
-        "limits.stalledTimeout": now("unackedTimeout"),
+        "limits.stalledTimeout": "it is twice pongTimeout: set that",
+        "unackedTimeout": "it is twice pongTimeout: set that",
+        "limits.headBytes": fixed(bytes: GatewayConfiguration().httpLimits.headBytes),
+        "limits.bodyBytes": "what your apps may publish at once always fits; leave it out",
+        "limits.pullQueueBytes": "it is an eighth of limits.sendQueueBytes: set that",
+        "limits.streamsPerUser": fixed(FeedLimits.streamsPerUserMax),
+        "strictProtocol": "clients that name no protocol version count as clients of version 7; leave it out",
         "limits.windowEvents": "\(fixed(StreamLimits().windowEvents)), or set limits.windowTotalBytes for all channels",
         "limits.windowBytes":
             "\(fixed(bytes: StreamLimits().windowBytes)), or set limits.windowTotalBytes for all channels",
@@ -29,13 +37,21 @@ enum GoneSettings {
         "limits.deviceActionsPerSecond": "it is half of limits.actionsPerSecond: set that",
         "limits.deviceActionsBurst": "it is ten times half of limits.actionsPerSecond: set that",
         "webhooks.leaveGrace": now("presence.leaveGrace"),
-        "webhooks.queueEvents": "\(fixed(CourierLimits().queueEventsMax)), or set webhooks.queueBytes for all webhooks",
+        "webhooks.queueEvents": fixed(CourierLimits().queueEventsMax),
+        "webhooks.queueBytes": fixed(bytes: CourierLimits().queueBytesMax),
         "api.idempotencyKeys": fixed(PusherRoutes.Settings().idempotencyKeysMax),
         "api.idempotencyTime": fixed(PusherRoutes.Settings().idempotencyTime),
         "websocket.compressionThreshold": fixed(CompressionSettings().threshold),
         "websocket.compressionLevel": fixed(CompressionSettings().level),
         "store.queryConnections": "it is half of store.connections: set that",
-        "feed.heartbeatTimeout": "it is half of feed.heartbeatInterval: set that",
+        "store.lockTimeout": fixed(StoreConfiguration(connectionString: "").lockTimeout),
+        "feed.heartbeatInterval": "it is seven times feed.pollInterval, at least 10s: set that",
+        "feed.heartbeatTimeout": "it is half of seven times feed.pollInterval, at least 5s: set that",
+        "feed.positionCheckInterval": "it is twenty times feed.pollInterval: set that",
+        "push.apnsKeyFile": apnsKey,
+        "push.apnsKeyID": apnsKey,
+        "push.apnsTeamID": apnsKey,
+        "push.fcmURL": "it is made from universe_domain in the file of push.fcmKeyFile; leave it out",
     ]
 
     /// Removed members of `apps`, with advice.
@@ -47,6 +63,8 @@ enum GoneSettings {
     static func problem(_ name: String, _ form: (String) -> String = { $0 }) -> String? {
         advice.first { form($0.key) == name }.map { "\(name) is no longer a setting: \($0.value)" }
     }
+
+    private static let apnsKey = "set push.apnsKey instead, to KEYID:TEAMID:FILE"
 
     private static func fixed(_ number: Int) -> String { "it is fixed at \(number); leave it out" }
     private static func fixed(bytes: Int) -> String { "it is fixed at \(Form.brief(bytes)); leave it out" }

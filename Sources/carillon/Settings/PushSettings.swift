@@ -4,31 +4,16 @@ import FoundationEssentials
 
 /// Where pushes go; empty where the hub sends none.
 struct PushSettings: Sendable {
-    var apnsKeyFile: String?
-    var apnsKeyID: String?
-    var apnsTeamID: String?
+    var apnsKey: APNsKey?
     var apnsURL: String?
     var fcmKeyFile: String?
-    var fcmURL: String?
     var webhookURL: String?
     var showLabels = false
 
     /// - Throws: a failure that names the settings at fault. Opens no files.
     func check(_ effective: EffectiveSettings, hasDatabase: Bool) throws(Failure) {
-        let account = [
-            (SettingsTable[\.push.apnsKeyFile], apnsKeyFile), (SettingsTable[\.push.apnsKeyID], apnsKeyID),
-            (SettingsTable[\.push.apnsTeamID], apnsTeamID),
-        ]
-        if let given = account.first(where: { $0.1 != nil }), let missing = account.first(where: { $0.1 == nil }) {
-            throw effective.failure(
-                given.0,
-                """
-                \(given.0.key) is given, and \(missing.0.key) is not; APNs needs the key's file, its id and the team's id \
-                (\(missing.0.option), \(missing.0.environment))
-                """)
-        }
         let all = [
-            (SettingsTable[\.push.apnsKeyFile], apnsKeyFile), (SettingsTable[\.push.fcmKeyFile], fcmKeyFile),
+            (SettingsTable[\.push.apnsKey], apnsKey?.file), (SettingsTable[\.push.fcmKeyFile], fcmKeyFile),
             (SettingsTable[\.push.webhookURL], webhookURL),
         ]
         if !hasDatabase, let given = all.first(where: { $0.1 != nil }) {
@@ -41,20 +26,20 @@ struct PushSettings: Sendable {
     /// - Throws: a configuration failure that names the file.
     func configuration(_ settings: Settings) throws(Failure) -> PushConfiguration {
         var configuration = PushConfiguration()
-        if let apnsKeyFile, let apnsKeyID, let apnsTeamID {
-            guard let key = SigningKey(pem: try Self.text(of: apnsKeyFile, SettingsTable[\.push.apnsKeyFile])),
+        if let apnsKey {
+            guard let key = SigningKey(pem: try Self.text(of: apnsKey.file, SettingsTable[\.push.apnsKey])),
                 key.algorithm == .es256
             else {
                 throw Failure(
-                    "push.apnsKeyFile: \(apnsKeyFile) holds no private key of the curve P-256", status: .configuration)
+                    "push.apnsKey: \(apnsKey.file) holds no private key of the curve P-256", status: .configuration)
             }
             configuration.apns = APNsAccount(
-                key: key, keyID: apnsKeyID, teamID: apnsTeamID, origin: apnsURL.map(Self.origin))
+                key: key, keyID: apnsKey.id, teamID: apnsKey.team, origin: apnsURL.map(Self.origin))
         }
         if let fcmKeyFile {
             let text = try Self.text(of: fcmKeyFile, SettingsTable[\.push.fcmKeyFile])
             do throws(CourierError) {
-                configuration.fcm = try FCMAccount(file: text, origin: fcmURL.map(Self.origin))
+                configuration.fcm = try FCMAccount(file: text)
             } catch {
                 throw Failure("push.fcmKeyFile: \(fcmKeyFile) \(error)", status: .configuration)
             }
@@ -81,13 +66,24 @@ struct PushSettings: Sendable {
     }
 }
 
-extension Form<String> {
-    /// Letters and digits, as Apple's ids are; ten, says Apple.
-    static var appleID: Form {
-        Form("id") { text throws(BadValue) in
-            guard (1...64).contains(text.utf8.count), text.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber) })
-            else { throw BadValue("letters and digits, such as ABCDE12345") }
-            return text
+/// A key for APNs: its id, the id of the developer team that it belongs to, and its file.
+struct APNsKey: Sendable {
+    var id: String
+    var team: String
+    var file: String
+}
+
+extension Form<APNsKey> {
+    /// `KEYID:TEAMID:FILE`. The ids are letters and digits; ten, says Apple.
+    static var apnsKey: Form {
+        Form("KEYID:TEAMID:FILE") { text throws(BadValue) in
+            let parts = text.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
+            guard parts.count == 3, !parts[2].isEmpty,
+                parts[..<2].allSatisfy({ id in
+                    (1...64).contains(id.utf8.count) && id.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
+                })
+            else { throw BadValue("KEYID:TEAMID:FILE, such as ABCDE12345:TEAM123456:/etc/carillon/AuthKey.p8") }
+            return APNsKey(id: parts[0], team: parts[1], file: parts[2])
         }
     }
 }

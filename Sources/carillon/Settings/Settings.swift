@@ -68,8 +68,8 @@ extension Settings {
     init(_ effective: EffectiveSettings) throws(Failure) {
         self = effective.values
         try checkApps(effective)
+        try checkBodies()
         derive()
-        try checkBodies(gateway.httpLimits.bodyBytes)
         try checkListeners(effective)
         try tls.check(effective, listen)
         try push.check(effective, hasDatabase: databaseURL != nil || effective.profile == .development)
@@ -90,7 +90,8 @@ extension Settings {
         // The grace must exceed the leeway, or an accepted token's connection might close at once, again and again.
         gateway.timeouts.identity.grace = max(gateway.timeouts.identity.grace, jwt.leeway + .seconds(5))
         // A page comes on top of the queue and must not be what closes the connection.
-        gateway.limits.pullQueueBytesMax = min(gateway.limits.pullQueueBytesMax, gateway.limits.sendQueueBytesMax / 2)
+        gateway.limits.pullQueueBytesMax = gateway.limits.sendQueueBytesMax / 8
+        gateway.httpLimits.bodyBytes = apps.map(\.limits.bodyBytes).reduce(gateway.httpLimits.bodyBytes, max)
         // In the unit of the rate: a message within the size limit must always fit.
         let largestMessage = 1 + gateway.limits.messageBytesMax / 4_096
         gateway.limits.messagesBurst = max(Self.burstSeconds * gateway.limits.messagesPerSecond, largestMessage)
@@ -98,10 +99,11 @@ extension Settings {
         gateway.limits.addressConnectsWaitingMax =
             Self.connectsWaitSeconds * gateway.limits.addressConnectsPerSecond
         gateway.timeouts.tlsHandshake = gateway.timeouts.handshake
+        gateway.timeouts.unacked = gateway.timeouts.pong * 2
         gateway.timeouts.stalled = gateway.timeouts.unacked
         gateway.channelLimits.shards.webhookPause = gateway.channelLimits.shards.leaveGrace
-        gateway.channelLimits.unpublishedPerUserMax = max(
-            gateway.channelLimits.unpublishedPerUserMax, feed.streamsPerUserMax)
+        feed.positionCheckInterval = feed.pollInterval * 20
+        feed.heartbeatInterval = max(feed.heartbeatInterval, feed.pollInterval * 7)
         feed.heartbeatTimeout = feed.heartbeatInterval / 2
         store.queryConnections = min(16, max(1, store.connections / 2))
         let ofDevice = (actionsPerSecond + 1) / 2
@@ -139,15 +141,19 @@ extension Settings {
         }
     }
 
+    /// A request's body may be this large at most, whatever an app may publish.
+    static let bodyBytesMax = 16 << 20
+
     /// Checks that what an app may publish fits into a body: otherwise it would be refused for an unexpected limit.
     ///
-    /// - Parameter bodyBytesMax: of a body; when apps are re-read, the running hub's limit.
-    func checkBodies(_ bodyBytesMax: Int) throws(Failure) {
-        let problems = apps.filter { $0.limits.bodyBytes > bodyBytesMax }.map { app in
+    /// - Parameter runningHub: the limit of the hub that runs, when apps are re-read.
+    func checkBodies(ofRunningHub runningHub: Int? = nil) throws(Failure) {
+        let most = runningHub ?? Self.bodyBytesMax
+        let problems = apps.filter { $0.limits.bodyBytes > most }.map { app in
             """
-            limits.bodyBytes: \(bodyBytesMax) bytes do not hold what application "\(app.id)" may publish, \
-            up to \(app.limits.bodyBytes) bytes where its text is escaped; set it to that (at most 16MiB), which takes a \
-            restart, or lower the application's limits: eventBytes (\(app.limits.eventBytesMax)), batchEvents (\(app.limits.batchEventsMax)), \
+            apps: \(most) bytes of a request do not hold what application "\(app.id)" may publish, up to \
+            \(app.limits.bodyBytes) bytes where its text is escaped; \(runningHub == nil ? "" : "restart the hub, or ")lower \
+            the application's limits: eventBytes (\(app.limits.eventBytesMax)), batchEvents (\(app.limits.batchEventsMax)), \
             channelsPerPublish (\(app.limits.channelsPerPublishMax))
             """
         }
@@ -158,7 +164,7 @@ extension Settings {
     /// warning when all numbers involved are defaults.
     private func raisedBounds(_ effective: EffectiveSettings) -> [String] {
         let gateway = GatewayConfiguration(self)
-        func warning(_ bound: Setting, _ given: Int, ofLoop share: Int, of one: Setting...) -> String? {
+        func warning(_ bound: Setting, _ given: Int, ofLoop share: Int, of one: [Setting]) -> String? {
             let sources = (one + [bound, SettingsTable[\.loops]]).map { effective.source(of: $0) }
             guard share > given / gateway.loops, sources.contains(where: { $0 != "default" }) else { return nil }
             return """
@@ -168,14 +174,15 @@ extension Settings {
                 """
         }
         let limits = gateway.limits
+        let hasLongBodies = gateway.httpLimits.bodyBytes > GatewayConfiguration().httpLimits.bodyBytes
         return [
             warning(
                 SettingsTable[\.gateway.limits.sendQueuesBytesMax], limits.sendQueuesBytesMax,
-                ofLoop: gateway.queuedBytesOfLoop, of: SettingsTable[\.gateway.limits.sendQueueBytesMax]),
+                ofLoop: gateway.queuedBytesOfLoop, of: [SettingsTable[\.gateway.limits.sendQueueBytesMax]]),
             warning(
                 SettingsTable[\.gateway.limits.unfinishedBytesMax], limits.unfinishedBytesMax,
-                ofLoop: gateway.unfinishedBytesOfLoop, of: SettingsTable[\.gateway.httpLimits.bodyBytes],
-                SettingsTable[\.gateway.httpLimits.headBytes], SettingsTable[\.gateway.limits.messageBytesMax]),
+                ofLoop: gateway.unfinishedBytesOfLoop,
+                of: (hasLongBodies ? [SettingsTable[\.apps]] : []) + [SettingsTable[\.gateway.limits.messageBytesMax]]),
         ].compactMap { $0 }
     }
 

@@ -105,14 +105,13 @@ enum SettingsTable {
             "If a client is silent for this time, the hub pings it. Clients are told the time."),
         Setting(
             "pongTimeout", \.gateway.timeouts.pong, .time(.seconds(1) ... .seconds(600)),
-            "Time that a client has to answer a ping. Then its connection is closed."),
+            """
+            Time that a client has to answer a ping. Twice this time, it may acknowledge nothing, or read nothing, of what it \
+            was sent. Then its connection is closed.
+            """),
         Setting(
             "handshakeTimeout", \.gateway.timeouts.handshake, .time(.milliseconds(100) ... .seconds(300)),
             "Time that a new connection has for its TLS handshake, and again to send its whole request."),
-        Setting(
-            "unackedTimeout", \.gateway.timeouts.unacked, .time(.seconds(1) ... .seconds(3600)),
-            "Time that a client may acknowledge nothing, or read nothing, of what it was sent. Then its connection is closed."
-        ),
     ]
 
     private static let messages: [Setting] = [
@@ -126,13 +125,6 @@ enum SettingsTable {
             closed. Each further 4 KiB of a message counts as another one. 0: no bound.
             """),
         Setting(
-            "limits.headBytes", \.gateway.httpLimits.headBytes, .bytes(1024...(1 << 20)),
-            "Size of the largest head of an HTTP request."),
-        Setting(
-            "limits.bodyBytes", \.gateway.httpLimits.bodyBytes, .bytes((16 << 10)...(16 << 20)),
-            "Size of the largest body of an HTTP request. An app's largest batch must fit, at three times its size, for escapes."
-        ),
-        Setting(
             "limits.actionsPerSecond", \.actionsPerSecond, .count(0...1_000_000),
             """
             Actions that one user may send each second, ten times as many at once. A device that its actions name may send \
@@ -141,9 +133,6 @@ enum SettingsTable {
         Setting(
             "websocket.compression", \.gateway.compression, .compression,
             "Whether messages are compressed for clients that offer permessage-deflate."),
-        Setting(
-            "strictProtocol", \.gateway.requiresProtocolVersion, .flag,
-            "Whether clients that name no protocol version are refused (4008), as Pusher does."),
     ]
 
     private static let channels: [Setting] = [
@@ -154,12 +143,6 @@ enum SettingsTable {
             "limits.channels", \.gateway.channelLimits.shards.channelsMax, .count(1...10_000_000),
             "Ordinary channels of the whole hub. A subscribe that would make one more is refused. Users' channels do not count."
         ),
-        Setting(
-            "limits.streamsPerUser", \.feed.streamsPerUserMax, .count(1...1_000_000),
-            """
-            Published topics: channels that one user may be in, on all its connections. Other topics: as many on each loop, \
-            at least 1,000.
-            """),
         Setting(
             "presence.leaveGrace", \.gateway.channelLimits.shards.leaveGrace, .time(.zero ... .seconds(300)),
             """
@@ -195,7 +178,10 @@ enum SettingsTable {
     private static let queues: [Setting] = [
         Setting(
             "limits.sendQueueBytes", \.gateway.limits.sendQueueBytesMax, .bytes((16 << 10)...(256 << 20)),
-            "Bytes that may wait for one client. With more, its connection is closed."),
+            """
+            Bytes that may wait for one client. With more than an eighth, it gets users' channels by pages of the log. With \
+            more than all, its connection is closed.
+            """),
         Setting(
             "limits.sendQueuesBytes", \.gateway.limits.sendQueuesBytesMax, .bytes((1 << 20)...(1 << 40)),
             """
@@ -205,10 +191,6 @@ enum SettingsTable {
         Setting(
             "limits.unfinishedBytes", \.gateway.limits.unfinishedBytesMax, .bytes((1 << 20)...(1 << 40)),
             "Bytes of unfinished messages and requests of all clients, divided among the loops. With more, the largest are closed."
-        ),
-        Setting(
-            "limits.pullQueueBytes", \.gateway.limits.pullQueueBytesMax, .bytes((16 << 10)...(64 << 20)),
-            "Bytes that may wait for one client. With more, it gets users' channels by pages of the log. At most half of limits.sendQueueBytes."
         ),
     ]
 
@@ -233,12 +215,6 @@ enum SettingsTable {
             "webhooks.caFile", \.webhooks.caFile, .optional(.some("path")),
             "PEM file of root certificates for webhooks and pushes, in place of the system's."),
         Setting(
-            "webhooks.queueBytes", \.webhooks.limits.queueBytesMax, .bytes((1 << 20)...(1 << 40)),
-            """
-            Bytes of events that may wait for all webhooks. When it is full, the webhook that holds most of one kind loses \
-            its last event of that kind.
-            """),
-        Setting(
             "api.refuseReplays", \.api.refusesReplays, .flag,
             """
             Whether a signed call (of the HTTP API, or of a product route) is refused if its signature was seen before, or is \
@@ -249,21 +225,17 @@ enum SettingsTable {
 
     private static let pushes: [Setting] = [
         Setting(
-            "push.apnsKeyFile", \.push.apnsKeyFile, .optional(.some("path")),
-            "File of the key (.p8) that Apple gave you for APNs. With it, devices of platform apns get pushes. Read at start only."
-        ),
-        Setting("push.apnsKeyID", \.push.apnsKeyID, .optional(.appleID), "Id of that key."),
-        Setting(
-            "push.apnsTeamID", \.push.apnsTeamID, .optional(.appleID), "Id of the developer team that it belongs to."),
+            "push.apnsKey", \.push.apnsKey, .optional(.apnsKey),
+            """
+            The key that Apple gave you for APNs, as KEYID:TEAMID:FILE: its id, your team's id, and the file (.p8). With it, \
+            devices of platform apns get pushes. Read at start only.
+            """),
         Setting(
             "push.apnsURL", \.push.apnsURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
             "Where APNs is reached, in place of Apple's production and sandbox, for gateways and tests."),
         Setting(
             "push.fcmKeyFile", \.push.fcmKeyFile, .optional(.some("path")),
             "JSON file of a Firebase service account. With it, devices of platform fcm get pushes. Read at start only."),
-        Setting(
-            "push.fcmURL", \.push.fcmURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
-            "Where FCM is reached, in place of Google's. Access tokens come from the file's token_uri."),
         Setting(
             "push.webhookURL", \.push.webhookURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
             "URL of your backend that sends text messages or anything else. With it, devices of platform webhook get pushes."
@@ -279,21 +251,15 @@ enum SettingsTable {
             "Connections to PostgreSQL for actions. Half as many more, 1 to 16, read snapshots."
         ),
         Setting(
-            "store.lockTimeout", \.store.lockTimeout, .time(.milliseconds(10) ... .seconds(5)),
-            "Time that an action waits for rows that another writer holds. Then its device must send it again."),
-        Setting(
             "store.retainEvents", \.jobs.retainDays, .count(0...3650, takes: "days"),
             "Days after which events are deleted, within an hour. 0: this hub deletes no events, and no keys of actions."
         ),
         Setting(
             "feed.pollInterval", \.feed.pollInterval, .time(.milliseconds(100) ... .seconds(60)),
-            "How often the hub asks the database for events if no notification comes."),
-        Setting(
-            "feed.positionCheckInterval", \.feed.positionCheckInterval, .time(.seconds(1) ... .seconds(3600)),
-            "Time in which each watched channel is compared with the database once."),
-        Setting(
-            "feed.heartbeatInterval", \.feed.heartbeatInterval, .time(.milliseconds(200) ... .seconds(1200)),
-            "How often the listening connection is checked. After half this time without an answer it is replaced."),
+            """
+            How often the hub asks the database for events if no notification comes. In twenty times this, it compares each \
+            watched channel with the database. In seven times this, at least 10 s, it checks the listening connection.
+            """),
     ]
 
     private static let running: [Setting] = [

@@ -338,7 +338,7 @@ import WebSocket
         try await client.sendRaw("POST / HTTP/1.1\r\nHost: h\r\n\(fields)\r\n")
         let (head, body) = try await client.response()
         #expect(head.hasPrefix("HTTP/1.1 \(status) "))
-        #expect(status == 431 || body.contains("larger than limits.bodyBytes"))
+        #expect(status == 431 || body.contains("larger than this hub allows"))
         #expect(reached(limit, metrics) == 1)
         #expect(metrics.text.contains("carillon_http_responses_total{status=\"\(status)\"} 1\n"))
     }

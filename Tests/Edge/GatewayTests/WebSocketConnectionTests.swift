@@ -102,14 +102,6 @@ import WebSocket
         #expect(try await client.next() == .close(code))
     }
 
-    @Test func aMissingProtocolIsRefusedWhereAskedFor() async throws {
-        let fixture = try await GatewayFixture { $0.requiresProtocolVersion = true }
-        let client = try TestClient(port: fixture.port)
-        try await client.upgrade("/app/key")
-        _ = try await client.next()
-        #expect(try await client.next() == .close(4008))
-    }
-
     /// Bytes that the hub sends prove nothing: a half-open peer is detected only by its silence.
     @Test func aSilentPeerIsPingedAndThenClosed() async throws {
         let fixture = try await GatewayFixture {

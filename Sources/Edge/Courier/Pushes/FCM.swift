@@ -16,13 +16,13 @@ package struct FCMAccount: Sendable {
     package var key: SigningKey
     /// Where access tokens come from.
     package var tokenURL: String
-    /// The service's origin in place of Google's, for tests and gateways.
-    package var origin: String?
+    /// The service's host, and port if it is another than 443: that of Google, or of the cloud that `universe_domain` names.
+    package var host: String
 
     /// Reads the file's text.
     ///
     /// - Throws: a sentence for operators if it is no service account's.
-    package init(file text: String, origin: String? = nil) throws(CourierError) {
+    package init(file text: String) throws(CourierError) {
         guard let tree = try? JSONTree(text), tree["type"]?.string == "service_account" else {
             throw CourierError("is not the JSON of a service account")
         }
@@ -34,13 +34,16 @@ package struct FCMAccount: Sendable {
         email = try member("client_email")
         keyID = tree["private_key_id"]?.string ?? ""
         tokenURL = try member("token_uri")
+        let domain = tree["universe_domain"]?.string ?? "googleapis.com"
+        host = "fcm.\(domain)"
         guard let key = SigningKey(pem: try member("private_key")), key.algorithm == .rs256 else {
             throw CourierError("has a private_key that is no RSA key of 2048 bits or more")
         }
         guard project.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !"/?#%".utf8.contains($0) }),
+            !domain.isEmpty, domain.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "-.:".contains($0)) }),
             tokenURL.hasPrefix("https://") || tokenURL.hasPrefix("http://")
-        else { throw CourierError("has a project_id or a token_uri that cannot be used") }
-        (self.key, self.origin) = (key, origin)
+        else { throw CourierError("has a project_id, a universe_domain or a token_uri that cannot be used") }
+        self.key = key
     }
 }
 
@@ -137,7 +140,7 @@ struct FCM: PushProvider {
         writer.append(texts: PushText.data(push))
         writer.append("}}")
         return PushRequest(
-            url: "\(account.origin ?? "https://fcm.googleapis.com")/v1/projects/\(account.project)/messages:send",
+            url: "https://\(account.host)/v1/projects/\(account.project)/messages:send",
             fields: ["authorization: Bearer \(credential)", "content-type: application/json"], body: writer.array)
     }
 

@@ -316,8 +316,7 @@ final class HTTPConversation {
         }
         var writer = ByteWriter()
         writer.append(
-            refusal: error,
-            saying: error == .bodyTooLarge ? "The body is larger than limits.bodyBytes of the hub allows." : nil)
+            refusal: error, saying: error == .bodyTooLarge ? "The body is larger than this hub allows." : nil)
         connection.queue(writer.finish())
         connection.finish()
     }
@@ -372,7 +371,7 @@ final class HTTPConversation {
             return owner.webSockets.begin(connection)
         }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
-        let complaint = ProtocolVersion.check(version, isStrict: owner.settings.configuration.requiresProtocolVersion)
+        let complaint = ProtocolVersion.check(version)
         let key = request.path.part(5..<request.path.count)
         guard let app = owner.apps.table.app(key: key) else {
             return refuse(.unknownApp, after: response.finish(), connection)

@@ -25,7 +25,7 @@ package final class GatewayMetrics: MetricSource {
     private let disconnects = CounterTable(
         "code",
         ["1000", "1001", "1002", "1003", "1005", "1006", "1007", "1008", "1009", "1011"]
-            + ["4001", "4003", "4004", "4006", "4007", "4008", "4009", "4100", "4109", "4110", "4200", "4201"])
+            + ["4001", "4003", "4004", "4006", "4007", "4009", "4100", "4109", "4110", "4200", "4201"])
     let handshakes = Histogram.times()
     private let responses = CounterTable(
         "status",

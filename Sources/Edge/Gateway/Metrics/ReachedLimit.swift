@@ -1,5 +1,5 @@
-/// A limit that stopped a client, by the name of its setting or of what it bounds. Limits of memory that slow clients take
-/// up are counted in `overload_closings_total`.
+/// A limit that stopped a client, by the name of its setting, or of what it bounds where no setting changes it. Limits of
+/// memory that slow clients take up are counted in `overload_closings_total`.
 package enum ReachedLimit: String, CaseIterable, Sendable {
     case handshakeTimeout
     case messageTimeout
@@ -8,11 +8,11 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     case requestRate = "limits.requestBytesPerSecond"
     case headBytes = "limits.headBytes"
     case bodyBytes = "limits.bodyBytes"
-    /// The body of a user's request; no setting changes it.
+    /// The body of a user's request.
     case userBodyBytes
     case messageBytes = "limits.messageBytes"
     case messageFragments = "limits.messageFragments"
-    /// Empty blocks in a compressed message; no setting changes it.
+    /// Empty blocks in a compressed message.
     case messagePadding
     case messages = "limits.messagesPerSecond"
     case controlFrames = "limits.controlFramesPerSecond"
@@ -20,7 +20,7 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     case channels = "limits.channels"
     case appChannels = "apps[].limits.channels"
     case streamsPerUser = "limits.streamsPerUser"
-    /// Streams of all users; no setting changes it. A client that asks for one more comes back later.
+    /// Streams of all users. A client that asks for one more comes back later.
     case streams
     /// New keys requested over TLS.
     case keyUpdates

@@ -50,8 +50,6 @@ package struct ErrorCode: Hashable, Sendable {
     package static let invalidVersion = ErrorCode(4006, "Invalid version string format")
     /// A protocol version other than 5, 6 and 7.
     package static let unsupportedProtocol = ErrorCode(4007, "Unsupported protocol version")
-    /// No `protocol`, where the hub asks for one.
-    package static let missingProtocol = ErrorCode(4008, "No protocol version supplied")
     /// The app's backend terminated the user's connections. pusher-js does not come back, not even with a good token. So we
     /// use it for nothing else, although Pusher also uses it for connections not authorized in time.
     package static let terminated = ErrorCode(4009, "You got disconnected by the app.")
@@ -85,9 +83,9 @@ package enum ProtocolVersion {
     /// From 5 to 7.
     package static let supported = 5...7
 
-    /// Checks the query's `protocol`; a missing one means 7 unless `isStrict`. Returns the close code; nil when fine.
-    package static func check(_ value: UnsafeRawBufferPointer?, isStrict: Bool = false) -> ErrorCode? {
-        guard let value, value.count > 0 else { return isStrict ? .missingProtocol : nil }
+    /// Checks the query's `protocol`; a missing one means 7. Returns the close code; nil when fine.
+    package static func check(_ value: UnsafeRawBufferPointer?) -> ErrorCode? {
+        guard let value, value.count > 0 else { return nil }
         guard value.count <= 9, let version = value.decimalValue else { return .invalidVersion }
         return supported.contains(version) ? nil : .unsupportedProtocol
     }

@@ -29,9 +29,9 @@ import Testing
         return APNs(APNsAccount(key: key, keyID: "KEY1234567", teamID: "TEAM123456", origin: origin))
     }
 
-    private func fcm() throws -> FCM {
+    private func fcm(_ members: String = "") throws -> FCM {
         let file = """
-            {"type": "service_account", "project_id": "project-1", "private_key_id": "k1", "client_email": "a@b",
+            {"type": "service_account", "project_id": "project-1", "private_key_id": "k1", "client_email": "a@b",\(members)
             "token_uri": "https://oauth.example.org/token",
             "private_key": "\(ProviderKeys.rsa.split(separator: "\n").joined(separator: "\\n"))"}
             """
@@ -240,6 +240,15 @@ import Testing
         expect(fcm.credentialCame(.answered(answer(503, retryAfter: 30)), now: .second(3)) == "oauth")
         expect(fcm.credential(now: .second(32), time: time) == .wait(until: .second(33)))
         expect(fcm.credential(now: .second(33), time: time) == .ask)
+    }
+
+    @Test func anAccountNamesItsCloud() throws {
+        let other = try fcm(#""universe_domain": "cloud.example.org:8443","#)
+        let request = try #require(other.request(push(.fcm, token: "a"), "TOKEN", now: .second(0), time: time))
+        #expect(request.url == "https://fcm.cloud.example.org:8443/v1/projects/project-1/messages:send")
+        for bad in ["", " ", "a/b", "a@b", "a?b"] {
+            #expect(throws: CourierError.self, "\(bad)") { try fcm(#""universe_domain": "\#(bad)","#) }
+        }
     }
 
     @Test(arguments: [
