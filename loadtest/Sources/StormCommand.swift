@@ -82,15 +82,15 @@ struct StormCommand: ParsableCommand {
         let operations = try options.operationsAddress()
         var side = StormSide(clients: count, channels: names.topics.count)
 
-        func crowd(epoch: String?, _ offsets: [[Int64]]) throws -> (StormCrowd, StormScript) {
-            let script = StormScript(options.credentials, names, clients: count, epoch: epoch)
+        func crowd(epoch: String?, _ offsets: [[Int64]]) throws -> (Crowd, ReturningScript) {
+            let script = ReturningScript(options.credentials, names, clients: count, epoch: epoch)
             let swarm = try Swarm(
                 address, target: "/app/\(options.appKey)?protocol=7&client=loadtest", loop: loop, script: script,
                 seed: seed)
-            return (StormCrowd(swarm, script, offsets: offsets), script)
+            return (Crowd(swarm, script, offsets: offsets), script)
         }
         /// Drops the crowd and has it come back after exactly a second, or come at once where it was not there.
-        func round(_ crowd: StormCrowd, isFirst: Bool = false, missing: (() throws -> Void)? = nil) throws -> StormRound
+        func round(_ crowd: Crowd, isFirst: Bool = false, missing: (() throws -> Void)? = nil) throws -> StormRound
         {
             var round = StormRound()
             Self.settle()

@@ -7,7 +7,7 @@ struct StormRound: Codable {
     var witness = Latencies()
     /// Connections that the kernel did not queue: their client's kernel asks again after a second.
     var overflows = 0
-    var trouble = StormCrowd.Trouble()
+    var trouble = Crowd.Trouble()
 }
 
 /// A storm in the clear, or by TLS.

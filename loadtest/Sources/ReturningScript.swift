@@ -6,7 +6,7 @@ import Pusher
 ///
 /// When it is connected, it subscribes, names its positions and signs in. It applies only what follows its position. It is
 /// current when it has, for each channel, what the hub's answer says.
-final class StormScript: DeviceScript {
+final class ReturningScript: DeviceScript {
     /// Called when a client is current, once for each connection.
     var isCurrent: (LoadDevice) -> Void = { _ in }
     /// Events that came twice, or left a gap, or were another user's.

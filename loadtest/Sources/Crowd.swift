@@ -2,7 +2,7 @@ import Clock
 import Reactor
 
 /// Clients that come at once, each its own user, by pusher-js's rules (`Comeback`).
-final class StormCrowd {
+final class Crowd {
     private struct Client {
         let recipient: Recipient
         var device: LoadDevice?
@@ -22,7 +22,7 @@ final class StormCrowd {
     }
 
     private let swarm: Swarm
-    private let script: StormScript
+    private let script: ReturningScript
     private var clients: ContiguousArray<Client>
     private var current = 0
     private var lastCurrentAt = Instant(nanoseconds: 0)
@@ -31,7 +31,7 @@ final class StormCrowd {
     private var again: [(at: Instant, number: Int)] = []
 
     /// - Parameter offsets: of each topic, for each client in turn.
-    init(_ swarm: Swarm, _ script: StormScript, offsets: [[Int64]]) {
+    init(_ swarm: Swarm, _ script: ReturningScript, offsets: [[Int64]]) {
         self.swarm = swarm
         self.script = script
         clients = ContiguousArray(
