@@ -178,6 +178,36 @@ import Testing
         }
     }
 
+    /// The answer to the subscribe says so, and the shard is not asked: a crowd that is back wakes no loop twice. Behind its
+    /// answer the shard hands on an event, which comes once.
+    @Test func whoMissedNothingIsToldWithTheAnswerToTheSubscribe() throws {
+        let world = LoopWorld(loops: 2, limits: StreamLimits())
+        let stream = StreamID(user: "u", topic: "adherence")
+        let witness = world.connect(1, slot: 0)
+        try world.signin(witness)
+        try world.subscribe(channel, witness)
+        for _ in 0..<7 { world.feed.commit(stream) }
+        world.settle()
+        let wire = world.connect(1, slot: 1)
+        try world.signin(wire)
+        _ = heard(wire)
+        try world.subscribe(channel, wire)
+        try world.resume(channel, "e", 7, wire)
+        world.drain(0)
+        world.feed.commit(stream)
+        world.feedDelivers(stream)
+        world.drain(0)
+        world.look(at: 1)
+        let answers = heard(wire)
+        #expect(answers.count == 2, "\(answers)")
+        #expect(answers.first?.contains("subscription_succeeded") == true)
+        #expect(answers.last?.contains(#"\"offset\":7,\"recovered\":true,\"replayed\":0"#) == true, "\(answers)")
+        #expect(!wire.session.isBehind && world.mailboxes[0].isEmpty)
+        world.settle()
+        let events = heard(wire)
+        #expect(events.count == 1 && events.last?.contains("e/8") == true, "\(events)")
+    }
+
     // MARK: Ahead of the shard
 
     /// A device whose snapshot is newer than what the feed has delivered, or whose position is from another hub.

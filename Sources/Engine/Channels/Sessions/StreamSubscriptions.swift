@@ -245,14 +245,20 @@ package final class StreamSubscriptions {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
         effects.append(.send(.succeeded(stream, at: joined.position)))
-        if let position = session.takePosition(stream) {
-            fallBehind(index, of: session, Replay(channel, cursor: position, isResume: true))
+        let named = session.takePosition(stream)
+        if let named, named != joined.position {
+            fallBehind(index, of: session, Replay(channel, cursor: named, isResume: true))
             if hasRoom { askResumes(of: session, now, &effects) }
-        } else {
-            channel.position = joined.position
-            let standing = channel.append(session.id)
-            session.subscriptions[index] = Subscription(of: channel, standing, serial: joined.serial)
+            return
         }
+        if named != nil {
+            // Nothing was missed, as the shard would say: both answers leave by one write, and no loop is woken again.
+            metrics.recovered(0)
+            effects.append(.send(.resumed(channel.label, at: joined.position, replayed: 0)))
+        }
+        channel.position = joined.position
+        let standing = channel.append(session.id)
+        session.subscriptions[index] = Subscription(of: channel, standing, serial: joined.serial)
     }
 
     private func take(
