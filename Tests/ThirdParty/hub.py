@@ -17,6 +17,8 @@ import tokens
 from waiting import PATIENCE, eventually
 
 PROGRAM = os.environ.get("CARILLON", ".build/release/carillon")
+#: The load tester, by default the one beside the hub.
+LOADTEST = os.environ.get("LOADTEST") or str(pathlib.Path(PROGRAM).with_name("loadtest"))
 
 APP_KEY = "carillon-key"
 APP_SECRET = "carillon-secret"

@@ -4,12 +4,15 @@
 """
 
 import asyncio
+import json
 import os
 import socket
+import subprocess
 import time
 
 import pytest
 
+from hub import LOADTEST, PROGRAM, Hub
 from resume import SETTINGS
 from rolling import Deploy, Restarts, Rolling
 from stage import Stage
@@ -78,3 +81,22 @@ def test_deploys_lose_and_double_nothing(way, record_property):
         counts = journey.ledger.counts
         # Every device came back from each deploy, from where it was.
         assert counts["recovered"] >= DEPLOYS * len(journey.phones) // 2 and counts["applied"] > 50 * DEPLOYS, report
+
+
+def test_the_load_tester_measures_deploys(tmp_path, record_property):
+    """`loadtest deploy`, in small; LOADTEST names the program."""
+    file, devices, deploys = tmp_path / "deploys.json", 40, 2
+    with Hub() as hub:
+        hub.wait_until_listening()
+        run = subprocess.run(
+            [LOADTEST, "deploy", "--program", PROGRAM, "--dir", hub.folder, "--deploys", str(deploys), "--users",
+             str(devices // 2), "--changes", "40", "--actions", "20", "--quiet", "0.5", "--json", file],
+            capture_output=True, text=True)
+        record_property("report", run.stdout)
+        assert run.returncode == 0, run.stdout + run.stderr
+    ways = json.loads(file.read_text())["ways"]
+    assert set(ways) == {"take-over", "sockets"}
+    for told in ways.values():
+        assert told["returns"] == devices * deploys and told["trouble"]["ended"] == {"4200": devices * deploys}, run.stdout
+        assert told["actions"] > 20 and told["deliveries"] > 100 and told["absenceMost"] > 0, run.stdout
+        assert told["events"]["quiet"]["count"] > 0 and len(told["seconds"]) == deploys, run.stdout

@@ -93,13 +93,7 @@ final class ActionDrive {
 
     /// Compares what the database stored with what was sent.
     func close() throws -> Ledger.Faults {
-        let prefix = drive.population.names.prefix
-        let rows = try drive.connection.query(
-            "select status, count(*) from sync.action where starts_with(user_id, '\(prefix)') group by status")
-        let sent = actors.reduce(0) { $0 + $1.sent }
-        guard rows == [["applied", "\(sent)"]] else {
-            throw LoadFailure("\(sent) actions were sent, and stored are \(rows.map { $0.map { $0 ?? "" } })")
-        }
+        try drive.population.checkActions(actors.reduce(0) { $0 + $1.sent }, drive.connection)
         return try drive.close()
     }
 
@@ -136,22 +130,7 @@ final class ActionDrive {
         let row = actors[device].rows[step.row]
         drive.book.committing(row, at: due)
         drive.book.committed.add(1, ordering: .relaxed)
-        let names = drive.population.names
-        var action = ByteWriter(capacity: 256)
-        action.append(#"{"event":"sync:action","data":{"v":1,"key":""#)
-        action.append(utf8: names.key(device, step.number))
-        action.append(#"","deviceId":""#)
-        action.append(utf8: names.id(device))
-        action.append(#"","n":"#)
-        action.append(decimal: step.number)
-        if step.isUndo {
-            action.append(#","type":"undo","payload":{"targetKey":""#)
-            action.append(utf8: names.key(device, step.number - 1))
-        } else {
-            action.append(#","type":"markTaken","payload":{"occurrenceId":""#)
-            action.append(utf8: names.id(row))
-        }
-        action.append(#""}}}"#)
+        let action = drive.population.names.action(step, of: device, onRow: row)
         drive.swarm.devices[device].send(action)
     }
 

@@ -1,12 +1,16 @@
 import Clock
 import Reactor
 
-/// Clients that come at once, each its own user, by pusher-js's rules (`Comeback`).
+/// Clients that come, go and come back, by pusher-js's rules (`Comeback`).
 final class Crowd {
     private struct Client {
         let recipient: Recipient
         var device: LoadDevice?
         var begunAt = Instant(nanoseconds: 0)
+        /// Since when it has what there is; nil while it has not.
+        var currentSince: Instant?
+        /// Since when it is away; nil for one that never was current, or that we dropped.
+        var lostAt: Instant?
     }
 
     /// What became of the connections since the last `comeBack` began.
@@ -15,48 +19,66 @@ final class Crowd {
         var refused = 0
         /// WebSockets that ended before their client was current.
         var closed = 0
-        /// The first of both.
+        /// WebSockets of current clients that the hub ended, by the code that it gave.
+        var ended: [String: Int] = [:]
+        /// The first of all.
         var first: String?
         /// Clients that pusher-js keeps away for good.
         var gone = 0
+
+        var isNone: Bool { refused + closed + gone == 0 && ended.isEmpty }
     }
 
     private let swarm: Swarm
     private let script: ReturningScript
     private var clients: ContiguousArray<Client>
-    private var current = 0
+    private(set) var current = 0
     private var lastCurrentAt = Instant(nanoseconds: 0)
     private(set) var trouble = Trouble()
+    /// Called when a client is current, and how long it was away; nil where it was not.
+    var isBack: (Int, Duration?) -> Void = { _, _ in }
     /// Clients that come again, and when: few, unless the hub refuses.
     private var again: [(at: Instant, number: Int)] = []
 
-    /// - Parameter offsets: of each topic, for each client in turn.
-    init(_ swarm: Swarm, _ script: ReturningScript, offsets: [[Int64]]) {
+    /// - Parameters:
+    ///   - perUser: clients of each user.
+    ///   - offsets: of each topic, for each client in turn.
+    init(_ swarm: Swarm, _ script: ReturningScript, perUser: Int = 1, offsets: [[Int64]]) {
         self.swarm = swarm
         self.script = script
         clients = ContiguousArray(
             offsets.enumerated().map { number, offsets in
-                let recipient = Recipient(number, user: number, topics: offsets.count)
+                let recipient = Recipient(number, user: number / perUser, topics: offsets.count)
                 recipient.offsets = ContiguousArray(offsets)
                 return Client(recipient: recipient)
             })
-        script.isCurrent = { [unowned self] _ in
-            current += 1
-            lastCurrentAt = self.swarm.receivedAt
-        }
+        script.isCurrent = { [unowned self] in isCurrent($0.recipient.number) }
         swarm.lost = { [unowned self] in lost($0, $1) }
     }
 
     /// What all have, by client and topic.
     var offsets: [ContiguousArray<Int64>] { clients.map(\.recipient.offsets) }
+    var recipients: [Recipient] { clients.map(\.recipient) }
+    /// When the bytes being handled were read.
+    var receivedAt: Instant { swarm.receivedAt }
+    var isWhole: Bool { current == clients.count }
+
+    /// Since when that client has what there is; nil while it has not.
+    func currentSince(_ number: Int) -> Instant? { clients[number].currentSince }
+
+    /// Its connection; nil while it is not current.
+    func connection(of number: Int) -> LoadDevice? {
+        clients[number].currentSince == nil ? nil : clients[number].device
+    }
 
     /// Ends all connections at once, without a word. Returns when that was done.
     func dropAll() -> Instant {
         for index in clients.indices {
             if let device = clients[index].device, device.phase != .gone { device.drop() }
             clients[index].device = nil
+            (clients[index].currentSince, clients[index].lostAt) = (nil, nil)
         }
-        again = []
+        (again, current) = ([], 0)
         // Dropped connections end with the tick.
         swarm.loop.tick(waitingAtMost: .zero)
         return Instant.read()
@@ -64,13 +86,12 @@ final class Crowd {
 
     /// All come at that time. Returns the seconds from then until the last was current.
     func comeBack(at time: Instant, progress: ProgressLine) throws -> Double {
-        (current, trouble) = (0, Trouble())
+        trouble = Trouble()
         while Instant.read() < time { swarm.loop.tick(waitingAtMost: time.duration(since: Instant.read())) }
-        for number in clients.indices { try connect(number) }
+        for number in clients.indices { connect(number) }
         var watch = StallWatch()
         while current + trouble.gone < clients.count {
-            swarm.loop.tick(waitingAtMost: .milliseconds(5))
-            try connectAgain()
+            turn(waitingAtMost: .milliseconds(5))
             guard watch.isMoving(current) else {
                 throw LoadFailure("\(current) of \(clients.count) are current, and no more come: \(trouble)")
             }
@@ -80,28 +101,52 @@ final class Crowd {
         return Double(lastCurrentAt.nanoseconds &- time.nanoseconds) / 1e9
     }
 
-    private func connectAgain() throws {
+    /// Takes what has come, and has those come back whose time it is.
+    func turn(waitingAtMost wait: Duration) {
+        swarm.loop.tick(waitingAtMost: wait)
         guard !again.isEmpty else { return }
         let now = Instant.read()
         let due = again.filter { $0.at <= now }
         again.removeAll { $0.at <= now }
-        for (_, number) in due { try connect(number) }
+        for (_, number) in due { connect(number) }
     }
 
-    private func connect(_ number: Int) throws {
+    private func connect(_ number: Int) {
         clients[number].begunAt = Instant.read()
-        clients[number].device = try LoadDevice(clients[number].recipient, in: swarm)
+        do {
+            clients[number].device = try LoadDevice(clients[number].recipient, in: swarm)
+        } catch {
+            // The kernel may say at once that nobody listens.
+            ended(number, wasOpen: false, code: nil, "\(error)")
+        }
+    }
+
+    private func isCurrent(_ number: Int) {
+        let now = swarm.receivedAt
+        current += 1
+        lastCurrentAt = now
+        clients[number].currentSince = now
+        isBack(number, clients[number].lostAt.map { now.duration(since: $0) })
+        clients[number].lostAt = nil
     }
 
     private func lost(_ device: LoadDevice, _ reason: String) {
-        let number = device.recipient.number
-        if device.end.wasOpen { trouble.closed += 1 } else { trouble.refused += 1 }
-        trouble.first = trouble.first ?? reason
+        ended(device.recipient.number, wasOpen: device.end.wasOpen, code: device.end.code, reason)
+    }
+
+    private func ended(_ number: Int, wasOpen: Bool, code: UInt16?, _ reason: String) {
         let now = Instant.read()
-        switch Comeback(
-            wasOpen: device.end.wasOpen, code: device.end.code,
-            elapsed: now.duration(since: clients[number].begunAt))
-        {
+        if clients[number].currentSince != nil {
+            trouble.ended["\(code ?? 1006)", default: 0] += 1
+            current -= 1
+            (clients[number].currentSince, clients[number].lostAt) = (nil, now)
+        } else if wasOpen {
+            trouble.closed += 1
+        } else {
+            trouble.refused += 1
+        }
+        trouble.first = trouble.first ?? reason
+        switch Comeback(wasOpen: wasOpen, code: code, elapsed: now.duration(since: clients[number].begunAt)) {
         case .after(let pause): again.append((now.advanced(by: pause), number))
         case .never: trouble.gone += 1
         }

@@ -111,7 +111,10 @@ struct HubOptions: ParsableArguments {
     }
 
     /// The database that the hub publishes.
-    func databaseURL() throws -> String {
+    func databaseURL() throws -> String { try Self.databaseURL(database, dir) }
+
+    /// That of `database`, or of the folder of `carillon dev`.
+    static func databaseURL(_ database: String?, _ dir: String?) throws -> String {
         if let database { return database }
         guard let dir else { throw LoadFailure("which database? give --dir or --database") }
         guard let text = try? String(contentsOfFile: "\(dir)/database-url", encoding: .utf8) else {

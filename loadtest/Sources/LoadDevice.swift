@@ -30,6 +30,7 @@ final class LoadDevice: EventSource {
     private unowned let swarm: Swarm
     private var reader = MessageReader(role: .client)
     private var leftover: [UInt8] = []
+    private var isHolding = false
     private let handshake: ClientHandshake
     /// Nil in the clear.
     private let tls: TLSSession?
@@ -80,6 +81,14 @@ final class LoadDevice: EventSource {
     /// Sends a text message. The connection fails if the socket does not take it whole.
     func send(_ text: borrowing ByteWriter) {
         send(Opcode.text, text)
+    }
+
+    /// Sends the messages of `body` by one write: else the kernel's work for each would be the measured server's time.
+    func together(_ body: () -> Void) {
+        isHolding = true
+        body()
+        isHolding = false
+        sendFrames()
     }
 
     /// Sends an unsolicited pong, which servers ignore (RFC 6455 §5.5.3).
@@ -196,10 +205,14 @@ final class LoadDevice: EventSource {
     }
 
     private func send(_ opcode: UInt8, _ payload: borrowing ByteWriter) {
-        var frame = ByteWriter(capacity: payload.count + 16)
         let mask = UInt32(truncatingIfNeeded: swarm.random.next())
-        payload.withUnsafeBytes { FrameWriter.append(masked: opcode, $0, mask: mask, to: &frame) }
-        sendAll(frame)
+        payload.withUnsafeBytes { FrameWriter.append(masked: opcode, $0, mask: mask, to: &swarm.frames) }
+        if !isHolding { sendFrames() }
+    }
+
+    private func sendFrames() {
+        if phase != .gone, !swarm.frames.isEmpty { sendAll(swarm.frames) }
+        swarm.frames.removeAll()
     }
 
     private func sendAll(_ bytes: borrowing ByteWriter) {

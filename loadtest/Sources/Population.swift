@@ -154,6 +154,27 @@ struct Population {
         }
     }
 
+    /// The epoch of all channels, and the last event's number in each, by user and topic.
+    func places(_ connection: BlockingConnection) throws -> (epoch: String, offsets: [[Int64]]) {
+        var offsets = [[Int64]](repeating: Array(repeating: 0, count: names.topics.count), count: users)
+        for position in try positions(connection) where position.user < users {
+            offsets[position.user][position.topic] = position.top
+        }
+        let rows = try connection.query(
+            "select epoch from sync.positions(array['\(names.id(0))'], array['\(names.topics[0])'])")
+        guard let epoch = rows.first?.first ?? nil else { throw LoadFailure("the database tells no epoch") }
+        return (epoch, offsets)
+    }
+
+    /// Whether the database has that many actions of this run, all of them applied.
+    func checkActions(_ count: Int, _ connection: BlockingConnection) throws {
+        let rows = try connection.query(
+            "select status, count(*) from sync.action where starts_with(user_id, '\(names.prefix)') group by status")
+        guard rows == (count == 0 ? [] : [["applied", "\(count)"]]) else {
+            throw LoadFailure("\(count) actions were sent, and stored are \(rows.map { $0.map { $0 ?? "" } })")
+        }
+    }
+
     func revisions(_ connection: BlockingConnection) throws(StatementError) -> [Int: Int64] {
         let rows = try connection.query(
             """

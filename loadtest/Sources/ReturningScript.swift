@@ -9,6 +9,10 @@ import Pusher
 final class ReturningScript: DeviceScript {
     /// Called when a client is current, once for each connection.
     var isCurrent: (LoadDevice) -> Void = { _ in }
+    /// Takes each event, and moves its client's offset on. By default, all must come once and in order.
+    var arrived: (Arrival, LoadDevice) -> Void = { _, _ in }
+    /// Takes each answer to an action.
+    var answered: (ActionResult, LoadDevice) -> Void = { _, _ in }
     /// Events that came twice, or left a gap, or were another user's.
     private(set) var astray = 0
     /// Positions that the hub did not continue from.
@@ -29,6 +33,7 @@ final class ReturningScript: DeviceScript {
         self.names = names
         self.epoch = epoch
         targets = ContiguousArray(repeating: -1, count: clients * names.topics.count)
+        arrived = { [unowned self] in judge($0, $1) }
     }
 
     func opened(_ device: LoadDevice) {
@@ -36,6 +41,8 @@ final class ReturningScript: DeviceScript {
     }
 
     func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
+        // Half of what comes in a storm, and nothing in it matters to a client that has positions.
+        if text.hasPrefix(#"{"event":"pusher_internal:"#) || text.hasPrefix(#"{"event":"pusher:signin_s"#) { return }
         do throws(JSONError) {
             act(upon: try HubMessage(text, names: names), device)
         } catch {
@@ -60,21 +67,25 @@ final class ReturningScript: DeviceScript {
             targets[index(topic, device)] = offset
             look(device)
         case .event(let arrival):
-            guard arrival.user == device.recipient.user,
-                arrival.offset == device.recipient.offsets[arrival.topic] + 1
-            else {
-                astray += 1
-                return
-            }
-            device.recipient.offsets[arrival.topic] = arrival.offset
+            arrived(arrival, device)
             look(device)
+        case .result(let result): answered(result, device)
         case .ping:
             var pong = ByteWriter()
             pong.append(#"{"event":"pusher:pong","data":{}}"#)
             device.send(pong)
         case .refusal(let name): device.fail("the hub says \(name)")
-        case .subscribed, .signedIn, .result, .other: break
+        case .subscribed, .signedIn, .other: break
         }
+    }
+
+    private func judge(_ arrival: Arrival, _ device: LoadDevice) {
+        guard arrival.user == device.recipient.user, arrival.offset == device.recipient.offsets[arrival.topic] + 1
+        else {
+            astray += 1
+            return
+        }
+        device.recipient.offsets[arrival.topic] = arrival.offset
     }
 
     private func established(_ id: SocketID, _ device: LoadDevice) {
@@ -83,7 +94,6 @@ final class ReturningScript: DeviceScript {
         var resume = ByteWriter()
         resume.append(#"{"event":"sync:resume","data":{"v":1,"channels":{"#)
         for topic in names.topics.indices {
-            device.send(names.subscribe(topic, of: user))
             if topic > 0 { resume.append(",") }
             resume.append(jsonString: names.channel(topic, of: user))
             resume.append(#":{"epoch":"#)
@@ -93,8 +103,11 @@ final class ReturningScript: DeviceScript {
             resume.append("}")
         }
         resume.append("}}}")
-        device.send(resume)
-        device.send(credentials.signin(names.id(user), id))
+        device.together {
+            for topic in names.topics.indices { device.send(names.subscribe(topic, of: user)) }
+            device.send(resume)
+            device.send(credentials.signin(names.id(user), id))
+        }
     }
 
     private func look(_ device: LoadDevice) {

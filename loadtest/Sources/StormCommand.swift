@@ -80,6 +80,7 @@ struct StormCommand: ParsableCommand {
         }
         let loop = try EventLoop()
         let operations = try options.operationsAddress()
+        let meter = try options.process()
         var side = StormSide(clients: count, channels: names.topics.count)
 
         func crowd(epoch: String?, _ offsets: [[Int64]]) throws -> (Crowd, ReturningScript) {
@@ -90,17 +91,19 @@ struct StormCommand: ParsableCommand {
             return (Crowd(swarm, script, offsets: offsets), script)
         }
         /// Drops the crowd and has it come back after exactly a second, or come at once where it was not there.
-        func round(_ crowd: Crowd, isFirst: Bool = false, missing: (() throws -> Void)? = nil) throws -> StormRound
-        {
+        func round(_ crowd: Crowd, isFirst: Bool = false, missing: (() throws -> Void)? = nil) throws -> StormRound {
             var round = StormRound()
             Self.settle()
             let overflows = ProcessMeter.overflows()
             let before = try HubCounters(of: operations)
             _ = witness.take()
+            let (cpu, ownCPU) = (meter?.cpuSeconds(), ProcessMeter.ownCPUSeconds())
             let due = (isFirst ? Instant.read() : crowd.dropAll()).advanced(by: .seconds(1))
             try missing?()
             let now = Instant.read()
             round.seconds = try crowd.comeBack(at: now > due ? now : due, progress: progress)
+            round.hubCPU = cpu.flatMap { before in meter?.cpuSeconds().map { $0 - before } }
+            round.ownCPU = ProcessMeter.ownCPUSeconds() - ownCPU
             round.witness.add(witness.take())
             round.queries = try HubCounters(of: operations).queries - before.queries
             round.overflows = ProcessMeter.overflows() - overflows
@@ -115,7 +118,7 @@ struct StormCommand: ParsableCommand {
         for _ in 0..<rounds { side.bare.append(try round(bare)) }
         _ = bare.dropAll()
 
-        let (epoch, offsets) = try positions(of: names, count, connection)
+        let (epoch, offsets) = try populations[0].places(connection)
         let (whole, script) = try crowd(epoch: epoch, offsets)
         side.first = try round(whole, isFirst: true)
         for _ in 0..<rounds { side.back.append(try round(whole)) }
@@ -124,7 +127,7 @@ struct StormCommand: ParsableCommand {
         }
         side.recovered = script.recovered
         side.unrecovered = script.unrecovered
-        let tops = try positions(of: names, count, connection).offsets
+        let tops = try populations[0].places(connection).offsets
         side.astray = script.astray + zip(tops, whole.offsets).count { $0 != Array($1) }
         _ = whole.dropAll()
         Self.settle()
@@ -133,19 +136,4 @@ struct StormCommand: ParsableCommand {
 
     /// The hub is never idle, since the untouched client's events go on: what a crowd left to do is done by then.
     private static func settle() { sleep(until: Instant.read().advanced(by: .seconds(1))) }
-
-    /// The epoch of all channels, and the last event's number in each, by user and topic.
-    private func positions(
-        of names: Names, _ users: Int, _ connection: BlockingConnection
-    ) throws -> (epoch: String, offsets: [[Int64]]) {
-        let population = Population(names: names, kind: .doses, users: users, rowsPerUser: 1)
-        var offsets = [[Int64]](repeating: Array(repeating: 0, count: names.topics.count), count: users)
-        for position in try population.positions(connection) where position.user < users {
-            offsets[position.user][position.topic] = position.top
-        }
-        let rows = try connection.query(
-            "select epoch from sync.positions(array['\(names.id(0))'], array['\(names.topics[0])'])")
-        guard let epoch = rows.first?.first ?? nil else { throw LoadFailure("the database tells no epoch") }
-        return (epoch, offsets)
-    }
 }

@@ -3,6 +3,9 @@ struct StormRound: Codable {
     /// From when all were due until the last was current.
     var seconds = 0.0
     var queries = HubCounters.Queries()
+    /// CPU seconds of the hub, where its process is known, and of the load tester: from the drop until all are there.
+    var hubCPU: Double?
+    var ownCPU = 0.0
     /// Of the untouched client's events.
     var witness = Latencies()
     /// Connections that the kernel did not queue: their client's kernel asks again after a second.
@@ -68,7 +71,7 @@ struct StormFigures: Codable {
             if side.unrecovered > 0 { return "\(side.unrecovered) positions were not continued from" }
             for round in side.bare + [side.first] + side.back + [side.missed] {
                 let trouble = round.trouble
-                if trouble.refused + trouble.closed + trouble.gone > 0 { return "clients were turned away: \(trouble)" }
+                if !trouble.isNone { return "clients were turned away: \(trouble)" }
             }
             // A small crowd has a few queries, however few it is.
             for round in side.back
@@ -86,9 +89,9 @@ struct StormFigures: Codable {
             guard let side else { continue }
             say("\(side.clients) clients \(name), \(side.channels) channels each, all back after one second:")
             say(
-                "| what | seconds until all are there | to bare | queries | resumes for each | untouched p99, ms | overflows |"
-            )
-            say("|---|---|---|---|---|---|---|")
+                "| what | seconds until all are there | to bare | CPU s of hub, load tester | queries | resumes for each "
+                    + "| untouched p99, ms | overflows |")
+            say("|---|---|---|---|---|---|---|---|")
             row("bare handshakes", side.bare, side, resumes: false)
             row("the hub knows no channel", [side.first], side)
             row("nothing missed", side.back, side)
@@ -106,9 +109,11 @@ struct StormFigures: Codable {
         let each = rounds.map(side.resumesPerQuery).min() ?? 0
         let p99 = rounds.flatMap(\.witness.p99).max() ?? 0
         let overflows = rounds.map(\.overflows).max() ?? 0
+        let hub = decimal(Spread(rounds.compactMap(\.hubCPU)).median, 2)
+        let own = decimal(Spread(rounds.map(\.ownCPU)).median, 2)
         say(
             "| \(name) | \(Spread(rounds.map(\.seconds)).text(digits: 2)) | \(decimal(side.ratio(rounds), 2))"
-                + " | \(queries.text()) | \(resumes ? decimal(each) : "–") | \(decimal(p99 / 1000, 1)) | \(overflows) |"
+                + " | \(hub), \(own) | \(queries.text()) | \(resumes ? decimal(each) : "–") | \(decimal(p99 / 1000, 1)) | \(overflows) |"
         )
     }
 }

@@ -1,3 +1,4 @@
+import Bytes
 import Clock
 import Pusher
 import Reactor
@@ -14,6 +15,8 @@ final class Swarm {
     let script: any DeviceScript
     /// The read buffer, shared by all devices.
     let buffer: UnsafeMutableRawBufferPointer
+    /// The frames that a device is about to send; empty between two writes.
+    var frames = ByteWriter()
     let messageLimits: MessageLimits
     /// Nil without TLS.
     private let security: (client: TLSClient, wire: TLSWire)?

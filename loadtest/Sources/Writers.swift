@@ -7,7 +7,7 @@ import Synchronization
 
 /// Threads that change rows, each on its own connection, until the transactions are made or time is up.
 ///
-/// Row `n` belongs to writer `n` modulo their number. So one writer makes a row's revisions, while a user's rows belong to
+/// Their row `n` belongs to writer `n` modulo their number. So one writer makes a row's revisions, while a user's rows belong to
 /// several writers: their transactions meet at the user's streams.
 final class Writers: Sendable {
     struct Pace: Sendable {
@@ -26,6 +26,7 @@ final class Writers: Sendable {
     private let book: CommitBook
     private let window: Window
     private let count: Int
+    private let rows: [Int]
     private let running = Atomic<Int>(0)
     private let stopping = Atomic<Bool>(false)
     private let remaining = Atomic<Int>(0)
@@ -33,11 +34,14 @@ final class Writers: Sendable {
     private let answers = Mutex(Histogram<UInt64>(numberOfSignificantValueDigits: .three))
 
     /// `count` writers, at most one per row; each sends the statements of `session` when it has connected.
+    ///
+    /// - Parameter rows: which they change; nil for all.
     init(
-        _ count: Int, _ url: String, session: String = "", _ population: Population, _ book: CommitBook,
-        _ window: Window
+        _ count: Int, _ url: String, session: String = "", _ population: Population, rows: [Int]? = nil,
+        _ book: CommitBook, _ window: Window
     ) {
-        self.count = min(count, population.rows)
+        self.rows = rows ?? Array(0..<population.rows)
+        self.count = min(count, self.rows.count)
         self.url = url
         self.session = session
         self.population = population
@@ -84,7 +88,7 @@ final class Writers: Sendable {
         let connection = try BlockingConnection(url)
         try population.prepare(connection)
         try connection.execute(session)
-        let own = Array(stride(from: number, to: population.rows, by: count))
+        let own = stride(from: number, to: rows.count, by: count).map { rows[$0] }
         let rowsEach = min(pace.rowsPerTransaction, own.count)
         let began = Instant.read()
         let end = pace.duration.map { began.advanced(by: $0) }

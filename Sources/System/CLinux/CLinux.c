@@ -124,7 +124,7 @@ ssize_t cl_receive_descriptors(int fd, void *bytes, size_t count, int *descripto
 
 int cl_set_thread_name(const char *name) { return pthread_setname_np(pthread_self(), name); }
 
-int cl_spawn(pid_t *child, char *const arguments[], char *const environment[], int output) {
+int cl_spawn(pid_t *child, char *const arguments[], char *const environment[], int output, int given) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, every;
@@ -138,7 +138,9 @@ int cl_spawn(pid_t *child, char *const arguments[], char *const environment[], i
         for (int fd = 1; fd <= 2 && code == 0; fd++)
             code = output >= 0 ? posix_spawn_file_actions_adddup2(&actions, output, fd)
                                : posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
-        if (code == 0) code = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+        // Without close-on-exec, even where it is descriptor 3 already.
+        if (code == 0 && given >= 0) code = posix_spawn_file_actions_adddup2(&actions, given, 3);
+        if (code == 0) code = posix_spawn_file_actions_addclosefrom_np(&actions, given >= 0 ? 4 : 3);
         if (code == 0) code = posix_spawn_file_actions_addchdir_np(&actions, "/");
         if (code == 0) code = posix_spawnattr_setsigmask(&attributes, &none);
         if (code == 0) code = posix_spawnattr_setsigdefault(&attributes, &every);

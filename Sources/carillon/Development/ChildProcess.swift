@@ -23,7 +23,7 @@ struct ChildProcess {
         var child: pid_t = 0
         let code = withStringList(arguments) { argumentList in
             withStringList(environment) { environmentList in
-                cl_spawn(&child, argumentList, environmentList, output ?? -1)
+                cl_spawn(&child, argumentList, environmentList, output ?? -1, -1)
             }
         }
         guard code == 0 else {

@@ -1,0 +1,96 @@
+import Histogram
+
+/// What the devices noticed of the deploys of one way.
+struct DeploySide: Codable {
+    /// Of events that SQL made, from sending COMMIT to the device's read.
+    struct Times: Codable {
+        let count: Int
+        let p50Milliseconds: Double
+        let p99Milliseconds: Double
+
+        init(_ times: Histogram<UInt64>) {
+            count = Int(times.totalCount)
+            p50Milliseconds = Double(times.valueAtPercentile(50)) / 1e6
+            p99Milliseconds = Double(times.valueAtPercentile(99)) / 1e6
+        }
+    }
+
+    let devices: Int
+    let users: Int
+    /// How long each deploy took: until the old hub had ended, and all were current again.
+    var seconds: [Double] = []
+    /// How often clients came back, and how long they were away, in seconds: from the close to being current.
+    var returns = 0
+    var absenceP50 = 0.0
+    var absenceP99 = 0.0
+    var absenceMost = 0.0
+    var trouble = Crowd.Trouble()
+    /// By the kind of time, for devices that were there from the commit to the event.
+    var events: [String: Times] = [:]
+    var deliveries = 0
+    var faults = Ledger.Faults()
+    /// Positions that a hub did not continue from.
+    var unrecovered = 0
+    /// All were applied, once each.
+    var actions = 0
+    var repeatedActions = 0
+
+    init(_ plan: DeployRun.Plan) {
+        devices = plan.devices
+        users = plan.users
+    }
+
+    /// The p99 while deploying against the undisturbed.
+    var ratio: Double {
+        guard let quiet = events[Timeline.Kind.quiet.rawValue],
+            let deploying = events[Timeline.Kind.deploying.rawValue],
+            quiet.p99Milliseconds > 0
+        else { return 0 }
+        return deploying.p99Milliseconds / quiet.p99Milliseconds
+    }
+
+    /// What must never be, whatever else the machine does.
+    var fault: String? {
+        if !faults.isZero { return "events went astray: \(faults)" }
+        if unrecovered > 0 { return "\(unrecovered) positions were not continued from" }
+        if trouble.refused + trouble.gone > 0 { return "clients were turned away: \(trouble)" }
+        if trouble.ended.keys.contains(where: { $0 != "4200" }) { return "clients were cut off: \(trouble)" }
+        return nil
+    }
+}
+
+/// The results of `deploy`.
+struct DeployFigures: Codable {
+    let seed: UInt64
+    /// By way.
+    var ways: [String: DeploySide] = [:]
+
+    init(seed: UInt64) {
+        self.seed = seed
+    }
+
+    var fault: String? {
+        ways.sorted { $0.key < $1.key }.compactMap { way, side in side.fault.map { "\(way): \($0)" } }.first
+    }
+
+    func print() {
+        say("deploys, seed \(seed); seconds; events of those who stay connected, ms")
+        say(
+            "| way | deploys of each, s | away p50 | p99 | longest | refused | undisturbed p50 | p99 | deploying p50 | p99 "
+                + "| ratio of p99 | deliveries | actions, of them sent again |")
+        say("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+        for (way, side) in ways.sorted(by: { $0.key < $1.key }) {
+            let events = Timeline.Kind.allCases.map { kind in
+                side.events[kind.rawValue].map {
+                    "\(decimal($0.p50Milliseconds, 1)) | \(decimal($0.p99Milliseconds, 1))"
+                }
+                    ?? "– | –"
+            }
+            say(
+                "| \(way), \(side.devices) devices | \(side.seconds.count): \(Spread(side.seconds).text(digits: 2))"
+                    + " | \(decimal(side.absenceP50, 2)) | \(decimal(side.absenceP99, 2)) | \(decimal(side.absenceMost, 2))"
+                    + " | \(side.trouble.refused) | \(events.joined(separator: " | ")) | \(decimal(side.ratio, 2))"
+                    + " | \(side.deliveries) | \(side.actions), \(side.repeatedActions) |")
+        }
+    }
+}
