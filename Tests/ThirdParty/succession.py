@@ -78,6 +78,13 @@ class Place:
         assert json.loads(made.recv(PATIENCE))["event"] == "pusher:connection_established"
         return made
 
+    def visit(self, way):
+        """A connection on which nothing is said."""
+        made = self._clients.enter_context(socket.socket(socket.AF_UNIX if way == "unix" else socket.AF_INET))
+        made.settimeout(PATIENCE)
+        made.connect(str(self.unix) if way == "unix" else ("127.0.0.1", self.secure if way == "secure" else self.clear))
+        return made
+
     def serves(self):
         """Every listener has somebody who answers."""
         for way in ("clear", "secure", "unix"):
@@ -107,6 +114,14 @@ def lives(client):
         return json.loads(client.recv(PATIENCE))["event"] == "pusher:pong"
     except ConnectionClosed:
         return False
+
+
+def ends(connection):
+    """Whether the other end closes it, without a word."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def close_code(client):
@@ -209,10 +224,10 @@ class Hand:
         return self
 
     def accept(self):
-        """One of the clients, in the place of a hub."""
-        listener = self.sockets["listen"][0]
-        listener.setblocking(True)
-        return listener.accept()[0]
+        """A connection of each listener, in the place of a hub."""
+        for listener in self.sockets["listen"]:
+            listener.settimeout(PATIENCE)
+        return [listener.accept()[0] for listener in self.sockets["listen"]]
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from succession import Hand, Place, Visitor, close_code, lives, played_hub, says, wait_for_end
+from succession import Hand, Place, Visitor, close_code, ends, lives, played_hub, says, wait_for_end
 from waiting import eventually
 
 WAYS = ["clear", "secure", "unix"]
@@ -73,7 +73,7 @@ def test_it_needs_the_control_socket(place):
 
 # The successor goes, at each step. It is played by hand, so that the step is certain.
 
-@pytest.mark.parametrize("step", ["connected", "given", "accepting", "ready"])
+@pytest.mark.parametrize("step", ["connected", "given", "ready"])
 def test_the_old_hub_serves_whenever_the_successor_goes(place, step):
     old = place.start(CARILLON_DRAIN_CONNECTIONS_PER_SECOND="1")
     client = place.client()
@@ -106,14 +106,23 @@ def test_the_old_hub_serves_whenever_the_successor_goes(place, step):
     place.serves()
 
 
-def test_a_connection_that_a_dead_successor_had_accepted_is_the_only_one_lost(place):
-    place.start()
+def test_connections_that_a_dead_successor_had_accepted_are_the_only_ones_lost(place):
+    old = place.start()
+    clients = [place.client(way) for way in WAYS]
     with Hand.calling(place) as successor:
         successor.take_over()
-        # Both accept; so somebody may come to each.
-        for made in successor.sockets["listen"]:
-            made.setblocking(False)
+        # Both accept. While the old hub stands still, these come to the successor.
+        old.process.send_signal(signal.SIGSTOP)
+        visitors = [place.visit(way) for way in WAYS]
+        accepted = successor.accept()
+        old.process.send_signal(signal.SIGCONT)
+    for made in accepted:
+        made.close()
+    for visitor in visitors:
+        assert ends(visitor)
+    assert all(lives(client) for client in clients)
     place.serves()
+    assert place.status() == 200
 
 
 def test_a_successor_that_never_becomes_ready_changes_nothing(place):
