@@ -55,31 +55,60 @@ package enum JSONEscape {
     static let escapeBytesMax = 7
     /// Blocks that are written before the room is judged again.
     static let blocksOfStep = 4
+    /// Bytes of a text that `write` may read behind a block.
+    static let readAhead = 8
 
-    /// Writes a word that has no control, the lowest byte first, and returns where the next byte goes. Writes up to eight
-    /// bytes more than that: what comes next overwrites them.
+    /// Writes the eight bytes at `text`, which have no control, and returns where the next byte goes. Reads up to seven
+    /// bytes more than these, and writes up to eight more: what comes next overwrites them.
     @inline(__always) static func write(
-        _ word: UInt64, _ marks: UInt64, _ twice: Bool, to room: UnsafeMutableRawPointer
+        _ text: UnsafeRawPointer, _ marks: UInt64, _ twice: Bool, to room: UnsafeMutableRawPointer
     ) -> UnsafeMutableRawPointer {
         var (marks, next) = (marks, room)
-        next.storeBytes(of: word.littleEndian, as: UInt64.self)
+        next.storeBytes(of: text.loadUnaligned(as: UInt64.self), as: UInt64.self)
         while marks != 0 {
-            let bit = marks.trailingZeroBitCount
-            let escaped = next + bit &>> 3
-            // The rest of the word moves behind the backslashes.
+            let index = marks.trailingZeroBitCount &>> 3
+            // What follows is written again, behind the backslashes.
+            let rest = (text + index).loadUnaligned(as: UInt64.self)
+            let escaped = next + index
             if twice {
                 escaped.storeBytes(of: 0x5C5C_5C5C, as: UInt32.self)
-                (escaped + 3).storeBytes(of: (word &>> UInt64(bit & 0x38)).littleEndian, as: UInt64.self)
+                (escaped + 3).storeBytes(of: rest, as: UInt64.self)
                 next += 3
             } else {
                 escaped.storeBytes(of: 0x5C, as: UInt8.self)
-                (escaped + 1).storeBytes(of: (word &>> UInt64(bit & 0x38)).littleEndian, as: UInt64.self)
+                (escaped + 1).storeBytes(of: rest, as: UInt64.self)
                 next += 1
             }
             marks &= marks &- 1
         }
         return next + 8
     }
+
+    /// Writes blocks, each of which has `readAhead` bytes behind it, up to the first that has a control. Returns where that
+    /// one begins, or the end.
+    @inline(__always) static func write(
+        blocks: Int, _ text: UnsafeRawPointer, _ twice: Bool, to room: inout UnsafeMutableRawPointer
+    ) -> UnsafeRawPointer {
+        var at = text
+        let end = text + blocks &* 16
+        while at < end {
+            let block = Block(at)
+            if block.marks == SIMD2(0, 0) {
+                room.storeBytes(of: block.words, as: SIMD2<UInt64>.self)
+                room += 16
+            } else if block.hasControl {
+                break
+            } else {
+                room = write(at, block.marks[0].littleEndian, twice, to: room)
+                room = write(at + 8, block.marks[1].littleEndian, twice, to: room)
+            }
+            at += 16
+        }
+        return at
+    }
+
+    /// The room that `write` needs for so many blocks.
+    @inline(__always) static func room(_ blocks: Int, _ twice: Bool) -> Int { blocks &* 16 &* (twice ? 4 : 2) &+ 8 }
 
     /// Writes a byte as it stands in a string, and returns its length. With `twice`, the JSON text itself becomes a string:
     /// each inner backslash is then doubled, and an escaped quote or backslash gets a backslash of its own.
@@ -149,27 +178,13 @@ extension ByteWriter {
         guard let base = text.baseAddress else { return }
         reserve(text.count + text.count / 4 + 8)
         var at = 0
-        while at &+ 16 <= text.count {
-            let blocks = Swift.min((text.count &- at) / 16, JSONEscape.blocksOfStep)
+        while at &+ 16 &+ JSONEscape.readAhead <= text.count {
+            let blocks = Swift.min((text.count &- at &- JSONEscape.readAhead) / 16, JSONEscape.blocksOfStep)
             let end = at &+ blocks &* 16
-            append(capacity: blocks &* 16 &* (twice ? 4 : 2) &+ 8) { room in
+            append(capacity: JSONEscape.room(blocks, twice)) { room in
                 guard let start = room.baseAddress else { return 0 }
                 var next = start
-                while at < end {
-                    let block = JSONEscape.Block(base + at)
-                    if block.marks == SIMD2(0, 0) {
-                        next.storeBytes(of: block.words, as: SIMD2<UInt64>.self)
-                        next += 16
-                    } else if block.hasControl {
-                        break
-                    } else {
-                        next = JSONEscape.write(
-                            block.words[0].littleEndian, block.marks[0].littleEndian, twice, to: next)
-                        next = JSONEscape.write(
-                            block.words[1].littleEndian, block.marks[1].littleEndian, twice, to: next)
-                    }
-                    at &+= 16
-                }
+                at = JSONEscape.write(blocks: blocks, base + at, twice, to: &next) - base
                 return next - start
             }
             if at < end {
@@ -177,10 +192,30 @@ extension ByteWriter {
                 at &+= 16
             }
         }
-        append(eachOf: UnsafeRawBufferPointer(start: base + at, count: text.count &- at), twice)
+        if at < text.count { append(rest: UnsafeRawBufferPointer(start: base + at, count: text.count &- at), twice) }
     }
 
-    /// Appends at most sixteen bytes, one at a time.
+    /// Appends fewer bytes than a block and `readAhead`.
+    @inline(__always) private mutating func append(rest: UnsafeRawBufferPointer, _ twice: Bool) {
+        // Blanks behind it make whole blocks of it, and are cut off again.
+        var padded = (SIMD16<UInt8>(repeating: 0x20), SIMD16<UInt8>(repeating: 0x20), SIMD16<UInt8>(repeating: 0x20))
+        let isPlain = Swift.withUnsafeMutableBytes(of: &padded) { padded in
+            padded.copyMemory(from: rest)
+            guard let base = UnsafeRawPointer(padded.baseAddress) else { return false }
+            let blocks = rest.count > 16 ? 2 : 1
+            var isPlain = true
+            append(capacity: JSONEscape.room(blocks, twice)) { room in
+                guard let start = room.baseAddress else { return 0 }
+                var next = start
+                isPlain = JSONEscape.write(blocks: blocks, base, twice, to: &next) == base + blocks &* 16
+                return isPlain ? next - start - (blocks &* 16 &- rest.count) : 0
+            }
+            return isPlain
+        }
+        if !isPlain { append(eachOf: rest, twice) }
+    }
+
+    /// Appends a few bytes, one at a time.
     @inline(never) private mutating func append(eachOf bytes: UnsafeRawBufferPointer, _ twice: Bool) {
         append(capacity: bytes.count &* JSONEscape.escapeBytesMax) { room in
             guard let start = room.baseAddress else { return 0 }

@@ -61,6 +61,41 @@ import Testing
         #expect(writer.string == #"\\\"\\\\\\n\\u0001"#)
     }
 
+    /// Texts are escaped in blocks, and what is left in another way: what needs an escape may stand anywhere.
+    @Test(arguments: [0x22, 0x5C, 0x0A, 0x1F, 0x00] as [UInt8]) func escapesWhereverItStands(_ byte: UInt8) {
+        for count in 1...56 {
+            for place in 0..<count {
+                for width in 1...2 where place + width <= count {
+                    var text = (0..<count).map { UInt8(ascii: "a") + UInt8($0 % 26) }
+                    for index in place..<place + width { text[index] = byte }
+                    for twice in [false, true] {
+                        var writer = ByteWriter(capacity: 1)
+                        text.withUnsafeBytes {
+                            twice ? writer.append(jsonEscapingTwice: $0) : writer.append(jsonEscaping: $0)
+                        }
+                        let expected = text.flatMap { Self.escaped($0, twice) }
+                        #expect(writer.array == expected, "\(count) bytes, \(width) at \(place)")
+                    }
+                }
+            }
+        }
+    }
+
+    /// One byte, written by the words of RFC 8259.
+    private static func escaped(_ byte: UInt8, _ twice: Bool) -> [UInt8] {
+        let once =
+            switch byte {
+            case UInt8(ascii: "\""): #"\""#
+            case UInt8(ascii: "\\"): #"\\"#
+            case 0x0A: #"\n"#
+            case ..<0x10: "\\u000" + String(byte, radix: 16)
+            case ..<0x20: "\\u001" + String(byte - 0x10, radix: 16)
+            default: String(UnicodeScalar(byte))
+            }
+        guard twice else { return Array(once.utf8) }
+        return once.utf8.flatMap { escaped($0, false) }
+    }
+
     /// Mutated examples: a value or an error inside the text. JSONSerialization (never stricter) agrees.
     @Test func survivesMutation() throws {
         let corpus = try Corpus.load("json").map(\.bytes)
