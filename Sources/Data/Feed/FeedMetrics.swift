@@ -12,6 +12,8 @@ package final class FeedMetrics: MetricSource {
     let streams = Gauge()
     let status: Locked<FeedStatus> = Locked(.away)
     let reads = CounterTable("kind", ["positions", "tail", "replay", "check", "log", "bulk"])
+    /// The one of `reads` that counts with each event.
+    let tailReads: Counter
     let readSeconds = Histogram.times()
     let events = Counter()
     /// Streams found behind their position by the check.
@@ -28,7 +30,9 @@ package final class FeedMetrics: MetricSource {
     private let writing = Atomic<UInt64>(0)
 
     /// Metrics of a feed that has not started.
-    package init() {}
+    package init() {
+        tailReads = reads["tail"]
+    }
 
     func heartbeat(at now: Instant) {
         heard.store(now.nanoseconds, ordering: .relaxed)

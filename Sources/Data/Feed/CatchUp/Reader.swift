@@ -31,7 +31,10 @@ final class Reader {
 
     // Prepared, since they run all the time: planning `news` takes half as long as executing it.
     private static let news = PreparedStatement(
-        "SELECT snapshot, epoch, user_id, topic, o, name, data, age FROM sync.news($1::pg_snapshot, $2::int)")
+        """
+        SELECT snapshot, epoch, user_id, topic, o, name, data, age \
+        FROM sync.news($1::pg_snapshot, \(FeedLimits.pageRows))
+        """)
     // All in one row, since each row costs libpq a thousand instructions.
     private static let positions = PreparedStatement(
         """
@@ -92,7 +95,7 @@ final class Reader {
     /// Sends a query of the tail. `answered` is called at most once, and not after `lost`.
     func send(_ query: Tail.Query, answered: @escaping (Answer) -> Void) {
         let (start, metrics) = (Instant.read(), metrics)
-        metrics.reads[query.label].add()
+        query.counter(in: metrics).add()
         let answered = { (answer: Answer) in
             metrics.readSeconds.record(Instant.read().duration(since: start))
             answered(answer)
@@ -116,7 +119,7 @@ final class Reader {
                 answered(.replay(try ReplayRows(rows, of: ticket.stream)))
             }
         case .tail(let previous):
-            ask(Self.news, [previous, String(FeedLimits.pageRows)]) { rows throws(MalformedAnswer) in
+            ask(Self.news, [previous]) { rows throws(MalformedAnswer) in
                 answered(.tail(try TailRows(rows, readAt: Instant.read())))
             }
         }
@@ -310,12 +313,12 @@ final class Reader {
 }
 
 extension Tail.Query {
-    fileprivate var label: String {
+    fileprivate func counter(in metrics: FeedMetrics) -> Counter {
         switch self {
-        case .positions: "positions"
-        case .check: "check"
-        case .replay: "replay"
-        case .tail: "tail"
+        case .positions: metrics.reads["positions"]
+        case .check: metrics.reads["check"]
+        case .replay: metrics.reads["replay"]
+        case .tail: metrics.tailReads
         }
     }
 }
