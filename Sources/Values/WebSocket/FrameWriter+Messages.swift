@@ -8,6 +8,11 @@ extension FrameWriter {
         return copied(messages)
     }
 
+    /// Frames messages that are a part of a larger value. Afterwards they may be frames, and are not to be read.
+    package static func frames(of messages: inout Messages) -> SharedBytes {
+        messages.rewrite(frameInPlace) ? (copy messages).bytes() : copied(messages)
+    }
+
     /// The messages in a block that `frames(of:)` made.
     package static func messages(of frames: SharedBytes) -> Messages {
         frames.withUnsafeBytes { bytes in

@@ -144,8 +144,8 @@ final class EventStreamSink {
                 line.append { self.streams { $0.page(read, events, now: 1, &$1) } }
             case .joined(_, let joined):
                 line.append { self.tell(joined.session) { $0.streams.joined(joined, $1, hasRoom: true, now: 1, &$2) } }
-            case .broadcast(_, let name, let offset, let messages):
-                let text = Lines(messages).text
+            case .broadcast(let told):
+                let (name, offset, text) = (told.name, told.offset, Lines(told.messages).text)
                 line.append {
                     guard let channel = self.engine.channels[name] else { return }
                     for id in channel.subscribers { self.sent[id, default: ""] += text }

@@ -198,7 +198,8 @@ final class LoopWorld {
             case .read(let read): feed.requests.append(.read(read))
             case .joined(let loop, let joined): post(.joined(joined), to: loop)
             case .refused: break
-            case .broadcast(let loops, let name, let offset, let messages):
+            case .broadcast(let told):
+                let (loops, name, offset, messages) = (told.loops, told.name, told.offset, told.messages)
                 for loop in mailboxes.indices where loops.contains(loop: loop) {
                     post(.broadcast(name, offset, messages.texts), to: loop)
                 }

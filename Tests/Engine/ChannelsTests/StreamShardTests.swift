@@ -31,8 +31,8 @@ import Testing
             case .joined(let loop, let joined):
                 "joined \(loop) \(joined.session.slot) at \(joined.position.offset)\(text(joined.outcome))"
             case .refused(let loop, let session, _, _): "refused \(loop) \(session.slot)"
-            case .broadcast(let loops, let channel, _, let messages):
-                "\(loops.rawValue) \(channel.format() ?? "") \(messages.texts.joined())"
+            case .broadcast(let told):
+                "\(told.loops.rawValue) \(told.name.format() ?? "") \(told.messages.texts.joined())"
             case .reset(let loops, let channel, let position, let loss):
                 "\(loops.rawValue) \(channel.format() ?? "") reset \(position.epochText) \(position.offset) \(loss)"
             }

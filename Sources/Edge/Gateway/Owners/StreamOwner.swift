@@ -110,13 +110,19 @@ final class StreamOwner: EffectPerformer {
         case .joined(let loop, let joined): router.tell(.joined(joined), loop: loop)
         case .refused(let loop, let session, let serial, let refusal):
             router.tell(.joinRefused(session, serial: serial, refusal), loop: loop)
-        case .broadcast(let loops, let name, let offset, let messages):
-            let frame = FrameWriter.frames(of: messages)
-            let variants = compression?.isWorthIt(frame) == true ? FrameVariants(frame) : nil
-            router.tell(.event(name, offset: offset, frame, variants), loops: loops)
+        case .broadcast(let broadcast): tell(broadcast)
         case .reset(let loops, let name, let position, let loss):
             router.tell(.reset(name, position, loss), loops: loops)
         }
+    }
+}
+
+extension StreamOwner {
+    @inline(never)
+    private func tell(_ broadcast: consuming StreamShard.Broadcast) {
+        let frame = FrameWriter.frames(of: &broadcast.messages)
+        let variants = compression?.isWorthIt(frame) == true ? FrameVariants(frame) : nil
+        runner.router.tell(.event(broadcast.name, offset: broadcast.offset, frame, variants), loops: broadcast.loops)
     }
 }
 

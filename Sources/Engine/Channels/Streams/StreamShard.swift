@@ -33,10 +33,23 @@ package struct StreamShard {
         case joined(loop: Int, StreamJoined)
         /// Tell the loop that its session cannot be let in.
         case refused(loop: Int, SessionID, serial: UInt32, StreamRefusal)
-        /// Send the event at `offset` to the subscribers under that name on each loop of the set.
-        case broadcast(loops: LoopSet, StreamName, offset: Int64, Messages)
+        case broadcast(Broadcast)
         /// Tell all subscribers under that name, on each loop of the set, that the stream continues at that position.
         case reset(loops: LoopSet, StreamName, StreamPosition, ResumeLoss)
+    }
+
+    /// Send an event to the subscribers under that name on each loop of the set.
+    ///
+    /// One value, so that it can be moved out of its effect: with a copy, the messages could not be framed in place.
+    package struct Broadcast {
+        /// Where the subscribers are.
+        package let loops: LoopSet
+        /// The stream by the name that they use.
+        package let name: StreamName
+        /// The event's offset.
+        package let offset: Int64
+        /// The event.
+        package var messages: Messages
     }
 
     private let limits: StreamLimits
@@ -230,7 +243,8 @@ package struct StreamShard {
             guard !loops.isEmpty else { continue }
             // The shard's own id object, which all tables here share: lookups compare it without its text.
             let name = StreamName(form: form, stream: streams[index].id)
-            effects.append(.broadcast(loops: loops, name, offset: event.offset, .event(event, name)))
+            effects.append(
+                .broadcast(Broadcast(loops: loops, name: name, offset: event.offset, messages: .event(event, name))))
         }
         evict(behind: event)
         guard streams[index].isAwaited else { return }
