@@ -1,11 +1,13 @@
 """A device with reminders that is mostly without a network: its cache, its queue, and the conflicts that it shows."""
 
+import itertools
 import urllib.parse
 import uuid
 
 from actions import Caller, act
 from device import Device
 from names import stream
+from seed_reminders import RemindersApi
 from waiting import PATIENCE
 
 #: What a person changes of a rule.
@@ -18,9 +20,16 @@ def fields(rule):
     return {name: rule.get(name) for name in ("id", "clientId", "rev", *FIELDS)}
 
 
-def occurrence(data):
-    """What all sides must agree on of a day that differs from its rule."""
-    return {name: data.get(name) for name in ("occurrenceId", "ruleId", "status", "snoozedUntil", "snoozeCount", "rev")}
+def occurrence(data, rules):
+    """What all sides must agree on of a day that differs from its rule; `start` as a device works it out."""
+    told = {name: data.get(name) for name in (
+        "occurrenceId", "ruleId", "date", "status", "movedTo", "snoozedUntil", "snoozeCount", "rev")}
+    return {**told, "start": data["movedTo"] or f"{data['date']}T{rules[data['ruleId']]['time']}"}
+
+
+#: The `op` of a queued change, by the type of its action.
+OPS = {"createReminder": "create", "updateReminder": "update", "deleteReminder": "delete", "snoozeReminder": "snooze",
+       "setReminderOccurrence": "occurrence", "resolve": "resolve"}
 
 
 class ReminderPhone:
@@ -128,11 +137,16 @@ class ReminderPhone:
         if choice < 0.08:
             self.do("deleteReminder", {"id": rule["id"]}, rev)
         elif choice < 0.2 and rule.get("upcoming"):
-            first = rule["upcoming"][0]["id"]
-            if dice.random() < 0.5:
+            one = rule["upcoming"][dice.choice([0, 0, 1])]
+            first = one["id"]
+            seen = self.occurrences.get(first, {}).get("rev", 0) if dice.random() < 0.4 else None
+            if dice.random() < 0.3:
                 self.do("snoozeReminder", {"occurrenceId": first, "minutes": dice.choice([5, 30])})
+            elif dice.random() < 0.5:
+                moved = dice.choice([None, f"{one['start'][:10]}T20:00", f"{one['start'][:10]}T21:30"])
+                self.do("setReminderOccurrence", {"occurrenceId": first, "movedTo": moved}, seen)
             else:
-                self.do("setReminderOccurrence", {"occurrenceId": first, "enabled": dice.random() < 0.5})
+                self.do("setReminderOccurrence", {"occurrenceId": first, "enabled": dice.random() < 0.5}, seen)
         else:
             changed = {}
             for _ in range(dice.choice([1, 1, 2])):
@@ -158,18 +172,58 @@ class ReminderPhone:
             self.queue[-1]["round"] = round_ + 1
 
     def tell(self):
-        """Sends its queue in order. An answer may be lost: then the same action is sent again when the device is back."""
+        """Sends its queue in order, by one door or another. An answer may be lost: then the same action is sent again
+        when the device is back, perhaps by another door."""
         while self.queue:
-            first = self.queue[0]
-            answer = act(self.device, {name: value for name, value in first.items() if name != "round"})
+            told = self.dice.choice([self._by_socket, self._by_path, self._by_queue])()
             if self.dice.random() < 0.08:
                 return
-            self.queue.pop(0)
-            assert first["key"] not in self.outcomes, first
-            self.outcomes[first["key"]] = answer["status"]
-            if answer["status"] == "conflict":
-                self.shown.append(first["key"])
-                self.dialogs.append((first["key"], answer["conflict"], first.get("round", 0)))
+            for answer in told:
+                first = self.queue.pop(0)
+                assert first["key"] == answer["key"] and first["key"] not in self.outcomes, (first, answer)
+                self.outcomes[first["key"]] = answer["status"]
+                if answer["status"] == "conflict":
+                    self.shown.append(first["key"])
+                    self.dialogs.append((first["key"], answer["conflict"], first.get("round", 0)))
+
+    def _by_socket(self):
+        return [act(self.device, {name: value for name, value in self.queue[0].items() if name != "round"})]
+
+    def _by_queue(self):
+        """Some of the queue at once, in the words of `POST /sync/reminders`."""
+        changes = [
+            {**{name: one[name] for name in ("key", "deviceId", "payload", "base") if name in one}, "op": OPS[one["type"]]}
+            for one in self.queue[:self.dice.choice([1, 2, 5])]]
+        answer = self._ask("POST", "/sync/reminders", {"changes": changes})
+        assert answer.status == 200, answer
+        return list(itertools.takewhile(lambda result: result["status"] != "retry", answer.body["results"]))
+
+    def _by_path(self):
+        """By the route of its own, if it has one."""
+        first = self.queue[0]
+        payload = first["payload"]
+        kind = first["type"]
+        if kind == "createReminder":
+            method, path = "POST", "/reminders"
+        elif kind == "snoozeReminder":
+            method, path = "POST", f"/reminders/occurrences/{payload['occurrenceId']}/snooze"
+        elif kind == "setReminderOccurrence":
+            method, path = "PATCH", f"/reminders/occurrences/{payload['occurrenceId']}"
+        elif kind in ("updateReminder", "deleteReminder"):
+            method, path = "PATCH" if kind == "updateReminder" else "DELETE", f"/reminders/{payload['id']}"
+        else:
+            return self._by_queue()
+        beside = {"base": first["base"]} if "base" in first else {}
+        answer = self._ask(method, path, {**payload, **beside, "deviceId": self.name, "idempotencyKey": first["key"]})
+        assert answer.status in (200, 409, 422), answer
+        told = {409: "conflict", 422: "rejected"}.get(answer.status)
+        status = told or answer.body["_sync"]["status"]
+        return [{**answer.body, "key": first["key"], "status": status}]
+
+    def _ask(self, method, path, body):
+        """An answer that is no retry."""
+        api = RemindersApi(self.hub, self.user)
+        return api.answer(method, path, body)
 
     def visit(self):
         """A while with a network: hears, tells, decides and tells again, and may be gone before it has heard the end."""

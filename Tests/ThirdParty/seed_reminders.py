@@ -72,8 +72,10 @@ class RemindersApi:
 class SeedClient:
     """An app on one device. Without a network, react-query pauses its mutations, and the app queues them as well."""
 
-    def __init__(self, hub, user):
+    def __init__(self, hub, user, is_dated=True):
         self.api = RemindersApi(hub, user)
+        #: The seed's prose dates what is queued; its code does not.
+        self.is_dated = is_dated
         self.channel = stream(user, "reminders")
         self.cache = {"items": []}
         self.paused = []
@@ -150,8 +152,8 @@ class SeedClient:
 
     def _enqueue(self, operation, data, client_id):
         self._milliseconds += 1
-        self.offline_queue.append({
-            "op": operation, "data": copy.deepcopy(data), "clientId": client_id, "timestamp": self._milliseconds})
+        dated = {"clientId": client_id, "timestamp": self._milliseconds} if self.is_dated else {}
+        self.offline_queue.append({"op": operation, "data": copy.deepcopy(data), **dated})
 
     def _mutation(self, operation, payload, previous):
         sent = copy.deepcopy(payload)

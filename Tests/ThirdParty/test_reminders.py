@@ -173,8 +173,27 @@ def test_an_offline_queue(hub, user, phone):
     resolved = phone.ask("POST", "/sync/reminders", {"changes": [{"op": "resolve", "payload": {
         "of": "mine", "choice": "merge", "merged": {"time": "09:30"}}}, {"op": "delete", "id": "tmp-a"}]})
     assert [(one["time"], one["label"]) for one in resolved.body["items"]] == [("09:30", "Iron")]
-    for wrong in ({}, [], {"changes": [{"op": "upsert"}]}, {"changes": [7]}, {"changes": [{"op": "create", "payload": 7}]}):
+    for wrong in ({}, [], {"changes": 7}):
         assert phone.ask("POST", "/sync/reminders", wrong).status == 400
+    mixed = phone.ask("POST", "/sync/reminders", {"changes": [
+        {"op": "upsert"}, 7, {"op": "create", "payload": 7}, {"op": "update", "id": rule, "data": {"label": "Fe"}}]})
+    assert [result["status"] for result in mixed.body["results"]] == ["rejected"] * 3 + ["applied"]
+    assert [result.get("path") for result in mixed.body["results"][:3]] == ["op", None, "payload"]
+
+
+def test_a_whole_object_for_one_occurrence(hub, user, phone):
+    """Its rev is the rule's, and only what the person changed of it is of that day."""
+    rule = phone.ask("POST", "/reminders", {"productId": "zinc", "time": "12:00"}).body
+    second = rule["upcoming"][1]["id"]
+    path = f"/reminders/occurrences/{second}"
+    assert [phone.ask("POST", f"{path}/{way}", {}).status for way in ("disable", "enable", "disable")] == [200] * 3
+    of_day = {**rule, "applyTo": "occurrence", "occurrenceId": second}
+    moved = phone.ask("PATCH", f"/reminders/{rule['id']}", {**of_day, "time": "13:00"})
+    assert (moved.status, moved.body["status"], moved.body["movedTo"][11:]) == (200, "cancelled", "13:00")
+    queued = phone.ask("POST", "/sync/reminders", {"changes": [{"op": "update", "data": {**of_day, "enabled": False}}]})
+    assert queued.body["results"][0]["status"] == "noop" and queued.body["occurrences"][0]["movedTo"][11:] == "13:00"
+    back = phone.ask("PATCH", f"/reminders/{rule['id']}", of_day)
+    assert (back.status, back.body["status"], back.body["movedTo"]) == (200, "scheduled", None)
     assert phone.ask("POST", "/sync/reminders", {"changes": []}).body["results"] == []
 
 

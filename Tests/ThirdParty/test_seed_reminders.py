@@ -1,4 +1,7 @@
-"""The client code of seed 001, as printed, ends with the right list: no rule twice, none stale."""
+"""The client code of seed 001, as printed, ends with the right list: no rule twice, none stale.
+
+A device that comes back sends all twice: react-query resumes what it had paused, and the app posts its queue. Either may be
+first; what is queued is dated, as the seed says, or not, as it does."""
 
 import contextlib
 import datetime
@@ -13,11 +16,22 @@ def rule(label, time="08:00", **more):
             "repeat": "daily", "delivery": "local", "enabled": True, **more}
 
 
+#: How a device comes back, and whether it dates what it queues.
+WAYS = [(True, True), (False, False), (False, True), (True, False)]
+any_order = pytest.mark.parametrize("mutations_first, is_dated", WAYS[:2])
+every_way = pytest.mark.parametrize("mutations_first, is_dated", WAYS)
+
+
 @pytest.fixture
-def clients(hub, user):
+def is_dated():
+    return True
+
+
+@pytest.fixture
+def clients(hub, user, is_dated):
     """Two devices of a user's, both online."""
     with contextlib.ExitStack() as stack:
-        made = [SeedClient(hub, user) for _ in range(2)]
+        made = [SeedClient(hub, user, is_dated) for _ in range(2)]
         for client in made:
             client.connect()
             stack.callback(lambda client=client: client.is_online and client.disconnect())
@@ -65,13 +79,14 @@ def test_saving_and_deleting_online(hub, user, clients):
     assert phone.delete(created["id"])["_sync"]["status"] == "noop", "a repeat"
 
 
-def test_a_post_and_the_queue_make_one_rule(hub, user, clients):
+@every_way
+def test_a_post_and_the_queue_make_one_rule(hub, user, clients, mutations_first):
     """react-query posts what it had paused, without an id; the queue sends the same rule with a temporary one."""
     phone, _ = clients
     phone.disconnect()
     _, temporary = phone.save(rule("a"))
     assert temporary.startswith("tmp-") and phone.shown() == [("a", "08:00", True)]
-    told = phone.reconnect()
+    told = phone.reconnect(mutations_first)
     agree(hub, user, clients, ("a", "08:00", True))
     made = told["mutations"][0]["id"]
     assert phone.cache["items"][0]["id"] == made and phone.cache["items"][0]["clientId"] == temporary
@@ -82,28 +97,40 @@ def test_a_post_and_the_queue_make_one_rule(hub, user, clients):
     agree(hub, user, clients, ("a", "08:15", True))
 
 
-@pytest.mark.parametrize("mutations_first", [True, False])
-def test_a_rule_that_was_made_and_changed_offline(hub, user, clients, mutations_first):
+@every_way
+@pytest.mark.parametrize("changes", [{"label": "b", "enabled": False}, {"time": "09:00"}], ids=["label", "time"])
+def test_a_rule_that_was_made_and_changed_offline(hub, user, clients, mutations_first, changes):
     phone, _ = clients
     phone.disconnect()
     _, temporary = phone.save(rule("a"))
-    phone.save({**phone.cache["items"][0], "label": "b", "enabled": False})
+    phone.save({**phone.cache["items"][0], **changes})
     assert phone.cache["items"][0]["id"] == temporary
     phone.reconnect(mutations_first)
-    agree(hub, user, clients, ("b", "08:00", False))
+    wanted = {**rule("a"), **changes}
+    agree(hub, user, clients, (wanted["label"], wanted["time"], wanted["enabled"]))
 
 
-def test_a_rule_that_was_made_and_deleted_offline(hub, user, clients):
+@every_way
+@pytest.mark.parametrize("is_made_again", [False, True], ids=["for good", "and made again"])
+def test_a_rule_that_was_made_and_deleted_offline(hub, user, clients, mutations_first, is_made_again):
     phone, _ = clients
     phone.disconnect()
     _, temporary = phone.save(rule("a"))
+    phone.save({**phone.cache["items"][0], "time": "09:00"})
     phone.delete(temporary)
     assert phone.shown() == []
-    phone.reconnect()
-    agree(hub, user, clients)
+    expected = [("a", "08:00", True)] if is_made_again else []
+    if is_made_again:
+        phone.save(rule("a"))
+    phone.reconnect(mutations_first)
+    agree(hub, user, clients, *expected)
+    # Once more, on purpose.
+    phone.save(rule("b", "11:00"))
+    agree(hub, user, clients, *expected, ("b", "11:00", True))
 
 
-def test_a_lost_answer_to_the_queue(hub, user, clients):
+@any_order
+def test_a_lost_answer_to_the_queue(hub, user, clients, mutations_first, is_dated):
     """The queue is posted again, as it was."""
     phone, _ = clients
     phone.save(rule("old", "07:00"))
@@ -117,13 +144,15 @@ def test_a_lost_answer_to_the_queue(hub, user, clients):
     first = phone.api.sync(queue)
     again = phone.api.sync(queue)
     assert [result["status"] for result in first["results"]] == ["applied"] * 4
-    assert all(result.get("replayed") for result in again["results"])
+    # A deletion that is neither dated nor names a revision is no repeat, but there is nothing left to delete.
+    assert [bool(result.get("replayed")) for result in again["results"]] == [True, True, is_dated, True]
     assert again["positions"] == first["positions"]
-    phone.reconnect()
+    phone.reconnect(mutations_first)
     agree(hub, user, clients, ("a", "08:00", True), ("b", "10:00", True))
 
 
-def test_a_queue_that_changes_a_rule_twice(hub, user, clients):
+@every_way
+def test_a_queue_that_changes_a_rule_twice(hub, user, clients, mutations_first):
     """Both changes carry the revision that the device had seen: the second one does not conflict with the first."""
     phone, _ = clients
     phone.save(rule("a"))
@@ -131,13 +160,14 @@ def test_a_queue_that_changes_a_rule_twice(hub, user, clients):
     phone.disconnect()
     phone.save({**phone.cache["items"][0], "time": "09:00"})
     phone.save({**phone.cache["items"][0], "time": "10:00"})
-    phone.paused = []
-    told = phone.reconnect()
-    assert [result["status"] for result in told["sync"]["results"]] == ["applied", "applied"]
+    told = phone.reconnect(mutations_first)
+    # What the device finds done it knows, so its next change is no conflict with that.
+    assert [result["status"] for result in told["sync"]["results"]] == ["noop" if mutations_first else "applied", "applied"]
     agree(hub, user, clients, ("a", "10:00", True))
 
 
-def test_the_last_writer_without_a_revision_wins(hub, user, clients):
+@any_order
+def test_the_last_writer_without_a_revision_wins(hub, user, clients, mutations_first):
     phone, tablet = clients
     phone.save(rule("a"))
     phone.heard(1)
@@ -146,12 +176,13 @@ def test_the_last_writer_without_a_revision_wins(hub, user, clients):
     mine = {name: value for name, value in phone.cache["items"][0].items() if name not in ("rev", "_sync")}
     phone.save({**mine, "time": "06:00"})
     tablet.save({**tablet.cache["items"][0], "time": "09:00"})
-    told = phone.reconnect()
+    told = phone.reconnect(mutations_first)
     assert told["sync"]["conflicts"] == []
     agree(hub, user, clients, ("a", "06:00", True))
 
 
-def test_a_conflict_is_shown_with_both_times(hub, user, clients):
+@every_way
+def test_a_conflict_is_shown_with_both_times(hub, user, clients, mutations_first):
     """"Server changed time to 09:00, you changed to 08:30: which do you want?" """
     phone, tablet = clients
     phone.save(rule("a"))
@@ -160,8 +191,7 @@ def test_a_conflict_is_shown_with_both_times(hub, user, clients):
     phone.disconnect()
     phone.save({**phone.cache["items"][0], "time": "08:30", "label": "mine"})
     tablet.save({**tablet.cache["items"][0], "time": "09:00", "snoozeMinutes": 15})
-    phone.paused = []
-    told = phone.reconnect()
+    told = phone.reconnect(mutations_first)
     conflict, = told["sync"]["conflicts"]
     shown = conflict.get("conflict", conflict)
     assert [(field["name"], field["base"], field["server"], field["local"]) for field in shown["fields"]] == [
@@ -170,14 +200,15 @@ def test_a_conflict_is_shown_with_both_times(hub, user, clients):
     agree(hub, user, clients, ("a", "09:00", True))
 
 
-def test_an_edit_of_a_deleted_rule(hub, user, clients):
+@any_order
+def test_an_edit_of_a_deleted_rule(hub, user, clients, mutations_first):
     phone, tablet = clients
     phone.save(rule("a"))
     tablet.heard(1)
     phone.disconnect()
     phone.save({**phone.cache["items"][0], "time": "08:30"})
     tablet.delete(tablet.cache["items"][0]["id"])
-    told = phone.reconnect()
+    told = phone.reconnect(mutations_first)
     assert told["mutations"][0].status == 409 and told["mutations"][0].body["code"] == "gone"
     agree(hub, user, clients)
 

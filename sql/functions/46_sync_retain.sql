@@ -52,9 +52,35 @@ begin
 end
 $$;
 
--- care.job_retain_actions: deletes at most `batch` actions, with their keys, and as many revocations and tombstones of reminders,
--- that were written over 90 days ago, and as many pushes that were settled over 30 days ago, dead ones among them; `done` is
--- the largest number. Locks: the rows it deletes.
+-- care.job_retain_occurrences: deletes at most `batch` of the rows that say how a reminder of a day differed from its rule, or that
+-- it was sent, of days over 90 days ago; not one that was moved or snoozed to a later day. No device is told: they forgot
+-- these days long ago. Locks: the rows it deletes, of which it waits for none; then their users' streams (sync.flush).
+create or replace function care.job_retain_occurrences(batch int, clock timestamptz) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    since constant timestamptz := clock - interval '90 days';
+    outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
+    done bigint;
+begin
+    perform set_config('sync.actor', 'system', true), set_config('care.forgetting', 'on', true);
+    delete from care.reminder_occurrence as x
+    where x.id = any(array(
+        select o.id from care.reminder_occurrence as o
+        where o.original_local < (since at time zone 'UTC')::date and coalesce(greatest(o.moved_to, o.snoozed_until) < since, true)
+        order by o.original_local limit batch for update skip locked));
+    get diagnostics done = row_count;
+    perform set_config('sync.actor', outer_actor, true);
+    return done;
+end
+$$;
+
+-- care.job_retain_actions: deletes at most `batch` actions, with their keys, and as many revocations, tombstones of reminders and
+-- days of them, that were written over 90 days ago, and as many pushes that were settled over 30 days ago, dead ones among
+-- them; `done` is the largest number. Locks: the rows it deletes.
 create or replace function care.job_retain_actions(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -84,7 +110,7 @@ begin
         select o.id from care.push as o where o.judged and o.settled_at < clock - interval '30 days'
         order by o.settled_at limit batch for update skip locked));
     get diagnostics pushes = row_count;
-    done := greatest(done, revocations, pushes, care.job_retain_tombstones(batch, clock));
+    done := greatest(done, revocations, pushes, care.job_retain_tombstones(batch, clock), care.job_retain_occurrences(batch, clock));
     more := done >= batch;
 end
 $$;

@@ -176,8 +176,8 @@ end
 $$;
 
 -- care.find_reminder_occurrence: the rule and the day of an occurrence's id: of an exception, else of a day of one of the
--- user's rules from two days ago to 40 ahead, by the rule's time of now or one that it had. No row where there is none. The
--- days around now are tried first. No locks.
+-- user's rules from two days ago to 40 ahead, by the rule's time of now or one that it had in the last 90 days, 200 of these at
+-- most. No row where there is none. The days around now are tried first. No locks.
 create or replace function care.find_reminder_occurrence(who text, id text)
 returns table(rule_id text, day date)
 language plpgsql stable rows 1
@@ -207,9 +207,10 @@ begin
     return query
     select h.rule_id, d.day
     from (
-        select distinct a.rule_id::text as rule_id, (a.was ->> 'time')::time as time
+        select a.rule_id::text as rule_id, (a.was ->> 'time')::time as time
         from care.reminder_audit as a join care.reminder_rule as r on r.id = a.rule_id and r.user_id = a.user_id
-        where a.user_id = who and (a.was ->> 'time')::time <> r.time
+        where a.user_id = who and (a.was ->> 'time')::time <> r.time and a.at > sync.clock() - interval '90 days'
+        group by 1, 2 order by max(a.n) desc limit 200
     ) as h
     cross join lateral (select today + n as day from generate_series(-3, 41) as n) as d
     where care.occurrence_id(h.rule_id, d.day + h.time) = find_reminder_occurrence.id

@@ -83,7 +83,9 @@ as $$
 declare
     clock constant timestamptz := sync.clock();
 begin
-    if tg_op = 'UPDATE' then
+    if current_setting('care.forgetting', true) = 'on' then
+        return null;
+    elsif tg_op = 'UPDATE' then
         if (new.id, new.rule_id, new.day, new.moved_to, new.moved_local, new.snoozed_until, new.status = 'cancelled')
             is not distinct from
            (old.id, old.rule_id, old.day, old.moved_to, old.moved_local, old.snoozed_until, old.status = 'cancelled')

@@ -7,7 +7,10 @@
 --   2  A create without an id of its own is keyless, whatever its key: none, or a `tmp-` one (a clientId of another kind is an
 --      id of its own). Where it equals a live rule of the last 24 hours in target, time, repeat, days (of custom) and
 --      zone, it IS that rule: noop; the name that it brings is added to the rule's (the first one raises the rev: an event
---      tells it).
+--      tells it). Seed 001 posts each rule that was made offline twice: under a temporary name by its queue, and without one.
+--      So in the ten minutes after a rule was made under a temporary name, one create without a name that equals it as it was
+--      made IS it too, whatever became of it: it was changed (noop), or deleted (noop, with its id). Only one: who
+--      makes a deleted rule again on purpose gets it, at the second attempt at the latest.
 --   3  A create under an id or name that is in use is that rule: noop. Under one that was deleted in the last 90 days it is a conflict,
 --      `gone`: a queue that comes late brings nothing back unasked.
 --   4  The product and the stack need not be known to care: they are the app's ids. A schedule must be the user's, and of the same
@@ -16,7 +19,9 @@
 --      preset gives a time only to a new rule.
 --   6  An update of what never was is a conflict too (`gone`); a deletion of it is done already. A deletion conflicts (`state`) where
 --      another device has changed the rule since the revision that it names.
---   7  keep_local, accept_server and merge of a conflict: 73_care_reminder_resolve.sql.
+--   7  A device knows what it did itself, and what it asked for and found done. Who names no device has only said what it saw: two
+--      changes of the same revision without a deviceId conflict, for they may be of two phones.
+--   8  keep_local, accept_server and merge of a conflict: 73_care_reminder_resolve.sql.
 
 -- care.find_rule: the id of a rule, living or deleted, by its id or by what a device calls it; null: there is none. No locks.
 create or replace function care.find_rule(who text, name text) returns text
@@ -30,13 +35,16 @@ begin
 end
 $$;
 
--- care.name_rule: what a device calls a rule: the first name stands in the rule. Lock order: the rule, the name.
+-- care.name_rule: what a device calls a rule: the first name stands in the rule. A name that another living rule has stays that
+-- one's. Lock order: the rule, the name.
 create or replace function care.name_rule(r care.reminder_rule, name text) returns care.reminder_rule
 language plpgsql
 as $$
 begin
     if name is null or name = r.id or exists (
-        select from care.reminder_alias as n where n.user_id = r.user_id and n.alias = name and n.rule_id = r.id
+        select from care.reminder_rule as x where x.user_id = r.user_id and x.id = care.find_rule(r.user_id, name)
+            and (x.id <> r.id or exists (
+                select from care.reminder_alias as n where n.user_id = r.user_id and n.alias = name and n.rule_id = r.id))
     ) then
         return r;
     elsif r.client_id is null then
@@ -71,6 +79,45 @@ begin
 end
 $$;
 
+-- care.is_twin: whether two rules are one to who makes them: in target, time, repeat, days (of custom) and zone. No locks.
+create or replace function care.is_twin(a care.reminder_rule, b care.reminder_rule) returns boolean
+language plpgsql stable
+as $$
+begin
+    return (a.product_id, a.stack_id) is not distinct from (b.product_id, b.stack_id)
+        and (a.time, a.timezone, a.repeat) = (b.time, b.timezone, b.repeat)
+        and (a.repeat <> 'custom' or a.repeat_on <@ b.repeat_on and a.repeat_on @> b.repeat_on);
+end
+$$;
+
+-- care.queued_twin: the rule, living or deleted, that a queue made of the same wish as this create without a name; null where there
+-- is none (the second decision above). No locks.
+create or replace function care.queued_twin(r care.reminder_rule, clock timestamptz) returns text
+language plpgsql stable
+as $$
+declare
+    since constant timestamptz := clock - interval '10 minutes';
+begin
+    return (
+        select c.id
+        from (
+            select x.id, x.created_at from care.reminder_rule as x where x.user_id = r.user_id
+            union all
+            select t.id, (t.rule ->> 'created_at')::timestamptz from care.reminder_tombstone as t
+            where t.user_id = r.user_id and t.deleted_at > since
+        ) as c
+        cross join lateral (
+            select jsonb_populate_record(null::care.reminder_rule, a."is") as rule from care.reminder_audit as a
+            where a.rule_id = c.id and a.user_id = r.user_id and a.was is null order by a.n limit 1
+        ) as made
+        where c.created_at > since and (made.rule).client_id like 'tmp-%' and care.is_twin(made.rule, r)
+            and not exists (
+                select from sync.action as b
+                where b.user_id = r.user_id and b.created_at > since and b.memo ->> 'posted' = c.id)
+        order by c.created_at, c.id collate "C" limit 1);
+end
+$$;
+
 -- care.create_reminder. Locks: the rule, its schedule (SHARE).
 create or replace function care.create_reminder(who text, doc jsonb, clock timestamptz) returns sync.verdict
 language plpgsql
@@ -85,6 +132,7 @@ declare
     verdict sync.verdict;
     name text;
     found_id text;
+    t care.reminder_tombstone;
 begin
     foreach name in array array_remove(own || names, null) loop
         found_id := care.find_rule(who, name);
@@ -118,15 +166,25 @@ begin
     end if;
     if own is null and (doc ->> 'clientId' is null or doc ->> 'clientId' like 'tmp-%') then
         select x.id into found_id from care.reminder_rule as x
-        where x.user_id = who and x.created_at > clock - interval '24 hours'
-            and (x.product_id, x.stack_id) is not distinct from (r.product_id, r.stack_id)
-            and (x.time, x.timezone, x.repeat) = (r.time, r.timezone, r.repeat)
-            and (x.repeat <> 'custom' or x.repeat_on <@ r.repeat_on and x.repeat_on @> r.repeat_on)
+        where x.user_id = who and x.created_at > clock - interval '24 hours' and care.is_twin(x, r)
         order by x.created_at desc, x.id collate "C" desc limit 1;
-        if found_id is not null then
-            select * into r from care.reminder_rule as x where x.id = found_id for no key update;
-            return care.named(r, names, clock);
+        if found_id is null and names = '{}' then
+            found_id := care.queued_twin(r, clock);
+            select * into t from care.reminder_tombstone as x where x.user_id = who and x.id = found_id;
         end if;
+        if t.id is not null then
+            verdict := care.done('noop', jsonb_build_object('id', t.id, 'rev', t.rev));
+        elsif found_id is not null then
+            select * into r from care.reminder_rule as x where x.id = found_id for no key update;
+            verdict := care.named(r, names, clock);
+        end if;
+        if found_id is not null then
+            verdict.memo := case when names = '{}' then jsonb_build_object('posted', found_id) end;
+            return verdict;
+        end if;
+    end if;
+    if (select count(*) from care.reminder_rule as x where x.user_id = who) >= 200 then
+        return care.invalid('payload', 'a user has 200 reminders at most');
     end if;
     insert into care.reminder_rule as x (id, user_id, client_id, product_id, stack_id, applies_to, preset, label, time, timezone,
                                          tz_mode, repeat, repeat_on, snooze_minutes, delivery, enabled, schedule_id,
@@ -169,6 +227,7 @@ declare
     taken jsonb;
     conflicts text[];
     verdict sync.verdict;
+    said jsonb;
 begin
     select * into r from care.reminder_rule as x where x.id = found_id and x.user_id = who for no key update;
     if r.id is null then
@@ -176,6 +235,7 @@ begin
     end if;
     server := care.rule_fields(r);
     known := case when base is null then server else care.known_fields(r, base) end;
+    said := case when base < r.rev then care.found_done(r, wanted, server, known) end;
     select m.taken, m.conflicts into taken, conflicts from care.merged(wanted, server, known) as m;
     if conflicts <> '{}' then
         -- What was sent along unchanged is no wish of the person's.
@@ -185,7 +245,9 @@ begin
                                   jsonb_build_object('type', 'updateReminder', 'id', r.id, 'rev', r.rev, 'local', wanted,
                                                      'taken', taken), clock);
     elsif taken = '{}' then
-        return care.done('noop', care.rule_shown(r, clock));
+        verdict := care.done('noop', care.rule_shown(r, clock));
+        verdict.memo := said;
+        return verdict;
     end if;
     wish := care.rule_with(r, server || taken);
     verdict := care.rule_problem(wish, r);
@@ -199,7 +261,9 @@ begin
         schedule_id = wish.schedule_id
     where x.id = r.id
     returning x.* into r;
-    return care.done('applied', care.rule_shown(r, clock));
+    verdict := care.done('applied', care.rule_shown(r, clock));
+    verdict.memo := said;
+    return verdict;
 end
 $$;
 
@@ -257,8 +321,9 @@ begin
         when 'deleteReminder' then return care.delete_reminder(who, doc ->> 'id', rev, clock);
         when 'snoozeReminder' then return care.snooze_reminder(who, doc, client_time, clock);
         -- The rev of a whole object is the rule's; that of an occurrence is named by base alone.
-        else return care.set_reminder_day(who, doc, coalesce(care.base_rev(base, doc ->> 'occurrenceId'),
-                                                             care.base_rev(base, doc ->> 'id')), clock);
+        else return care.set_reminder_day(
+            who, case type when 'updateReminder' then care.day_wanted(who, doc) else doc end,
+            coalesce(care.base_rev(base, doc ->> 'occurrenceId'), care.base_rev(base, doc ->> 'id')), clock);
     end case;
 end
 $$;

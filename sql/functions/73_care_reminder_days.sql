@@ -1,9 +1,11 @@
 -- Actions on single occurrences of a rule: snoozed, cancelled, brought back, moved. Each is a row of care.reminder_occurrence, which
 -- an edit of the rule's time leaves alone: it is of a local day. Lock order: the rule, then the occurrence; then the flush.
 
--- care.find_day: the rule and the day of an occurrence that a device names. Its id may be of a time that the rule had before, or of
--- the name that the device had for the rule when it made the id; or, of a rule that comes once a week, of a day that is far ahead: as
--- many are known as a device is shown. No row where there is none. No locks.
+-- care.find_day: the rule and the day of an occurrence that a device names. Its id may be of a time that the rule had in the last
+-- 90 days, or of the name that the device had for the rule when it made the id; or, of a rule that comes once a week, of a
+-- day that is far ahead: as many are known as a device is shown. An id tells nothing of its rule, so they are tried, those of
+-- the rules as they are first, and no more than 400 names and times: nobody may keep the server busy with ids that are
+-- none. Who names rule and date is spared that. No row where there is none. No locks.
 create or replace function care.find_day(who text, occurrence text) returns table(rule_id text, day date)
 language plpgsql stable rows 1
 as $$
@@ -15,24 +17,29 @@ begin
         return;
     end if;
     return query
-    select r.id, d.day
-    from care.reminder_rule as r
-    cross join lateral (
-        select r.id as name
-        union all
-        select n.alias from care.reminder_alias as n where n.user_id = who and n.rule_id = r.id
-    ) as named
-    cross join lateral (
-        select r.time as wall
-        union
-        select (a.was ->> 'time')::time from care.reminder_audit as a
-        where a.rule_id = r.id and a.user_id = who and a.was is not null
-    ) as timed
+    select t.id, d.day
+    from (
+        select r.id, named.name, timed.wall, r.repeat, r.repeat_on
+        from care.reminder_rule as r
+        cross join lateral (
+            select r.id as name
+            union all
+            select n.alias from care.reminder_alias as n where n.user_id = who and n.rule_id = r.id
+        ) as named
+        cross join lateral (
+            select r.time as wall
+            union
+            select (a.was ->> 'time')::time from care.reminder_audit as a
+            where a.rule_id = r.id and a.user_id = who and a.was is not null and a.at > sync.clock() - interval '90 days'
+        ) as timed
+        where r.user_id = who
+        order by timed.wall <> r.time, named.name <> r.id, r.created_at desc limit 400
+    ) as t
     cross join lateral (
         select today + k as day from generate_series(-3, 217) as k
-        where care.repeats_on(r.repeat, r.repeat_on, today + k) order by k limit 36
+        where care.repeats_on(t.repeat, t.repeat_on, today + k) order by k limit 36
     ) as d
-    where r.user_id = who and care.occurrence_id(named.name, d.day + timed.wall) = occurrence
+    where care.occurrence_id(t.name, d.day + t.wall) = occurrence
     limit 1;
 end
 $$;
@@ -59,7 +66,7 @@ $$;
 
 -- care.snooze_reminder: the latest of all snoozes counts, at most four hours after the occurrence's start, and ten of them; more is
 -- nothing to do. Nor is one of an occurrence that is cancelled, or whose doses are all acted on, or that does not come that
--- late. Minutes count from when the person acted.
+-- late; nor one that had ended when the person acted. Minutes count from then.
 create or replace function care.snooze_reminder(who text, doc jsonb, client_time jsonb, clock timestamptz) returns sync.verdict
 language plpgsql
 as $$
@@ -68,6 +75,7 @@ declare
     o record;
     r care.reminder_rule;
     x care.reminder_occurrence;
+    acted constant timestamptz := care.acted_at(care.time_of(client_time), clock);
     until timestamptz;
 begin
     select * into at from care.find_day(who, doc ->> 'occurrenceId');
@@ -79,10 +87,9 @@ begin
     select * into o from care.occurrence_of(r, at.day);
     until := least(o.start + interval '4 hours', coalesce(
         care.time_of(care.given(doc, 'until')),
-        care.acted_at(care.time_of(client_time), clock)
-            + make_interval(mins => coalesce((doc ->> 'minutes')::numeric::int, r.snooze_minutes, 10))));
+        acted + make_interval(mins => coalesce((doc ->> 'minutes')::numeric::int, r.snooze_minutes, 10))));
     if o.id is null or o.status = 'cancelled' or x.snooze_count >= 10
-        or until <= greatest(o.start, x.snoozed_until) or care.doses_done(r, at.day)
+        or until <= greatest(o.start, x.snoozed_until, acted) or care.doses_done(r, at.day)
     then
         return care.done('noop', care.occurrence_shown(r, at.day));
     elsif x.id is null then
@@ -182,6 +189,29 @@ begin
         set status = wish.status, moved_local = wish.moved_local, moved_to = wish.moved_to where e.id = x.id;
     end if;
     return care.done('applied', care.occurrence_shown(r, on_day));
+end
+$$;
+
+-- care.day_wanted: of a rule's object that was sent back whole for one of its occurrences, what the person changed: the fields that
+-- differ from the rule as the device saw it. Where none does, that day is to be as its rule says. No locks.
+create or replace function care.day_wanted(who text, doc jsonb) returns jsonb
+language plpgsql stable
+as $$
+declare
+    r care.reminder_rule;
+    seen jsonb;
+    same text[];
+begin
+    if not doc ?| '{nextOccurrences,upcoming,_sync}' then
+        return doc;
+    end if;
+    select * into r from care.reminder_rule as x where x.id = care.find_rule(who, doc ->> 'id') and x.user_id = who;
+    if care.revision_problem(doc -> 'rev') is null then
+        seen := care.known_fields(r, (doc ->> 'rev')::numeric::bigint);
+    end if;
+    seen := coalesce(seen, care.rule_fields(r));
+    same := array(select f from unnest('{enabled,time}'::text[]) as f where coalesce(care.given(doc, f), seen -> f) = seen -> f);
+    return case when cardinality(same) = 2 and not doc ? 'movedTo' then doc - 'time' || '{"movedTo": null}' else doc - same end;
 end
 $$;
 

@@ -3,11 +3,29 @@
 -- A merge has three sides, field by field: the rule as the device knew it, as it is now, and as the person wants it. What was sent along
 -- unchanged says nothing. What only the person changed is taken, what both changed to the same is there, and what both changed to
 -- different values is a conflict, of the whole action. A device knew the rule of the revision that it names, and what it has
--- changed itself since: its actions come in order, so several of one queue may name the same revision. Without a revision what
--- the person wants goes before what is there. With one that nobody knows, each field that differs is a conflict.
+-- changed itself since, or asked for and found done: its actions come in order, so several of one queue may name the same
+-- revision. Without a revision what the person wants goes before what is there. With one that nobody knows, each field that
+-- differs is a conflict.
 
--- care.known_fields: what a device knew of a rule: at `base`, with its own changes since, one that brought the rule back included;
--- null where nobody knows. No locks.
+-- care.found_done: the memo of a change: the fields that the rule has already as the person wants them, for another device came
+-- first. This device knows them from now on. Null where there are none, or the device is not known. No locks.
+create or replace function care.found_done(r care.reminder_rule, wanted jsonb, server jsonb, known jsonb) returns jsonb
+language plpgsql stable
+as $$
+declare
+    said jsonb;
+begin
+    if coalesce(current_setting('sync.device', true), '') <> '' then
+        select jsonb_object_agg(e.key, e.value) into said from jsonb_each(wanted) as e
+        where e.value = server -> e.key and e.value is distinct from known -> e.key;
+    end if;
+    return case when said is not null
+                then jsonb_build_object('said', jsonb_build_object('id', r.id, 'rev', r.rev, 'fields', said)) end;
+end
+$$;
+
+-- care.known_fields: what a device knew of a rule: at `base`, with its own changes since, one that brought the rule back included,
+-- and with what it found done; null where nobody knows. No locks.
 create or replace function care.known_fields(r care.reminder_rule, base bigint) returns jsonb
 language plpgsql stable
 as $$
@@ -26,14 +44,23 @@ begin
             select care.rule_fields(jsonb_populate_record(null::care.reminder_rule, coalesce(l.was, (
                        select d.was from care.reminder_audit as d
                        where d.rule_id = l.rule_id and d.user_id = l.user_id and d.n < l.n order by d.n desc limit 1)))) as was,
-                   care.rule_fields(jsonb_populate_record(null::care.reminder_rule, l."is")) as now
+                   care.rule_fields(jsonb_populate_record(null::care.reminder_rule, l."is")) as now, l.rev, null::timestamptz as at
             from care.reminder_audit as l
             where l.rule_id = r.id and l.user_id = r.user_id and l.device = own and l.rev > base
                 and l."is" is not null
-            order by l.n
+            union all
+            select '{}', b.memo #> '{said,fields}', (b.memo #>> '{said,rev}')::bigint, b.created_at
+            from sync.action as b
+            where b.user_id = r.user_id and b.device_id = own and b.memo #>> '{said,id}' = r.id
+                and (b.memo #>> '{said,rev}')::bigint > base
+                and b.created_at >= coalesce((
+                    select min(l.at) from care.reminder_audit as l
+                    where l.rule_id = r.id and l.user_id = r.user_id and l.rev = base), '-infinity')
+            order by rev, at nulls first
         loop
             known := known || coalesce(
-                (select jsonb_object_agg(e.key, e.value) from jsonb_each(a.now) as e where a.was -> e.key <> e.value), '{}');
+                (select jsonb_object_agg(e.key, e.value) from jsonb_each(a.now) as e where a.was -> e.key is distinct from e.value),
+                '{}');
         end loop;
     end if;
     return known;

@@ -6,12 +6,13 @@
 --   merge          what did not conflict, and over it the fields of `merged`, which the person edited, as keep_local. Where
 --                  a deletion met a change, the rule stays; where a change met a deletion, it comes back: no reminder is lost.
 
--- care.bring_back: a rule that was deleted, with its id. Locks: the rule, its schedule (SHARE).
+-- care.bring_back: a rule that was deleted, with its id, as it was when it went last. Locks: the rule, its schedule (SHARE).
 create or replace function care.bring_back(who text, pending jsonb, wanted jsonb, clock timestamptz) returns sync.verdict
 language plpgsql
 as $$
 declare
-    r care.reminder_rule := jsonb_populate_record(null::care.reminder_rule, pending -> 'gone');
+    r care.reminder_rule := jsonb_populate_record(null::care.reminder_rule, coalesce(
+        (select t.rule from care.reminder_tombstone as t where t.user_id = who and t.id = pending #>> '{gone,id}'), pending -> 'gone'));
     verdict sync.verdict;
 begin
     if not exists (select from care.schedule as s where s.id = r.schedule_id and s.user_id = who) then

@@ -50,6 +50,31 @@ select test.is('a second device''s name of it is known too', test.rule('rb', 'b4
 select test.is(format('no repeat: %s', why), test.rule('rb', 'n' || n, 'createReminder', payload) || ' ' || test.rules_of('rb', 'z'), 'applied ' || n + 1) from (values
     (1, 'another time', '{"productId":"z","time":"08:01"}'::jsonb), (2, 'other days', '{"productId":"z","time":"08:00","repeat":"weekdays"}'), (3, 'another zone', '{"productId":"z","time":"08:00","timezone":"Asia/Tokyo"}'), (4, 'an id of its own', '{"productId":"z","time":"08:00","id":"rb-own"}'),
     (5, 'a client id that is no temporary one', '{"productId":"z","time":"08:00","clientId":"rb-other"}'), (6, 'custom days', '{"productId":"z","time":"08:00","repeat":"custom","repeatOn":[1,2]}'), (7, 'other custom days', '{"productId":"z","time":"08:00","repeat":"custom","repeatOn":[2]}')) as t(n, why, payload);
+-- Seed 001 posts what its queue has made once more, without a name, whatever became of it meanwhile. Twice is on purpose.
+create function test.queued(n int, variadic then_types text[]) returns text language plpgsql as $$
+declare
+    rule constant jsonb := jsonb_build_object('productId', 'q' || n, 'time', '08:00');
+    answer text := test.rule('rb', 'qd' || n, 'createReminder', rule || jsonb_build_object('id', 'tmp-q' || n));
+    step text;
+begin
+    foreach step in array then_types loop
+        answer := answer || ', ' || case step
+            when 'post' then test.rule('rb', gen_random_uuid()::text, 'createReminder', rule)
+            when 'named' then test.rule('rb', gen_random_uuid()::text, 'createReminder', rule || jsonb_build_object('id', 'tmp-q' || n || 'b'))
+            when 'delete' then test.rule('rb', gen_random_uuid()::text, 'deleteReminder', jsonb_build_object('id', 'tmp-q' || n))
+            when 'later' then test.set_clock(sync.clock() + interval '10 minutes')::text
+            else test.rule('rb', gen_random_uuid()::text, 'updateReminder', jsonb_build_object('id', 'tmp-q' || n, 'time', step)) end;
+    end loop;
+    return answer || coalesce((select string_agg(to_char(time, ' HH24:MI'), '' order by time) from care.reminder_rule where user_id = 'rb' and product_id = 'q' || n), '');
+end $$;
+select test.is(format('made by a queue, then %s', steps), test.queued(n, variadic steps), want) from (values
+    (1, '{09:00,post}'::text[], 'applied, applied, noop 09:00'), (2, '{delete,post}', 'applied, applied, noop'), (3, '{09:00,delete,post,09:30}', 'applied, applied, applied, noop, conflict gone'),
+    (4, '{09:00,post,post}', 'applied, applied, noop, applied 08:00 09:00'), (5, '{post,09:00,post}', 'applied, noop, applied, applied 08:00 09:00'), (6, '{delete,post,post}', 'applied, applied, noop, applied 08:00'),
+    (7, '{delete,named}', 'applied, applied, applied 08:00'), (8, '{delete,named,post,post}', 'applied, applied, applied, noop, noop 08:00'), (9, '{09:00,later,post}', 'applied, applied, , applied 08:00 09:00')) as t(n, steps, want) order by n;
+select test.is('a rule that was posted first, and changed, is none of another wish', test.rule('rb', 'qp1', 'createReminder', '{"id":"rb-q","productId":"qp","time":"08:00"}') || ', ' || test.rule('rb', 'qp2', 'updateReminder', '{"id":"rb-q","time":"09:00"}') || ', ' || test.rule('rb', 'qp3', 'createReminder', '{"productId":"qp","time":"08:00"}'), 'applied, applied, applied');
+select test.is('a name that another rule has stays that one''s', test.rule('rb', 'nm1', 'createReminder', '{"id":"rb-n1","clientId":"tmp-n1","productId":"n","time":"01:00"}') || ', ' || test.rule('rb', 'nm2', 'createReminder', '{"id":"rb-n2","productId":"n","time":"02:00"}') || ', '
+    || test.rule('rb', 'nm3', 'createReminder', '{"id":"rb-n2","clientId":"tmp-n1","productId":"n","time":"02:00"}') || ' ' || test.fields('rb-n2', 'clientId', 'rev'), 'applied, applied, noop - 1');
+select test.is('and names it', care.find_rule('rb', 'tmp-n1'), 'rb-n1');
 select test.set_clock('2025-11-21 12:00:01Z') \g /dev/null
 select test.is('after a day an equal one is a new one', test.rule('rb', 'b6', 'createReminder', '{"productId":"z","time":"08:01"}') || ' ' || test.rules_of('rb', 'z'), 'applied 9');
 select test.is('a client''s name is only its own user''s', test.rule('rc', 'b', 'updateReminder', '{"id":"tmp-z","label":"x"}'), 'conflict gone');
@@ -81,6 +106,14 @@ select test.is(why, test.merge(n, payload, base, device), want) from (values
     (12, 'null takes away what may be missing', '{"label":null,"time":null}', '{"rev":2}', 'phone', 'applied 09:00 - 3'),
     (13, 'a change that leaves no rule is refused', '{"repeat":"custom"}', '{"rev":2}', 'phone', 'rejected invalid payload.repeatOn 09:00 A 2')) as t(n, why, payload, base, device, want);
 select test.is('a queue may name one revision for all its changes', test.rule('rc', 'q1', 'updateReminder', '{"id":"rc-1","time":"11:00"}', '{"rev":3}', 'phone') || ', ' || test.rule('rc', 'q2', 'updateReminder', '{"id":"rc-1","time":"12:00"}', '{"rev":3}', 'phone') || ', ' || test.rule('rc', 'q3', 'updateReminder', '{"id":"rc-1","time":"13:00"}', '{"rev":3}', 'tablet'), 'applied, applied, conflict field');
+select test.merge(15, '{"time":"09:00","label":"A"}', '{"rev":1}') \g /dev/null
+select test.is('what a device asked for and found done it knows', test.rule('rc', 'fd1', 'updateReminder', '{"id":"rc-15","time":"10:00"}', '{"rev":1}', 'watch') || ', ' || test.rule('rc', 'fd2', 'updateReminder', '{"id":"rc-15","time":"10:00"}', '{"rev":1}', 'phone') || ' ' || test.fields('rc-15', 'time', 'rev'), 'conflict field, applied 10:00 3');
+select test.merge(16, '{"time":"09:00","label":"B"}', '{"rev":1}') \g /dev/null
+select test.is('also where the same action changed something else', test.fields('rc-16', 'time', 'label', 'rev') || ' ' || test.rule('rc', 'fd3', 'updateReminder', '{"id":"rc-16","time":"10:00"}', '{"rev":1}', 'phone') || ' ' || test.fields('rc-16', 'time', 'rev'), '09:00 B 3 applied 10:00 4');
+select test.rule('rc', 'fd4', 'updateReminder', '{"id":"rc-16","time":"07:00"}', null, 'tablet') \g /dev/null
+select test.is('but not what came after', test.rule('rc', 'fd5', 'updateReminder', '{"id":"rc-16","time":"08:15"}', '{"rev":1}', 'phone'), 'conflict field');
+select test.merge(17, '{"time":"09:00"}', '{"rev":1}', null) \g /dev/null
+select test.is('who names no device has only said what it saw', test.rule('rc', 'fd6', 'updateReminder', '{"id":"rc-17","time":"10:00"}', '{"rev":1}', null), 'conflict field');
 select test.is('an item becomes a stack', test.rule('rc', 'st', 'updateReminder', '{"id":"rc-1","productId":null,"stackId":"s","appliesTo":"stack"}') || ' ' || test.fields('rc-1', 'productId', 'stackId', 'appliesTo'), 'applied - s stack');
 select test.is('a rule from before this table is known at its next revision', (select (care.rule_at('rc', 'rc-2', 1)).time || ' ' || (care.rule_at('rc', 'rc-2', 2)).time), '08:00:00 09:00:00');
 
@@ -116,6 +149,8 @@ select test.is('a second device that keeps its own meets what came back', test.r
     || test.rule('rc', 'g7', 'resolve', '{"of":"g5","choice":"keep_local"}', null, 'phone') || ', ' || test.rule('rc', 'g8', 'resolve', '{"of":"g6","choice":"keep_local"}', null, 'tablet') || ' ' || test.fields('rc-35', 'label', 'rev'), 'applied, conflict gone, conflict gone, applied, conflict field P 3');
 select test.is('a device has seen what it brought back', test.rule('rc', 'g14', 'deleteReminder', '{"id":"rc-37"}') || ', ' || test.rule('rc', 'g15', 'updateReminder', '{"id":"rc-37","label":"P"}', '{"rev":2}', 'phone') || ', ' || test.rule('rc', 'g16', 'resolve', '{"of":"g15","choice":"keep_local"}', null, 'phone') || ', '
     || test.rule('rc', 'g17', 'updateReminder', '{"id":"rc-37","label":"Q"}', '{"rev":2}', 'phone') || ' ' || test.fields('rc-37', 'label', 'rev'), 'applied, conflict gone, applied, applied Q 4');
+select test.is('it comes back as it went last', test.rule('rc', 'h1', 'deleteReminder', '{"id":"rc-38"}') || ', ' || test.rule('rc', 'h2', 'updateReminder', '{"id":"rc-38","label":"P"}', '{"rev":2}', 'phone') || ', ' || test.rule('rc', 'h3', 'resolve', '{"of":"h2","choice":"keep_local"}') || ', '
+    || test.rule('rc', 'h4', 'updateReminder', '{"id":"rc-38","time":"11:00"}') || ', ' || test.rule('rc', 'h5', 'deleteReminder', '{"id":"rc-38"}') || ', ' || test.rule('rc', 'h6', 'resolve', '{"of":"h2","choice":"keep_local"}', '{"rev":4}') || ' ' || test.fields('rc-38', 'time', 'label', 'rev'), 'applied, conflict gone, applied, applied, applied, applied 11:00 P 5');
 select test.is('a rule that follows is made', test.rule('rf', 'f1', 'createReminder', '{"id":"rf-1","productId":"p","time":"08:00","tzMode":"follow"}') || ', ' || test.rule('rf', 'f2', 'deleteReminder', '{"id":"rf-1"}') || ', ' || test.rule('rf', 'f3', 'updateReminder', '{"id":"rf-1","label":"P"}'), 'applied, applied, conflict gone');
 insert into care.user_settings (user_id, zone) values ('rf', 'Asia/Tokyo');
 select test.is('it comes back to where its user is now', test.rule('rf', 'f4', 'resolve', '{"of":"f3","choice":"keep_local"}') || ' ' || test.fields('rf-1', 'timezone', 'tzMode', 'rev'), 'applied Asia/Tokyo follow 2');

@@ -22,6 +22,17 @@ select test.is(why, test.one_day('rd', 's' || n, type, payload), want) from (val
     (7, 'and back', 'setReminderOccurrence', jsonb_build_object('occurrenceId', :'third', 'movedTo', null), 'applied scheduled 2025-11-22T14:00 2'),
     (8, 'a patch of one occurrence', 'updateReminder', jsonb_build_object('id', 'rd-1', 'applyTo', 'occurrence', 'occurrenceId', :'third', 'time', '16:00', 'enabled', true, 'rev', 1), 'applied scheduled 2025-11-22T16:00 3'),
     (9, 'to the rule''s time is back', 'updateReminder', '{"id":"rd-1","applyTo":"occurrence","date":"2025-11-22","time":"14:00"}', 'applied scheduled 2025-11-22T14:00 4')) as t(n, why, type, payload, want);
+-- A rule's whole object, sent back for one day: its rev is the rule's, and only what the person changed of it counts.
+select test.act('rw', 'c', 'createReminder', '{"id":"rw-1","productId":"p","time":"14:00","timezone":"UTC"}') \g /dev/null
+create function test.whole(n int, day text, changes jsonb) returns text language sql as $$
+    select test.one_day('rw', 'w' || whole.n, 'updateReminder', (a.answer -> 'result') || jsonb_build_object('applyTo', 'occurrence', 'date', day) || changes)
+    from sync.action as a where a.user_id = 'rw' and a.key = 'c' $$;
+select test.one_day('rw', 'o1', 'setReminderOccurrence', '{"id":"rw-1","date":"2025-11-22","enabled":false}'), test.one_day('rw', 'o2', 'setReminderOccurrence', '{"id":"rw-1","date":"2025-11-23","movedTo":"2025-11-23T16:00"}') \g /dev/null
+select test.is(format('%s of the whole object', changes), test.whole(n, day, changes), want) from (values
+    (1, '2025-11-22', '{"time":"15:00"}'::jsonb, 'applied cancelled 2025-11-22T15:00 2'), (2, '2025-11-23', '{"enabled":false}', 'applied cancelled 2025-11-23T16:00 2'), (3, '2025-11-24', '{"time":"15:00","enabled":false}', 'applied cancelled 2025-11-24T15:00 1'),
+    (4, '2025-11-23', '{}', 'applied scheduled 2025-11-23T14:00 3'), (5, '2025-11-25', '{}', 'noop scheduled 2025-11-25T14:00 0'), (6, '2025-11-25', '{"movedTo":"2025-11-25T18:00"}', 'applied scheduled 2025-11-25T18:00 1')) as t(n, day, changes, want);
+select test.act('rw', 'u', 'updateReminder', '{"id":"rw-1","time":"13:00"}') \g /dev/null
+select test.is('by the rule as the device saw it', test.whole(7, '2025-11-26', '{"enabled":false}') || ', ' || test.whole(8, '2025-11-27', '{"time":"13:30"}') || ', ' || test.whole(9, '2025-11-24', '{}'), 'applied cancelled 2025-11-26T13:00 1, applied scheduled 2025-11-27T13:30 1, applied scheduled 2025-11-24T13:00 2');
 select test.is(format('refused: %s', payload), test.one_day('rd', 'x' || n, 'setReminderOccurrence', payload), 'rejected invalid payload.' || path) from (values
     (1, '{"enabled":true}'::jsonb, 'occurrenceId'), (2, '{"id":"rd-1","enabled":true}', 'occurrenceId'), (3, '{"id":"rd-1","date":"2025-11-21"}', 'enabled'), (4, '{"id":"rd-1","date":"21 Nov","enabled":true}', 'date'), (5, '{"occurrenceId":"none","enabled":true}', 'occurrenceId'),
     (6, '{"id":"rd-1","date":"2025-11-21","movedTo":"2025-11-21 09:30"}', 'movedTo'), (7, '{"id":"rd-1","date":"2025-11-21","movedTo":"2025-02-30T09:30"}', 'movedTo'), (8, '{"id":"none","date":"2025-11-21","enabled":true}', 'id'), (9, '{"id":"rd-1","date":"2025-11-21","enabled":1}', 'enabled'), (10, '{"id":"rd-1","date":"2025-11-21","time":"9"}', 'time')) as t(n, payload, path);
@@ -62,6 +73,9 @@ select test.is(why, test.one_day('rd', 'z' || n, 'snoozeReminder', payload || js
     (5, 'an earlier one changes nothing', '{"until":"2025-11-20T15:00:00Z"}', null, 'noop scheduled 2025-11-20T15:00 2025-11-20T16:00 3 3'),
     (6, 'four hours at most', '{"until":"2025-11-21T15:00:00Z"}', null, 'applied scheduled 2025-11-20T15:00 2025-11-20T18:00 4 4'),
     (7, 'and no further', '{"until":"2025-11-21T16:00:00Z"}', null, 'noop scheduled 2025-11-20T15:00 2025-11-20T18:00 4 4')) as t(n, why, payload, client_time, want);
+select test.set_clock('2025-11-20 19:00Z') \g /dev/null
+select test.is('one that is over already is nothing', test.one_day('rd', 'z8', 'snoozeReminder', jsonb_build_object('occurrenceId', care.occurrence_id('rd-1', '2025-11-20 15:00'), 'minutes', 10)), 'noop scheduled 2025-11-20T15:00 2025-11-20T18:00 4 4');
+select test.set_clock('2025-11-20 14:05Z') \g /dev/null
 select test.is('it comes at the end of its snooze', test.next('rd', 'rd-1', 2), '11-20 18:00, 11-21 14:00');
 select test.is(format('refused: %s', payload), test.one_day('rd', 'y' || n, 'snoozeReminder', payload), 'rejected invalid payload.' || path) from (values
     (1, '{}'::jsonb, 'occurrenceId'), (2, '{"occurrenceId":"none"}', 'occurrenceId'), (3, '{"occurrenceId":"o","minutes":0}', 'minutes'), (4, '{"occurrenceId":"o","until":"soon"}', 'until')) as t(n, payload, path);
@@ -93,4 +107,12 @@ select test.is(format('preview: %s', doc), test.preview('rd', doc), want) from (
 select test.fails(format('no preview of %s', doc), format('select sync.preview_reminder(%L, %L)', 'rd', doc), 'UQ004') from (values ('{}'), ('[]'), ('x'), ('{"time":"8"}'), ('{"time":"08:00","repeat":"custom"}'), ('{"time":"08:00","n":31}'), ('{"time":"08:00","from":"soon"}'), ('{"time":"08:00","id":7}'), ('{"time":"08:00","clientId":""}')) as t(doc);
 select test.is('nothing is stored', test.top('rs', 'reminders') || ' ' || (select count(*) from care.reminder_rule where user_id = 'rd'), :'before' || ' 2');
 select test.is('nothing is left out of a stream', (select bool_and(n = top and high = top) from (select user_id, count(*) as n, max(o) as high from sync.event where topic = 'reminders' and user_id = any('{rd,rs}') group by user_id) as e join sync.stream as s using (user_id) where s.topic = 'reminders'), true);
+\ir ../functions/11_sync_clock.sql
+
+-- How much a user may keep, and the ids that nobody can tell.
+select test.set_clock('2025-11-20 12:00Z') \g /dev/null
+insert into care.reminder_rule (id, user_id, product_id, time, timezone) select 'rz-' || n, 'rz', 'p', '08:00', 'UTC' from generate_series(1, 200) as n;
+select test.is('a user has 200 reminders at most', test.one_day('rz', 'c', 'createReminder', '{"id":"rz","productId":"p","time":"09:00"}'), 'rejected invalid payload');
+select test.is('a former time counts for 90 days', test.act('rd', 'ft', 'updateReminder', '{"id":"rd-1","time":"16:10"}') ->> 'status' || ' ' || test.one_day('rd', 'ft1', 'setReminderOccurrence', jsonb_build_object('occurrenceId', care.occurrence_id('rd-1', '2025-12-01 15:00'), 'enabled', true)) || ', ' || test.set_clock('2026-02-19 12:00Z')
+    || test.one_day('rd', 'ft2', 'setReminderOccurrence', jsonb_build_object('occurrenceId', care.occurrence_id('rd-1', '2026-02-25 15:00'), 'enabled', true)), 'applied noop scheduled 2025-12-01T16:10 0, rejected invalid payload.occurrenceId');
 \ir ../functions/11_sync_clock.sql

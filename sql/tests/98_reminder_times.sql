@@ -79,3 +79,13 @@ update care.dose_occurrence set scheduled_at = '2025-11-21 06:00Z', window_end =
 select test.is('of a linked rule those of its schedule, moved ones too', (select string_agg(concat_ws(' ', d.schedule_id, d.local_date, to_char(d.scheduled_at at time zone 'UTC', 'HH24:MI')), ', ') from care.reminder_rule as r, care.rule_doses(r, '2025-11-21') as d where r.id = 'rd-linked'), 'rd-sched 2025-11-21 06:00');
 update care.dose_occurrence set status = 'cancelled' where schedule_id = 'rd-sched' and local_date = '2025-11-21';
 select test.is('and no cancelled one', test.doses('rd-linked', '2025-11-21'), '');
+
+-- What was said of a day is forgotten after 90 days, and nobody is told.
+insert into care.reminder_rule (id, user_id, time, timezone, delivery) values ('rg1', 'rg', '08:00', 'UTC', 'push');
+insert into care.reminder_occurrence (rule_id, day, status) select 'rg1', date '2025-08-20' + n, 'sent' from generate_series(0, 5) as n;
+insert into care.reminder_occurrence (rule_id, day, moved_to) values ('rg1', '2025-08-10', '2025-11-21 10:00Z'), ('rg1', '2025-08-11', '2025-08-12 10:00Z');
+select test.top('rg', 'reminders') as before, (select max(n) from care.reminder_occurrence_audit) as audited, (select due_at from care.reminder_due where rule_id = 'rg1') as due \gset
+select test.set_clock('2025-11-21 12:00Z') \g /dev/null
+do $$ begin while (select more from sync.job('retain_actions', 2, null)) loop commit; end loop; end $$;
+select test.is('days of long ago are forgotten, but for one that was moved', (select string_agg(day::text, ' ' order by day) from care.reminder_occurrence where rule_id = 'rg1'), '2025-08-10 2025-08-23 2025-08-24 2025-08-25');
+select test.is('no device is told, and nothing else is due', test.top('rg', 'reminders') || ' ' || (select max(n) from care.reminder_occurrence_audit) || ' ' || (select due_at = :'due' from care.reminder_due where rule_id = 'rg1')::text, :'before' || ' ' || :'audited' || ' true');

@@ -11,6 +11,7 @@ export const REMINDER_TYPES =
   ['createReminder', 'updateReminder', 'deleteReminder', 'snoozeReminder', 'setReminderOccurrence'];
 const TWIN_FIELDS = ['productId', 'stackId', 'time', 'repeat', 'timezone'];
 const TWIN_SECONDS = 86_400;
+const POST_SECONDS = 600;
 const SNOOZE_SECONDS = 14_400;
 const SNOOZES_MAX = 10;
 const SNOOZE_MINUTES = 10;
@@ -40,6 +41,10 @@ export class ReminderBook {
     this.revisions = new Map();
     this.decisions = new Map();
     this.stored = new Map();
+    /** Rules that were made under a temporary name, as they were then. */
+    this.queued = new Map();
+    /** What devices asked for and found done, by rule, in order. */
+    this.found = new Map();
     this.doneDays = new Set();
   }
 
@@ -95,19 +100,30 @@ export class ReminderBook {
     }
     if (!this.isSound(wanted)) return rejected();
     if (ownID === null && (clientId === null || clientId.startsWith(TEMPORARY))) {
+      const isPost = names.length === 0;
       const twin = this.twin(wanted, cause.now);
+      const id = twin?.id ?? (isPost ? this.queuedTwin(wanted, cause.now) : null);
+      if (isPost && this.queued.has(id)) this.queued.get(id).isPosted = true;
       if (twin) return this.named(twin, names, cause);
+      if (id !== null) return { status: 'noop', rule: this.rules.get(id) ?? this.tombstones.get(id).rule };
     }
     const made = { id: ownID ?? newID, clientId: names[0] ?? null, fields: wanted, rev: 1, createdAt: cause.now };
     this.write(made, cause);
     for (const name of names) this.aliases.set(name, made.id);
-    return { status: 'applied', rule: this.rules.get(made.id) };
+    const rule = this.rules.get(made.id);
+    if (names[0]?.startsWith(TEMPORARY)) {
+      this.queued.set(rule.id, { fields: rule.fields, at: cause.now, isPosted: false });
+    }
+    return { status: 'applied', rule };
   }
 
-  /** A rule that is there already takes the names that a device has for it. The first one stands in the rule. */
+  /**
+   * A rule that is there already takes the names that a device has for it, but for those that another one has. The first
+   * one stands in the rule.
+   */
   named(rule, names, cause) {
     for (const name of names) {
-      if (name === rule.id || this.aliases.get(name) === rule.id) continue;
+      if (name === rule.id || this.rule(name)) continue;
       const first = this.rules.get(rule.id);
       if (first && first.clientId === null) this.write({ ...first, clientId: name }, cause);
       this.aliases.set(name, rule.id);
@@ -116,10 +132,16 @@ export class ReminderBook {
   }
 
   twin(fields, now) {
-    const names = fields.repeat === 'custom' ? [...TWIN_FIELDS, 'repeatOn'] : TWIN_FIELDS;
     return [...this.rules.values()]
-      .filter((rule) => names.every((name) => same(rule.fields[name], fields[name])) && now - rule.createdAt < TWIN_SECONDS)
+      .filter((rule) => isTwin(rule.fields, fields) && now - rule.createdAt < TWIN_SECONDS)
       .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1)).at(-1) ?? null;
+  }
+
+  /** The rule, living or deleted, that a queue has made of the same wish: seed 001 also posts it without a name. */
+  queuedTwin(fields, now) {
+    const found = [...this.queued].filter(([id, made]) => !made.isPosted && now - made.at < POST_SECONDS
+      && isTwin(made.fields, fields) && (this.rules.has(id) || this.tombstones.has(id)));
+    return found.sort(([a, one], [b, other]) => one.at - other.at || (a < b ? -1 : 1))[0]?.[0] ?? null;
   }
 
   completed(given) {
@@ -172,11 +194,21 @@ export class ReminderBook {
         },
       };
     }
-    if (!changed.length) return { status: 'noop', rule };
     const fields = setting(rule.fields, changes, changed);
-    if (!this.isSound(fields)) return rejected();
+    if (changed.length && !this.isSound(fields)) return rejected();
+    if (base !== null && base < rule.rev) this.findDone(changes, rule, cause.device, seen);
+    if (!changed.length) return { status: 'noop', rule };
     this.write({ ...rule, fields }, cause);
     return { status: 'applied', rule: this.rules.get(rule.id) };
+  }
+
+  /** Of a rule of which a device knew an older revision: what the device wants and another one did before. */
+  findDone(changes, rule, device, seen) {
+    const done = named(changes).filter((name) => same(changes[name], rule.fields[name])
+      && !(seen.fields && same(seen.fields[name], changes[name])));
+    if (device === null || !done.length) return;
+    if (!this.found.has(rule.id)) this.found.set(rule.id, []);
+    this.found.get(rule.id).push({ rev: rule.rev, device, fields: setting({}, changes, done) });
   }
 
   delete(name, base, cause) {
@@ -253,7 +285,7 @@ export class ReminderBook {
     const start = this.start(rule, number, exception);
     const length = minutes ?? rule.fields.snoozeMinutes ?? SNOOZE_MINUTES;
     const wanted = Math.min(until ?? cause.now + length * 60, start + SNOOZE_SECONDS);
-    if (wanted <= Math.max(start, exception.snoozedUntil ?? start) || exception.snoozes >= SNOOZES_MAX) {
+    if (wanted <= Math.max(start, exception.snoozedUntil ?? start, cause.now) || exception.snoozes >= SNOOZES_MAX) {
       return { status: 'noop', rule };
     }
     exception.snoozedUntil = wanted;
@@ -304,9 +336,10 @@ export class ReminderBook {
       return this.update(action.id, fields, rev, cause);
     }
     // An edit of a rule that was deleted meanwhile makes it again, with its id and its next revision.
-    const back = setting(pending.gone.fields, fields);
+    const gone = tombstone?.rule ?? pending.gone;
+    const back = setting(gone.fields, fields);
     if (!this.isSound(back)) return rejected();
-    this.write({ ...pending.gone, fields: back, rev: pending.gone.rev + 1 }, cause);
+    this.write({ ...gone, fields: back, rev: gone.rev + 1 }, cause);
     return { status: 'applied', rule: this.rules.get(action.id) };
   }
 
@@ -352,7 +385,10 @@ export class ReminderBook {
     return false;
   }
 
-  /** What a device knew of a rule when it acted: the revision that it names, with its own changes since. */
+  /**
+   * What a device knew of a rule when it acted: the revision that it names, with what it changed itself since, or asked for
+   * and found done.
+   */
   base(rev, rule, { device }) {
     if (rev === null) return { kind: 'none' };
     const known = this.revisions.get(rule.id);
@@ -360,8 +396,12 @@ export class ReminderBook {
     if (!seen) return { kind: 'unknown' };
     for (let later = rev + 1; device !== null && later <= rule.rev; later += 1) {
       const [after, before] = [known.get(later), known.get(later - 1)];
-      if (!after || !before || after.device !== device) continue;
-      seen = setting(seen, after.fields, FIELDS.filter((name) => !same(after.fields[name], before.fields[name])));
+      if (after && before && after.device === device) {
+        seen = setting(seen, after.fields, FIELDS.filter((name) => !same(after.fields[name], before.fields[name])));
+      }
+      for (const done of this.found.get(rule.id) ?? []) {
+        if (done.rev === later && done.device === device) seen = setting(seen, done.fields);
+      }
     }
     return { kind: 'known', fields: seen };
   }
@@ -380,6 +420,10 @@ function merge(wanted, server, base) {
   }
   return { changed, conflicts };
 }
+
+/** Whether two rules are one to a person who makes them. */
+const isTwin = (one, other) => [...TWIN_FIELDS, ...one.repeat === 'custom' ? ['repeatOn'] : []]
+  .every((name) => same(one[name], other[name]));
 
 const rejected = () => ({ status: 'rejected', code: 'invalid' });
 export const dayKey = (rule, day) => `${rule}\n${day}`;

@@ -9,15 +9,27 @@ import Testing
 @Suite struct QueuedChangesTests {
     /// The actions of a queue, in the order in which they are carried out; each is answered at once.
     private func envelopes(_ body: String, most: Int = 3) throws -> [ActionEnvelope] {
+        let (found, refused) = try carriedOut(body, most: most)
+        #expect(refused.isEmpty)
+        return found
+    }
+
+    /// The actions of a queue, and the answers to changes that are none.
+    private func carriedOut(_ body: String, most: Int = 3) throws -> ([ActionEnvelope], [String]) {
         let found = Mutex<[ActionEnvelope]>([])
+        let refused = Mutex<[String]>([])
         let batch = try ActionBatch(changes: Array(body.utf8), most: most)
         batch.carryOut { envelope, answer in
             found.withLock { $0.append(envelope) }
             answer(ActionAnswer(status: .applied, json: .copy("{}")))
         } done: { answers in
-            #expect(answers.count == found.withLock { $0.count })
+            let texts = answers.filter { $0.status == .rejected }.map {
+                $0.json.withUnsafeBytes { text(Array($0)) ?? "" }
+            }
+            refused.withLock { $0 = texts }
+            #expect(answers.count == found.withLock { $0.count } + texts.count)
         }
-        return found.withLock { $0 }
+        return (found.withLock { $0 }, refused.withLock { $0 })
     }
 
     private func text(_ bytes: [UInt8]?) -> String? { bytes.map { String(decoding: $0, as: UTF8.self) } }
@@ -65,12 +77,42 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "[]", "{}", #"{"changes":{}}"#, #"{"changes":[7]}"#, #"{"changes":[{}]}"#,
-        #"{"changes":[{"op":"upsert"}]}"#,
-        #"{"changes":[{"op":7}]}"#, #"{"changes":[{"op":"delete","key":""}]}"#,
-        #"{"changes":[{"op":"delete","payload":[]}]}"#,
-        #"{"changes":[{"op":"delete","base":7}]}"#, #"{"changes":[{"op":"delete","n":0}]}"#,
-        #"{"changes":[],"changes":[]}"#,
+        #"{"op":"update","data":{"id":"r","time":"09:00","rev":1}}"#, #"{"op":"update","id":"r","base":{"rev":1}}"#,
+        #"{"op":"create","data":{"id":"tmp-1"}}"#, #"{"op":"create","clientId":"tmp-1"}"#,
+    ])
+    func anUndatedChangeOfAKnownRevisionIsKnownByItsQueue(_ change: String) throws {
+        let once = try envelopes(#"{"changes":[\#(change)]}"#)
+        let longer = try envelopes(#"{"changes":[\#(change),{"op":"delete","id":"r"}]}"#)
+        #expect(once.map(\.key) == Array(longer.map(\.key).prefix(1)))
+        let twice = try envelopes(#"{"changes":[\#(change),\#(change)]}"#)
+        #expect(Set(twice.map(\.key)).count == 2, "in one queue it is meant twice")
+        let after = try envelopes(#"{"changes":[{"op":"delete","id":"r"},\#(change)]}"#)
+        #expect(after[1].key != once[0].key)
+    }
+
+    @Test(arguments: [#"{"op":"delete","id":"r","timestamp":1}"#, #"{"op":"create","data":{"id":"tmp-1"}}"#])
+    func aQueueThatIsSentAgainIsOfTheSameDevice(_ change: String) throws {
+        let once = try envelopes(#"{"changes":[\#(change)]}"#)
+        let longer = try envelopes(#"{"changes":[\#(change),{"op":"delete","id":"r"}]}"#)
+        #expect(Set((once + longer).map(\.deviceID)).count == 1)
+    }
+
+    @Test(arguments: [
+        ("7", ""), ("{}", "op"), (#"{"op":"upsert"}"#, "op"), (#"{"op":7}"#, "op"),
+        (#"{"op":"delete","key":""}"#, "key"), (#"{"op":"delete","tz":7}"#, "tz"),
+        (#"{"op":"delete","payload":[]}"#, "payload"), (#"{"op":"delete","base":7}"#, "base"),
+        (#"{"op":"delete","n":0}"#, "n"),
+    ])
+    func aChangeThatIsNoneIsRejectedAndTheRestCarriedOut(_ change: String, _ path: String) throws {
+        let (found, refused) = try carriedOut(#"{"changes":[{"op":"create"},\#(change),{"op":"delete","id":"r"}]}"#)
+        #expect(found.map(\.type) == ["createReminder", "deleteReminder"])
+        let answer = try #require(refused.first)
+        #expect(refused.count == 1 && answer.contains(#""status":"rejected""#))
+        #expect(path.isEmpty || answer.contains(#""path":"\#(path)""#))
+    }
+
+    @Test(arguments: [
+        "", "[]", "{}", #"{"changes":{}}"#, #"{"changes":[],"changes":[]}"#,
         #"{"changes":[],"deviceId":7}"#,
         #"{"changes":[{"op":"delete"},{"op":"delete"},{"op":"delete"},{"op":"delete"}]}"#,
     ])

@@ -15,6 +15,8 @@ final class ReminderDesk {
     /// Conflicts that may be decided, and whether each is about a rule.
     private var conflicts: [(key: Identifier, isOfRule: Bool)] = []
     private var sent: [Sent] = []
+    /// What was made last under a temporary name.
+    private var queued: ReminderFields?
     /// Steps by what became of them.
     private(set) var counts: [String: Int] = [:]
 
@@ -39,7 +41,7 @@ final class ReminderDesk {
     func difference(seed: UInt64) throws -> String? {
         random = SeededRandom(seed: seed)
         book = ReminderBook(home: ReminderWeek.zones[0], zones: ReminderWeek.zones)
-        (made, top, conflicts, sent) = (0, 0, [], [])
+        (made, top, conflicts, sent, queued) = (0, 0, [], [], nil)
         // March 2026: New York's clocks go forward on the 8th.
         now = 1_772_323_200 + Int.random(in: 0..<900_000, using: &random)
         try connection.execute("begin")
@@ -140,8 +142,12 @@ final class ReminderDesk {
         if chance(20) { fields[.zone] = .text(pick(ReminderWeek.zones).name) }
         let number = Int.random(in: 0..<6, using: &random)
         switch Int.random(in: 0..<5, using: &random) {
-        case 0: return .create(id: nil, clientID: nil, fields)
-        case 1, 2: return .create(id: Identifier("tmp-\(number)"), clientID: nil, fields)
+        case 0:
+            // As the app posts what its queue made.
+            return .create(id: nil, clientID: nil, chance(70) ? queued ?? fields : fields)
+        case 1, 2:
+            queued = fields
+            return .create(id: Identifier("tmp-\(number)"), clientID: nil, fields)
         case 3: return .create(id: Identifier("rule-\(number)"), clientID: nil, fields)
         default: return .create(id: nil, clientID: Identifier("client-\(number)"), fields)
         }

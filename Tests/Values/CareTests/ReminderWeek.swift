@@ -18,8 +18,19 @@ struct ReminderWeek {
     /// What each device changed itself: rule, revision and fields.
     private var own: [Identifier: [(rule: Identifier, rev: Int64, fields: ReminderFields)]] = [:]
 
-    /// How each rule was when it was last there.
+    /// What conflicts about updates leave to decide.
+    private var open: [Identifier: OpenConflict] = [:]
+
+    /// How each rule was when it was last there, and at each revision.
     private var last: [Identifier: ReminderFields] = [:]
+    private var history: [Identifier: [Int64: ReminderFields]] = [:]
+
+    private struct OpenConflict {
+        let rule: Identifier
+        let rev: Int64
+        let wanted: ReminderFields
+        let taken: ReminderFields
+    }
 
     static let zones = [
         ZoneTransitions("UTC", offset: 0),
@@ -126,21 +137,34 @@ struct ReminderWeek {
     /// A device is back for a while: it sends its queue and decides conflicts, and hears what it has missed.
     private mutating func connect(_ device: Int) {
         if chance(50) { listen(device) }
-        while let item = phones[device].queue.first {
-            if chance(5) { return }
-            // The code of seed 001 posts the rule without a name, and then its queue does so with one.
-            if case .create(let id?, nil, let fields) = item.envelope.action, id.text.hasPrefix("tmp-"),
-                sent.insert(item.envelope.key).inserted, chance(40)
-            {
-                let post = ReminderAction.create(id: nil, clientID: nil, fields)
-                _ = send(ReminderEnvelope(phones[device].key(), device: phones[device].name, post), nil, device)
-            }
-            let answer = send(item.envelope, item.seen, device)
-            if chance(8) { return }
-            phones[device].hear(answer)
-        }
+        var posts: [ReminderFields] = []
+        let isWhole = tell(device, &posts)
+        for fields in posts where post(fields, device).status != .noop { faults.append("a rule was made twice") }
+        guard isWhole else { return }
         decide(device)
         if phones[device].queue.isEmpty, chance(80) { listen(device) }
+    }
+
+    /// Whether the queue came to its end. The code of seed 001 also posts each new rule without a name, before its queue
+    /// or after it.
+    private mutating func tell(_ device: Int, _ posts: inout [ReminderFields]) -> Bool {
+        while let item = phones[device].queue.first {
+            if chance(5) { return false }
+            if case .create(let id?, nil, let fields) = item.envelope.action, id.text.hasPrefix("tmp-"),
+                sent.insert(item.envelope.key).inserted, chance(60)
+            {
+                if chance(50) { _ = post(fields, device) } else { posts.append(fields) }
+            }
+            let answer = send(item.envelope, item.seen, device)
+            if chance(8) { return false }
+            phones[device].hear(answer)
+        }
+        return true
+    }
+
+    private mutating func post(_ fields: ReminderFields, _ device: Int) -> ReminderAnswer {
+        let post = ReminderAction.create(id: nil, clientID: nil, fields)
+        return send(ReminderEnvelope(phones[device].key(), device: phones[device].name, post), nil, device)
     }
 
     private mutating func listen(_ device: Int) {
@@ -186,9 +210,10 @@ struct ReminderWeek {
             faults.append("\(envelope) is \(answer.status) with \(told.count) events")
         }
         if case .update(let id, let changes, let base) = envelope.action {
-            let server = rules[id] ?? aliases[id].flatMap { rules[$0] }
-            expect(answer, id, changes, base, seen, server, device)
+            expect(answer, id, changes, base, seen, rules[id] ?? aliases[id].flatMap { rules[$0] }, device)
         }
+        noteDone(envelope.action, answer, device) { rules[$0] ?? aliases[$0].flatMap { rules[$0] } }
+        noteConflict(answer)
         if answer.status == .conflict, answer.conflict == nil { faults.append("a conflict without its sides") }
         note(told, by: device)
         return answer
@@ -204,9 +229,57 @@ struct ReminderWeek {
                     own[phones[device].name, default: []].append((rule.id, rule.rev, fields))
                 }
                 last[rule.id] = rule.fields
+                history[rule.id, default: [:]][rule.rev] = rule.fields
             default: break
             }
         }
+    }
+
+    /// Keeps what a device asked for and found done, by an update or by its decision about one.
+    private mutating func noteDone(
+        _ action: ReminderAction, _ answer: ReminderAnswer, _ device: Int, rule: (Identifier) -> ReminderRule?
+    ) {
+        guard answer.status != .conflict, answer.status != .rejected, var (name, changes, base) = update(of: action),
+            let server = rule(name), let base, base < server.rev
+        else { return }
+        if changes[.zoneMode] == .text("follow") { changes[.zone] = .text(book.home.name) }
+        let known = history[server.id]?[base].map { knowledge($0, server.id, base, device) }
+        let done = changes.names.filter {
+            changes[$0] == server.fields[$0] && (known == nil || known?[$0] != changes[$0])
+        }
+        own[phones[device].name, default: []].append((server.id, server.rev, ReminderFields().setting(changes, done)))
+    }
+
+    /// The update that an action is, or that a decision comes to.
+    private func update(of action: ReminderAction) -> (rule: Identifier, changes: ReminderFields, base: Int64?)? {
+        switch action {
+        case .update(let id, let changes, let base): return (id, changes, base)
+        case .resolve(let target, let choice, let merged, let base):
+            guard choice != .acceptServer, let left = open[target] else { return nil }
+            var changes = choice == .keepLocal ? left.wanted : left.taken
+            if choice == .merge, let merged { changes = changes.setting(merged, merged.names) }
+            return (left.rule, changes, base ?? left.rev)
+        default: return nil
+        }
+    }
+
+    private mutating func noteConflict(_ answer: ReminderAnswer) {
+        guard let conflict = answer.conflict, conflict.code == "field" || conflict.code == "gone" else { return }
+        let clashing = conflict.fields.map(\.name)
+        open[answer.key] = OpenConflict(
+            rule: conflict.id, rev: conflict.serverRev ?? history[conflict.id]?.keys.max() ?? 0, wanted: conflict.local,
+            taken: ReminderFields().setting(conflict.local, conflict.local.names.filter { !clashing.contains($0) }))
+    }
+
+    /// What a device knew that saw a revision: with what it changed itself since, or asked for and found done.
+    private func knowledge(
+        _ seen: ReminderFields, _ rule: Identifier, _ base: Int64, _ device: Int
+    ) -> ReminderFields {
+        var known = seen
+        for mine in own[phones[device].name] ?? [] where mine.rule == rule && mine.rev > base {
+            known = known.setting(mine.fields, mine.fields.names)
+        }
+        return known
     }
 
     /// Judges an update by what the device knew, and by what it has changed since: not by the server's memory.
@@ -219,10 +292,7 @@ struct ReminderWeek {
             return
         }
         guard let base, let seen, seen.rev == base else { return }
-        var known = seen.fields
-        for mine in own[phones[device].name] ?? [] where mine.rule == server.id && mine.rev > base {
-            known = known.setting(mine.fields, mine.fields.names)
-        }
+        let known = knowledge(seen.fields, server.id, base, device)
         var changes = changes
         // Who follows is where the user is, whatever zone the device still shows.
         if changes[.zoneMode] == .text("follow") { changes[.zone] = .text(book.home.name) }

@@ -314,6 +314,8 @@ import Testing
         #expect(String(decoding: action.payload, as: UTF8.self) == #"{"id":"r\"1","n":5}"#)
         #expect(action.base.map { String(decoding: $0, as: UTF8.self) } == #"{"rev":7}"#)
         #expect(wording.path(ofField: "base") == "rev" && wording.path(ofField: "clientTime") == "timestamp")
+        let (rule, _) = try read(#"{"rev":7,"time":"08:00"}"#, plain: .whole(type: "updateReminder"), keyField: "k")
+        #expect(String(decoding: rule.payload, as: UTF8.self) == #"{"rev":7,"time":"08:00"}"# && rule.base == nil)
         #expect(failure("[]", plain: .whole(type: "t"), keyField: "k") == "keyless: An action is a JSON object")
         #expect(failure(#"{"rev":1,"rev":2}"#, plain: .whole(type: "t"), keyField: "k")?.hasPrefix("keyless") == true)
         #expect(failure("{}", plain: .whole(type: "t"))?.hasPrefix("keyless") == true, "a key is the route's to make")

@@ -17,9 +17,10 @@ extension ActionBatch {
 
     /// Reads `{changes: [{op, id?, clientId?, payload | data, timestamp?, key?, base?, deviceId?, n?, tz?}, …], deviceId?}`.
     ///
-    /// A change without a key gets one from all that it says, if it has a timestamp: a queue that is sent again is carried
-    /// out once. A queue whose device is not named is that of a device of its own, for a change may follow from the one
-    /// before it.
+    /// A change without a key gets one from what it says: a queue that is sent again is carried out once. A queue whose
+    /// device is not named is that of a device of its own, for a change may follow from the one before it; its first change
+    /// names that, where it can. A change that cannot be read is rejected, and those after it are carried out: none may
+    /// hold up an app's queue for ever.
     init(changes body: [UInt8], most: Int) throws(Problem) {
         let steps = body.withUnsafeBytes { body in
             Result { () throws(Problem) in try Self.changes(body, most) }
@@ -28,14 +29,15 @@ extension ActionBatch {
     }
 
     private static func changes(_ body: UnsafeRawBufferPointer, _ most: Int) throws(Problem) -> [Step] {
-        var random = SystemRandomNumberGenerator()
-        var device = "hub-" + String(random.next(), radix: 16)
+        var device: String?
         var found: [JSONValue]?
         do {
             var reader = try JSONObjectReader(body, maxDepth: ActionLimits.depth + 2)
             while let member = try reader.next() {
                 if member.isNamed("deviceId"), member.value.kind != .null {
-                    guard let name = member.value.string, isText(name, ActionLimits.deviceIDBytes) else {
+                    guard let name = member.value.string, !name.holds(0),
+                        (1...ActionLimits.deviceIDBytes).contains(name.utf8.count)
+                    else {
                         throw Problem(message: "deviceId must be a string of 1 to 200 bytes.")
                     }
                     device = name
@@ -59,47 +61,52 @@ extension ActionBatch {
             found = nil
         }
         guard let found else { throw Problem(message: "Send a JSON object whose changes is a list of objects.") }
+        var random = SystemRandomNumberGenerator()
+        var own = "hub-" + String(random.next(), radix: 16)
+        if let first = found.first, QueuedChange(first)?.isOnlyOne == true {
+            own = "hub-" + String(SHA256.hash(first.bytes).hex.prefix(16))
+        }
         var steps: [Step] = []
-        for (index, change) in found.enumerated() {
-            steps.append(try step(of: change, "changes[\(index)]", device))
+        var chain = ""
+        for change in found {
+            chain = "hub-" + (Array(chain.utf8) + change.bytes).withUnsafeBytes { SHA256.hash($0).hex }
+            steps.append(step(of: change, chain, device ?? own))
         }
         return steps
     }
 
-    private static func isText(_ text: String, _ bytesMax: Int) -> Bool {
-        (1...bytesMax).contains(text.utf8.count) && !text.holds(0)
-    }
-
-    private static func step(of change: JSONValue, _ place: String, _ device: String) throws(Problem) -> Step {
-        let members = QueuedChange(change)
-        guard let members else { throw Problem(message: "\(place) must be an object.") }
-        func text(_ name: StaticString, _ bytesMax: Int) throws(Problem) -> String? {
-            guard let value = members[name] else { return nil }
-            guard let text = value.string, isText(text, bytesMax) else {
-                throw Problem(message: "\(place).\(name) must be a string of 1 to \(bytesMax) bytes.")
-            }
-            return text
+    /// `chain`: a key for all changes up to this one.
+    private static func step(of change: JSONValue, _ chain: String, _ device: String) -> Step {
+        guard let members = QueuedChange(change) else { return refused(chain, nil, "a change is an object") }
+        let key = members.text("key", ActionLimits.keyBytes) ?? members.derivedKey(chain)
+        for (name, bytesMax) in texts where members[name] != nil && members.text(name, bytesMax) == nil {
+            return refused(key, name, "must be a string of 1 to 200 bytes")
         }
         guard let op = members["op"], let type = types.first(where: { op.equals($0.op) })?.type else {
-            let names = types.map { "\($0.op)" }.joined(separator: ", ")
-            throw Problem(message: "\(place).op must be one of \(names).")
+            return refused(key, "op", "must be create, update, delete, snooze, occurrence or resolve")
         }
-        for name in ["payload", "data", "base"] as [StaticString] {
-            guard members[name] == nil || members[name]?.kind == .object else {
-                throw Problem(message: "\(place).\(name) must be an object.")
-            }
+        for name in objects where members[name] != nil && members[name]?.kind != .object {
+            return refused(key, name, "must be an object")
         }
         let number = members["n"]?.integer
         guard members["n"] == nil || (1...ActionLimits.numberMax).contains(number ?? 0) else {
-            throw Problem(message: "\(place).n must be a whole number, from 1 on.")
+            return refused(key, "n", "must be a whole number, from 1 on")
         }
-        let timestamp = members["timestamp"] ?? members["clientTime"]
-        let key = try text("key", ActionLimits.keyBytes) ?? members.derivedKey(isDated: timestamp != nil)
         return .action(
             ActionEnvelope(
-                key: key, deviceID: try text("deviceId", ActionLimits.deviceIDBytes) ?? device, number: number,
+                key: key, deviceID: members.text("deviceId", ActionLimits.deviceIDBytes) ?? device, number: number,
                 type: type, payload: members.payload(of: type), base: members["base"].map { [UInt8]($0.bytes) },
-                clientTime: timestamp.map { [UInt8]($0.bytes) }, timeZone: try text("tz", ActionLimits.timeZoneBytes)))
+                clientTime: members.timestamp.map { [UInt8]($0.bytes) },
+                timeZone: members.text("tz", ActionLimits.timeZoneBytes)))
+    }
+
+    private static let texts: [(StaticString, Int)] = [
+        ("key", ActionLimits.keyBytes), ("deviceId", ActionLimits.deviceIDBytes), ("tz", ActionLimits.timeZoneBytes),
+    ]
+    private static let objects: [StaticString] = ["payload", "data", "base"]
+
+    private static func refused(_ key: String, _ path: StaticString?, _ message: StaticString) -> Step {
+        .error(.invalid(key: key, path: path?.description, message: message), key: key)
     }
 }
 
@@ -122,13 +129,44 @@ private struct QueuedChange {
         members.last { $0.isNamed(name) && $0.value.kind != .null }?.value
     }
 
-    /// Equal for each repeat of a change with a timestamp. A change without one may be meant twice.
-    func derivedKey(isDated: Bool) -> String {
-        guard isDated else {
-            var random = SystemRandomNumberGenerator()
-            return "hub-" + String(random.next(), radix: 16) + String(random.next(), radix: 16)
+    /// When the person acted.
+    var timestamp: JSONValue? { self["timestamp"] ?? self["clientTime"] }
+
+    /// Nil where it is missing, or no such text.
+    func text(_ name: StaticString, _ bytesMax: Int) -> String? {
+        guard let text = self[name]?.string, (1...bytesMax).contains(text.utf8.count), !text.holds(0) else {
+            return nil
         }
-        return "hub-" + SHA256.hash(text).hex
+        return text
+    }
+
+    /// Whether no other device and no other moment has this change: it makes a rule under a temporary name, or is dated.
+    var isOnlyOne: Bool { timestamp != nil || self["op"]?.equals("create") == true && isTemporary }
+
+    private var isTemporary: Bool {
+        let names = [self["clientId"], self["id"], own("id"), own("clientId")]
+        return names.contains { $0?.string?.hasPrefix("tmp-") == true }
+    }
+
+    /// A member of the payload.
+    private func own(_ name: StaticString) -> JSONValue? {
+        guard var reader = try? (self["payload"] ?? self["data"])?.object(maxDepth: ActionLimits.depth) else {
+            return nil
+        }
+        var found: JSONValue?
+        while let member = try? reader.next() {
+            if member.isNamed(name), member.value.kind != .null { found = member.value }
+        }
+        return found
+    }
+
+    /// Equal for each repeat of a dated change. One without a date that says which revision it saw, or makes a rule under a
+    /// temporary name, has the queue's key up to it: so the same queue sent again is known. Any other may be meant twice.
+    func derivedKey(_ chain: String) -> String {
+        if timestamp != nil { return "hub-" + SHA256.hash(text).hex }
+        if isOnlyOne || self["base"] != nil || own("rev") != nil { return chain }
+        var random = SystemRandomNumberGenerator()
+        return "hub-" + String(random.next(), radix: 16) + String(random.next(), radix: 16)
     }
 
     /// `payload` or `data`, with the `id` and `clientId` that the change has beside it.

@@ -58,7 +58,8 @@ extension ReminderBook {
         var length = minutes ?? Self.snoozeMinutes
         if minutes == nil, case .number(let own) = rule.fields[.snoozeMinutes] { length = own }
         let wanted = min(until ?? cause.now + length * 60, start + Self.snoozeSeconds)
-        guard wanted > max(start, exception.snoozedUntil ?? start), exception.snoozes < Self.snoozesMax else {
+        guard wanted > max(start, exception.snoozedUntil ?? start, cause.now), exception.snoozes < Self.snoozesMax
+        else {
             return Outcome(status: .noop, rule: rule)
         }
         exception.snoozedUntil = wanted

@@ -35,6 +35,7 @@ extension ReminderBook {
 
     /// An edit of a rule that was deleted meanwhile makes it again, with its id and its next revision.
     private mutating func bringBack(_ gone: ReminderRule, _ fields: ReminderFields, _ cause: Cause) -> Outcome {
+        let gone = tombstones[gone.id]?.rule ?? gone
         var rule = gone
         rule.fields = gone.fields.setting(fields, fields.names)
         guard isSound(rule.fields) else { return .rejected("invalid") }

@@ -15,21 +15,32 @@ extension ReminderBook {
             }
         }
         guard isSound(wanted) else { return .rejected("invalid") }
-        if ownID == nil, clientID.map(Self.isTemporary) ?? true, let twin = twin(of: wanted, at: cause.now) {
-            return named(twin, names, cause)
+        if ownID == nil, clientID.map(Self.isTemporary) ?? true {
+            if let twin = twin(of: wanted, at: cause.now) {
+                if names.isEmpty { queued[twin.id]?.isPosted = true }
+                return named(twin, names, cause)
+            }
+            if names.isEmpty, let id = queuedTwin(of: wanted, at: cause.now) {
+                queued[id]?.isPosted = true
+                return Outcome(status: .noop, rule: rules[id] ?? tombstones[id]?.rule)
+            }
         }
         let rule = ReminderRule(
             id: ownID ?? newID, clientID: names.first, fields: wanted, rev: 1, createdAt: cause.now)
         write(rule, cause)
         for name in names { aliases[name] = rule.id }
+        if let first = names.first, Self.isTemporary(first) {
+            queued[rule.id] = Queued(fields: rules[rule.id]?.fields ?? wanted, at: cause.now)
+        }
         return Outcome(status: .applied, rule: rules[rule.id])
     }
 
     private static func isTemporary(_ name: Identifier) -> Bool { name.text.hasPrefix(ReminderAction.temporary) }
 
-    /// A rule that is there already takes the names that a device has for it. The first one stands in the rule.
+    /// A rule that is there already takes the names that a device has for it, but for those that another one has. The first
+    /// one stands in the rule.
     private mutating func named(_ rule: ReminderRule, _ names: [Identifier], _ cause: Cause) -> Outcome {
-        for name in names where name != rule.id && aliases[name] != rule.id {
+        for name in names where name != rule.id && self.rule(name) == nil {
             if var first = rules[rule.id], first.clientID == nil {
                 first.clientID = name
                 write(first, cause)
@@ -41,11 +52,21 @@ extension ReminderBook {
 
     /// The rule that a queue has made already, when it sends an equal one without a key.
     private func twin(of fields: ReminderFields, at now: Int) -> ReminderRule? {
-        let isCustom = fields[.repeats] == .text("custom")
-        return rules.values.filter { rule in
-            Self.twinFields.allSatisfy { rule.fields[$0] == fields[$0] } && now - rule.createdAt < Self.twinSeconds
-                && (!isCustom || rule.fields[.days] == fields[.days])
-        }.max { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }
+        return rules.values.filter { Self.isTwin($0.fields, fields) && now - $0.createdAt < Self.twinSeconds }
+            .max { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }
+    }
+
+    /// The rule, living or deleted, that a queue has made of the same wish: seed 001 also posts it without a name.
+    private func queuedTwin(of fields: ReminderFields, at now: Int) -> Identifier? {
+        queued.filter {
+            !$1.isPosted && now - $1.at < Self.postSeconds && Self.isTwin($1.fields, fields)
+                && (rules[$0] != nil || tombstones[$0] != nil)
+        }.min { ($0.value.at, $0.key) < ($1.value.at, $1.key) }?.key
+    }
+
+    private static func isTwin(_ one: ReminderFields, _ other: ReminderFields) -> Bool {
+        twinFields.allSatisfy { one[$0] == other[$0] }
+            && (one[.repeats] != .text("custom") || one[.days] == other[.days])
     }
 
     private static let twinFields: [ReminderField] = [.product, .stack, .time, .repeats, .zone]
@@ -97,14 +118,33 @@ extension ReminderBook {
             }
             return gone(tombstone, wanted: changes)
         }
-        let base = self.base(base, of: rule, cause)
-        let merge = ReminderMerge(changes, onto: rule.fields, since: base)
-        if !merge.conflicts.isEmpty { return conflict(rule, changes, merge, base) }
+        let known = self.base(base, of: rule, cause)
+        let merge = ReminderMerge(changes, onto: rule.fields, since: known)
+        if !merge.conflicts.isEmpty { return conflict(rule, changes, merge, known) }
+        let done =
+            base.map { $0 < rule.rev } == true ? foundDone(changes, in: rule, by: cause.device, knowing: known) : nil
+        if !merge.changed.isEmpty {
+            rule.fields = rule.fields.setting(changes, merge.changed)
+            guard isSound(rule.fields) else { return .rejected("invalid") }
+            write(rule, cause)
+        }
+        if let done { found[rule.id, default: []].append(done) }
         guard !merge.changed.isEmpty else { return Outcome(status: .noop, rule: rule) }
-        rule.fields = rule.fields.setting(changes, merge.changed)
-        guard isSound(rule.fields) else { return .rejected("invalid") }
-        write(rule, cause)
         return Outcome(status: .applied, rule: rules[rule.id])
+    }
+
+    /// Of a rule of which a device knew an older revision: what the device wants and another one did before.
+    private func foundDone(
+        _ changes: ReminderFields, in rule: ReminderRule, by device: Identifier?, knowing base: ReminderMerge.Base
+    ) -> Found? {
+        guard let device else { return nil }
+        var seen: ReminderFields?
+        if case .known(let fields) = base { seen = fields }
+        let done = changes.names.filter {
+            changes[$0] == rule.fields[$0] && (seen == nil || seen?[$0] != changes[$0])
+        }
+        return done.isEmpty
+            ? nil : Found(rev: rule.rev, device: device, fields: ReminderFields().setting(changes, done))
     }
 
     mutating func delete(_ name: Identifier, _ base: Int64?, _ cause: Cause) -> Outcome {

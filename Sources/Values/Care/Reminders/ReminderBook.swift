@@ -7,6 +7,8 @@ package struct ReminderBook: Sendable {
     package static let memory = 7_776_000
     /// Seconds in which an equal rule without a key is the one that is there: a day.
     package static let twinSeconds = 86_400
+    /// Seconds in which a rule that a queue made is posted once more, without a name.
+    package static let postSeconds = 600
 
     /// The rules, by id.
     package internal(set) var rules: [Identifier: ReminderRule] = [:]
@@ -25,6 +27,10 @@ package struct ReminderBook: Sendable {
     let zones: [String: ZoneTransitions]
     var revisions: [Identifier: [Int64: Revision]] = [:]
     var stored: [Identifier: Stored] = [:]
+    /// Rules that were made under a temporary name, as they were then.
+    var queued: [Identifier: Queued] = [:]
+    /// What devices asked for and found done, by rule, in order.
+    var found: [Identifier: [Found]] = [:]
 
     /// Which device made each revision of a day.
     var decisions: [ReminderDay: [Int64: Identifier?]] = [:]
@@ -34,6 +40,19 @@ package struct ReminderBook: Sendable {
         let device: Identifier?
         /// When another revision took its place.
         var until: Int?
+    }
+
+    struct Queued: Sendable {
+        let fields: ReminderFields
+        let at: Int
+        /// Whether a create without a name was found to be it.
+        var isPosted = false
+    }
+
+    struct Found: Sendable {
+        let rev: Int64
+        let device: Identifier
+        let fields: ReminderFields
     }
 
     /// Who acts, and when.
@@ -179,14 +198,19 @@ package struct ReminderBook: Sendable {
     }
 
     /// What a device knew of a rule when it acted: the rule of the revision that it names, with what the device itself has
-    /// changed since. So a queue may name one revision for several changes, and none of them conflicts with another.
+    /// changed since, or asked for and found done. So a queue may name one revision for several changes, and none of them
+    /// conflicts with another.
     func base(_ rev: Int64?, of rule: ReminderRule, _ cause: Cause) -> ReminderMerge.Base {
         guard let rev else { return .none }
         guard let known = revisions[rule.id], var seen = known[rev]?.fields else { return .unknown }
         guard let device = cause.device, rev < rule.rev else { return .known(seen) }
         for later in rev + 1...rule.rev {
-            guard let after = known[later], let before = known[later - 1], after.device == device else { continue }
-            seen = seen.setting(after.fields, after.fields.differing(from: before.fields))
+            if let after = known[later], let before = known[later - 1], after.device == device {
+                seen = seen.setting(after.fields, after.fields.differing(from: before.fields))
+            }
+            for done in found[rule.id, default: []] where done.rev == later && done.device == device {
+                seen = seen.setting(done.fields, done.fields.names)
+            }
         }
         return .known(seen)
     }

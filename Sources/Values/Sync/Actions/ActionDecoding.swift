@@ -25,6 +25,10 @@ package enum ActionShape: Sendable, Equatable {
 
     /// Whether the body is the payload.
     package var isWhole: Bool { if case .whole = self { true } else { false } }
+
+    /// Whether `rev` stays in the payload. An object of a rule may be sent back for one of its occurrences, and its `rev` is
+    /// the rule's then: what it is of is told by what else the payload says.
+    fileprivate var keepsRev: Bool { self == .whole(type: "updateReminder") }
 }
 
 /// How an action was written, so that an answer names fields as the client did.
@@ -163,7 +167,7 @@ private struct ActionMembers {
         guard shape != .envelope else { return ActionWording(shape: shape) }
         return ActionWording(
             shape: shape, isPayloadOutside: shape == .plainBulk && self[.payload] == nil || shape.isWhole,
-            hasRev: self[.base] == nil && self[.rev] != nil,
+            hasRev: self[.base] == nil && self[.rev] != nil && !shape.keepsRev,
             hasTimestamp: self[.clientTime] == nil && self[.timestamp] != nil, hasType: hasType)
     }
 
@@ -235,7 +239,7 @@ private struct ActionMembers {
     }
 
     private func payload(_ wording: ActionWording) -> [UInt8]? {
-        if wording.shape.isWhole { return whole() }
+        if wording.shape.isWhole { return whole(wording.shape) }
         if wording.isPayloadOutside {
             return object(of: [.occurrenceIDs, .criteria, .takenAt, .includeFuture])
         }
@@ -248,12 +252,13 @@ private struct ActionMembers {
     }
 
     /// The whole text without the members beside the payload, and with the members from path and query.
-    private func whole() -> [UInt8]? {
+    private func whole(_ shape: ActionShape) -> [UInt8]? {
         var writer = ByteWriter(capacity: text.count + 64)
         guard var reader = try? JSONObjectReader(text, maxDepth: ActionLimits.depth) else { return nil }
         while let member = try? reader.next() {
             let isBeside = ActionField.all.contains { $0.isBesideWhole && member.isNamed($0.name) }
-            if isBeside || named.contains(where: { member.isNamed($0.0) }) { continue }
+            let isKept = shape.keepsRev && member.isNamed(ActionField.rev.name)
+            if isBeside && !isKept || named.contains(where: { member.isNamed($0.0) }) { continue }
             writer.append(writer.count > 0 ? "," : "{")
             writer.append(member.key.bytes)
             writer.append(":")
