@@ -82,6 +82,7 @@ enum HubProcess {
             hangUp.does {
                 certificates?.reload()
                 apps?.reload()
+                pushes?.reload()
             }
         }
         let addresses = HubAddresses(
