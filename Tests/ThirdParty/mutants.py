@@ -69,24 +69,30 @@ COUNT_AT_STATEMENT_TIME = """
     create trigger judge after insert or update or delete on care.dose_occurrence
         for each row execute function judge.count();
     create schema truth;
-    alter function care.count_day(text, date, timestamptz) set schema truth;
-    create function care.count_day(who text, day date, clock timestamptz, out summary jsonb, out turned boolean)
+    alter function care.tell_dose(sync.change, tid, bigint, text, jsonb, text) set schema truth;
+    create function care.tell_dose(one sync.change, stream tid, last bigint, key text, kept jsonb, kept_for text)
+    returns bigint
     language plpgsql as $$
     declare
+        told constant bigint := truth.tell_dose(one, stream, last, key, kept, kept_for);
+        of_day constant date := (select d.local_date from care.dose_occurrence as d where d.id = one.id);
         early jsonb;
     begin
-        select c.summary, c.turned into summary, turned from truth.count_day(who, day, clock) as c;
         select e.counts into early from judge.early as e
-        where e.xid = pg_current_xact_id() and e.who = count_day.who and e.day = count_day.day;
-        if early is null then
-            return;
+        where e.xid = pg_current_xact_id() and e.who = one.user_id and e.day = of_day;
+        if told is null or early is null then
+            return told;
         end if;
         update care.day_summary as s
         set scheduled_count = (early ->> 'scheduledCount')::int, taken_count = (early ->> 'takenCount')::int,
             missed_count = (early ->> 'missedCount')::int, skipped_count = (early ->> 'skippedCount')::int,
             pending_count = (early ->> 'pendingCount')::int
-        where s.user_id = who and s.date = count_day.day;
-        summary := summary || early;
+        where s.user_id = one.user_id and s.date = of_day;
+        update sync.event as e
+        set data = jsonb_set(e.data, array[m.member], e.data -> m.member || early)
+        from (values ('occurrence.updated', 'daySummary'), ('adherence.summary_updated', 'summary')) as m(name, member)
+        where e.user_id = one.user_id and e.topic = one.topic and e.o > last and e.name = m.name;
+        return told;
     end $$;
 """
 

@@ -1,4 +1,4 @@
--- The audit of doses: care.dose_audit. 59_care_triggers.sql has the triggers that write it.
+-- The audit of doses: care.dose_audit. 59_care_triggers.sql has the triggers that write it, but for updates.
 
 -- care.actor: who changes doses in this transaction: the system (sync.job says so), the user (sync.settle does, while it
 -- carries out an action), or the backend, also where it names a key for its events. No locks.
@@ -9,65 +9,19 @@ as $$
         when 'user' then 'user' when 'system' then 'system' else 'backend' end
 $$;
 
--- care.audit_doses: one row for each dose that a statement changed, by one INSERT. A revision rises with every change, so it
--- alone tells what changed. A dose that goes to another user ends for the one and begins for the other: neither reads
--- of the other. FULL JOIN, for a plan made with one row must do for thousands. One row, the usual update, has a statement of
--- its own that comes first, without the hash of a join: IS NOT DISTINCT FROM makes none; it takes from the row
--- what care.bump_dose has just put there.
---
--- Doses that come back from being cancelled take their slots (care.yield_slots): here, and not by a trigger with a
--- condition, which each statement would read anew from its text. Locks: there.
+-- care.audit_doses: one row for each dose that an INSERT or DELETE brought or took. Updates are audited by the recorder of their
+-- events (care.audited_recorder), for one statement that writes both costs less than two.
 create or replace function care.audit_doses() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    was text;
-    clock timestamptz;
-    actor text;
-    device text;
-    key text;
+    clock constant timestamptz := sync.clock();
+    actor constant text := care.actor();
+    device constant text := nullif(current_setting('sync.device', true), '');
+    key constant text := nullif(current_setting('sync.key', true), '');
 begin
-    if tg_op = 'UPDATE' then
-        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
-                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
-                                          status, taken_at, scheduled_at, rev, reason, noted)
-        select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
-               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
-               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
-        from old_rows as o cross join new_rows as n
-        where n.rev <> o.rev and n.id is not distinct from o.id and n.user_id is not distinct from o.user_id
-            and n.user_id <> '' and not exists (select from new_rows offset 1)
-        returning a.was_status into was;
-        if was <> 'cancelled' then
-            return null;
-        end if;
-    end if;
-    clock := sync.clock();
-    actor := care.actor();
-    device := nullif(current_setting('sync.device', true), '');
-    key := nullif(current_setting('sync.key', true), '');
-    if tg_op = 'UPDATE' then
-        if exists (select from old_rows as o where o.status = 'cancelled')
-            and current_setting('session_replication_role') <> 'replica'
-        then
-            perform care.yield_slots(array(
-                select n::care.dose_occurrence from old_rows as o join new_rows as n on n.id = o.id
-                where o.status = 'cancelled' and n.status <> 'cancelled'));
-        end if;
-        if was is not null then
-            return null;
-        end if;
-        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
-                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
-                                          status, taken_at, scheduled_at, rev, reason, noted)
-        select coalesce(n.id, o.id), coalesce(n.user_id, o.user_id), clock, actor, device, key,
-               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
-               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
-        from old_rows as o
-        full join new_rows as n on n.id = o.id and n.user_id = o.user_id
-        where n.rev is distinct from o.rev and coalesce(n.user_id, o.user_id) <> '';
-    elsif tg_op = 'INSERT' then
+    if tg_op = 'INSERT' then
         insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
                                           status, taken_at, scheduled_at, rev, reason, noted)
         select n.id, n.user_id, clock, actor, device, key,
@@ -84,6 +38,64 @@ begin
     end if;
     return null;
 end
+$$;
+
+-- care.audited_recorder: what the recorder of care.dose_occurrence (sync.generate_recorder) does first with an UPDATE: one row of
+-- the audit for each dose that changed. A revision rises with every change, so it alone tells what changed. A dose that goes to
+-- another user ends for the one and begins for the other: neither reads of the other.
+--
+-- One row that stays its user's and is the first change of its transaction, the usual update, has a statement of its own,
+-- which writes the ticket of the events too, and then nothing is left to do. It has no hash of a join: IS NOT DISTINCT FROM
+-- makes none; it takes from the row what care.bump_dose has just put there. FULL JOIN for all others, for a plan made with one
+-- row must do for thousands.
+--
+-- Doses that come back from being cancelled take their slots (care.yield_slots): here, and not by a trigger with a
+-- condition, which each statement would read anew from its text. No locks; those of what it returns: there.
+create or replace function care.audited_recorder(source int, topic text) returns text
+language sql immutable
+as $$
+    select format($recorder$
+        with audited as (
+            insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
+                                              was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
+                                              status, taken_at, scheduled_at, rev, reason, noted)
+            select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
+                   o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
+                   n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+            from old_rows as o cross join new_rows as n
+            where n.rev <> o.rev and n.id is not distinct from o.id and n.user_id is not distinct from o.user_id
+                and n.user_id <> '' and o.status <> 'cancelled' and not exists (select from new_rows offset 1)
+                and not exists (select from sync.ticket as t where t.xid = pg_current_xact_id())
+            returning a.occurrence_id, a.user_id, a.was_rev
+        )
+        insert into sync.ticket (xid, source, user_id, id, topic, context, rev)
+        select pg_current_xact_id(), %1$s, a.user_id, a.occurrence_id, %2$L,
+               (select to_char(o.local_date, 'YYYY-MM-DD') from old_rows as o), a.was_rev
+        from audited as a;
+        if found then
+            return null;
+        end if;
+        if exists (select from old_rows as o where o.status = 'cancelled')
+            and current_setting('session_replication_role') <> 'replica'
+        then
+            perform care.yield_slots(array(
+                select n::care.dose_occurrence from old_rows as o join new_rows as n on n.id = o.id
+                where o.status = 'cancelled' and n.status <> 'cancelled'));
+        end if;
+        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
+                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
+                                          status, taken_at, scheduled_at, rev, reason, noted)
+        select coalesce(n.id, o.id), coalesce(n.user_id, o.user_id), who.at, who.actor, who.device, who.key,
+               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
+               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+        from old_rows as o
+        full join new_rows as n on n.id = o.id and n.user_id = o.user_id
+        cross join (
+            select sync.clock() as at, care.actor() as actor, nullif(current_setting('sync.device', true), '') as device,
+                   nullif(current_setting('sync.key', true), '') as key
+            offset 0
+        ) as who
+        where n.rev is distinct from o.rev and coalesce(n.user_id, o.user_id) <> '';$recorder$, source, topic)
 $$;
 
 -- care.keep_audit: what has been written stays: UPDATE, DELETE and TRUNCATE are refused. care.erase_audit deletes. No locks.

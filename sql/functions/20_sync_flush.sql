@@ -111,15 +111,14 @@ set timezone = 'UTC'
 as $$
 declare
     changes sync.change[];
-    made record;
-    drafts sync.draft[];
     one sync.change;
+    stream tid;
     last bigint;
     kept jsonb;
     kept_for text;
     events bigint;
     key text := nullif(current_setting('sync.key', true), '');
-    origin jsonb := to_jsonb(key);
+    origin jsonb;
     woken text;
 begin
     if octet_length(key) > 200 then
@@ -129,7 +128,7 @@ begin
     with ticket as (
         delete from sync.ticket where xid = new.xid
     )
-    select s.top, s.kept, s.kept_for into last, kept, kept_for from sync.stream as s
+    select s.ctid, s.top, s.kept, s.kept_for into stream, last, kept, kept_for from sync.stream as s
     where s.user_id = new.user_id and s.topic = new.topic
         and not exists (select from sync.touched as t where t.xid = new.xid)
     for update of s;
@@ -141,32 +140,24 @@ begin
             return null;
         elsif cardinality(changes) = 1 then
             one := changes[1];
-            select s.top, s.kept, s.kept_for into last, kept, kept_for from sync.stream as s
+            select s.ctid, s.top, s.kept, s.kept_for into stream, last, kept, kept_for from sync.stream as s
             where s.user_id = one.user_id and s.topic = one.topic for update;
             if not found then
                 insert into sync.stream as s (user_id, topic)
                 values (one.user_id, one.topic)
                 on conflict (user_id, topic) do update set top = s.top
-                returning s.top into last;
+                returning s.ctid, s.top into stream, last;
             end if;
         end if;
     end if;
 
     if last is not null then
         -- One row of one table. The same as below, in statements that start faster.
-        made := sync.drafts_of(one, last, origin, kept, kept_for);
-        drafts := made.drafts;
-        events := cardinality(drafts);
-        if events > 0 then
-            with appended as (
-                insert into sync.event (user_id, topic, o, name, data, created_at)
-                select one.user_id, one.topic, last + d.place, d.name,
-                       case when pg_column_size(d.data) < 1600 then d.data else sync.sealed(d.data, last + d.place, origin) end,
-                       clock_timestamp()
-                from unnest(drafts) with ordinality as d(user_id, summary, id, name, data, place)
-            )
-            update sync.stream as s set top = last + events, kept = made.kept, kept_for = made.kept_for
-            where s.user_id = one.user_id and s.topic = one.topic;
+        if one.source = sync.dose_source() then
+            events := care.tell_dose(one, stream, last, key, kept, kept_for);
+        end if;
+        if events is null then
+            events := sync.tell_one(one, last, key);
         end if;
     else
         -- DO UPDATE locks the row even where its WHERE refuses it: no new version is written.
@@ -177,6 +168,7 @@ begin
         on conflict (user_id, topic) do update set top = s.top where false;
 
         -- Streams are met by key only (a subquery, ON CONFLICT): a join could become a hash over all of them.
+        origin := to_jsonb(key);
         with place as materialized (
             select c.source, c.user_id, c.topic,
                    (select s.top from sync.stream as s where s.user_id = c.user_id and s.topic = c.topic) as top
@@ -184,17 +176,21 @@ begin
                 select distinct c.source, c.user_id collate "C" as user_id, c.topic collate "C" as topic
                 from unnest(changes) as c
             ) as c
-        ), numbered as (
-            select d.user_id, p.topic, d.name, d.data,
-                   coalesce(place.top, sync.foreign_draft(p.source)) + row_number() over (
-                       partition by d.user_id, p.topic
-                       order by d.summary, p.source, d.id collate "C"
-                   ) as o
+        ), made as materialized (
+            select p.source, p.topic, d.*
             from (
                 select c.source, c.topic, array_agg(c) as asked from unnest(changes) as c group by c.source, c.topic
             ) as p
             cross join lateral sync.drafts(p.source, p.asked) as d
-            left join place on place.source = p.source and place.user_id = d.user_id
+        ), numbered as (
+            select p.user_id, p.topic, p.name, p.data,
+                   coalesce(place.top, sync.foreign_draft(p.source)) + row_number() over (
+                       partition by p.user_id, p.topic
+                       order by p.summary, p.source, p.id collate "C"
+                   ) as o
+            from made as p
+            left join place on place.source = p.source and place.user_id = p.user_id
+            where p.name is not null
         ), whole as (
             select n.user_id, n.topic, n.o, n.name, n.data,
                    n.data || jsonb_build_object('_sync', jsonb_build_object('o', n.o, 'k', origin)) as whole
@@ -208,9 +204,11 @@ begin
             from whole as w
             returning user_id, topic, o
         )
-        insert into sync.stream as s (user_id, topic, top)
-        select user_id, topic, max(o) from appended group by user_id, topic
-        on conflict (user_id, topic) do update set top = excluded.top, kept = null, kept_for = null;
+        insert into sync.stream as s (user_id, topic, top, kept, kept_for)
+        select a.user_id, a.topic, a.top, k.data, k.id
+        from (select user_id, topic, max(o) as top from appended group by user_id, topic) as a
+        left join made as k on k.user_id = a.user_id and k.topic = a.topic and k.name is null
+        on conflict (user_id, topic) do update set top = excluded.top, kept = excluded.kept, kept_for = excluded.kept_for;
         get diagnostics events = row_count;
     end if;
 
@@ -218,9 +216,7 @@ begin
         if current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then
             perform sync.raise_commit();
         end if;
-        if current_setting('sync.notify', true) is distinct from 'off' then
-            woken := pg_notify('sync', '');
-        end if;
+        woken := case when current_setting('sync.notify', true) is distinct from 'off' then pg_notify('sync', '')::text end;
     end if;
     return null;
 end

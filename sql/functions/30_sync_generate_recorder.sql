@@ -13,7 +13,8 @@
 -- join by id would then pair each version before with each after, so what came and went is counted. Where no id
 -- is twice in either table, a join is the same. An update of one row, the usual one, pays for
 -- none of this: its statement comes first, and does nothing where there is a second row, or where the id or the user changed.
--- Where it is the first change of its transaction, it writes nothing but the ticket.
+-- Where it is the first change of its transaction, it writes nothing but the ticket; of doses, their audit with it
+-- (care.audited_recorder).
 create or replace function sync.generate_recorder(p sync.published) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -26,6 +27,8 @@ declare
     rev text := case when p.rev_column is null then 'null::bigint' else format('o.%I::bigint', p.rev_column) end;
     paired text;
     stayed text;
+    audited constant boolean := p.builder = 'care.occurrence_events';
+    first text;
     again text;
 begin
     if p.context_column is null then
@@ -66,6 +69,14 @@ begin
             and o.%4$I::text collate "C" is not distinct from n.%4$I::text collate "C"
             and not exists (select from new_rows offset 1)$sql$,
         p.source, p.topic, p.id_column, p.user_column, context, rev);
+    -- Of doses, a statement that writes their audit too.
+    first := case when audited then care.audited_recorder(p.source, p.topic) else format($sql$
+        insert into sync.ticket (xid, source, user_id, id, topic, context, rev)
+        select %s
+        on conflict do nothing;
+        if found then
+            return null;
+        end if;$sql$, stayed) end;
     -- For an id that this transaction has touched before; the contexts follow.
     again := $sql$on conflict (xid, source, user_id, id) do update
             set op = case when t.op = 'U' then excluded.op else t.op end,
@@ -80,13 +91,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp%12$s
 as $recorder$
 begin
-    if tg_op = 'UPDATE' then
-        insert into sync.ticket (xid, source, user_id, id, topic, context, rev)
-        select %13$s
-        on conflict do nothing;
-        if found then
-            return null;
-        end if;
+    if tg_op = 'UPDATE' then%14$s
         insert into sync.touched as t (xid, source, user_id, id, topic, context, rev, op, balance)
         select s.*, 'U', 0 from (select %13$s) as s
         %10$s;
@@ -157,7 +162,7 @@ set timezone = 'UTC'
 set intervalstyle = 'postgres'
 set extra_float_digits = 1
 set bytea_output = 'hex'$sql$ end || case when hardest < 4 then '' else $sql$
-set quote_all_identifiers = off$sql$ end, stayed);
+set quote_all_identifiers = off$sql$ end, stayed, first);
     execute format('revoke all on function sync.%I() from public', p.recorder);
 end
 $$;

@@ -1,7 +1,6 @@
 -- sync.generate_drafts: writes sync.drafts(source, changes), which calls the builder of each published table by name,
--- so that one flush serves all and every plan is cached; and sync.drafts_of(one, last, origin, …), the events of one
--- change as they are stored after the offset `last`: numbered, with `_sync`. Of a dose, the usual one, care.dose_drafts
--- has them. Called under the lock that publishing takes. Locks: none.
+-- so that one flush serves all and every plan is cached; and sync.dose_source(), the number of care.dose_occurrence, whose
+-- usual commit care.tell_dose tells. Called under the lock that publishing takes. Locks: none.
 --
 -- Where a column's type is hard, a generated builder may meet a value that jsonb cannot hold (json with \u0000 or a number
 -- beyond numeric): its rows go another way then. Nothing has been returned by that time: a function's rows are taken
@@ -56,38 +55,49 @@ $drafts$
 $generator$, settings, coalesce(branches, '        when 0 then null;'));
     revoke all on function sync.drafts(int, sync.change[]) from public;
     execute format($generator$
-create or replace function sync.drafts_of(one sync.change, last bigint, origin jsonb, inout kept jsonb, inout kept_for text,
-                                          out drafts sync.draft[])
-language plpgsql
-as $drafts$
-declare
-    dose record;
-begin
-    if one.source = %s then
-        dose := care.dose_drafts(one, last, origin, kept, kept_for);
-        if dose.drafts is not null then
-            kept := dose.kept;
-            kept_for := dose.kept_for;
-            drafts := dose.drafts;
-            return;
-        end if;
-    end if;
-    kept := null;
-    kept_for := null;
-    drafts := array(
-        select row(n.user_id, n.summary, n.id, n.name,
-                   n.data || jsonb_build_object('_sync', jsonb_build_object('o', n.o, 'k', origin)))::sync.draft
-        from (
-            select d.user_id, d.summary, d.id, d.name, d.data,
-                   last + row_number() over (order by d.summary, d.id collate "C")
-                   + case when d.user_id = one.user_id then 0 else sync.foreign_draft(one.source) end as o
-            from sync.drafts(one.source, array[one]) as d
-        ) as n
-        order by n.o);
-end
-$drafts$
+create or replace function sync.dose_source() returns int
+language sql immutable
+as $source$
+    select %s
+$source$
 $generator$, coalesce((select p.source from sync.published as p where p.builder = 'care.occurrence_events'), 0));
-    revoke all on function sync.drafts_of(sync.change, bigint, jsonb, jsonb, text) from public;
+    revoke all on function sync.dose_source() from public;
+end
+$$;
+
+-- sync.tell_one: appends the events of one change after the offset `last`, moves the stream's position, and returns how many
+-- they were. Called by sync.flush, under the stream's lock. Locks: none.
+create or replace function sync.tell_one(one sync.change, last bigint, key text) returns bigint
+language plpgsql
+as $$
+declare
+    origin constant jsonb := to_jsonb(key);
+    events bigint;
+begin
+    with made as materialized (
+        select * from sync.drafts(one.source, array[one])
+    ), appended as (
+        insert into sync.event (user_id, topic, o, name, data, created_at)
+        select one.user_id, one.topic, n.o, n.name,
+               case when pg_column_size(n.whole) < 1600 then n.whole else sync.sealed(n.data, n.o, origin) end, clock_timestamp()
+        from (
+            select d.o, d.name, d.data,
+                   d.data || jsonb_build_object('_sync', jsonb_build_object('o', d.o, 'k', origin)) as whole
+            from (
+                select m.name, m.data,
+                       last + row_number() over (order by m.summary, m.id collate "C")
+                       + case when m.user_id = one.user_id then 0 else sync.foreign_draft(one.source) end as o
+                from made as m where m.name is not null
+            ) as d
+            offset 0
+        ) as n
+        returning o
+    )
+    update sync.stream as s set top = a.top, kept = k.data, kept_for = k.id
+    from (select max(o) as top from appended) as a left join made as k on k.name is null
+    where s.user_id = one.user_id and s.topic = one.topic and a.top is not null
+    returning a.top - last into events;
+    return coalesce(events, 0);
 end
 $$;
 

@@ -28,7 +28,9 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if (new.status_rev, new.note_rev, new.changed_key, new.changed_device, new.changed_by)
+    if new *= old then
+        return new;
+    elsif (new.status_rev, new.note_rev, new.changed_key, new.changed_device, new.changed_by)
         is distinct from (old.status_rev, old.note_rev, old.changed_key, old.changed_device, old.changed_by)
     then
         new.status_rev := old.status_rev;
@@ -36,41 +38,49 @@ begin
         new.changed_key := old.changed_key;
         new.changed_device := old.changed_device;
         new.changed_by := old.changed_by;
+        if new *= old then
+            return new;
+        end if;
     end if;
-    if new *<> old then
-        new.rev := greatest(new.rev, old.rev + 1);
-        new.updated_at := sync.clock();
-        new.changed_by := care.actor();
-        if (new.status, new.taken_at, new.reason, new.taken_offset)
-            is distinct from (old.status, old.taken_at, old.reason, old.taken_offset)
-        then
-            new.status_rev := new.rev;
-            if new.changed_by <> 'user' and new.taken_at is distinct from old.taken_at
-                and new.taken_offset = old.taken_offset
+    new.rev := greatest(new.rev, old.rev + 1);
+    new.updated_at := sync.clock();
+    new.changed_by := care.actor();
+    new.changed_key := nullif(current_setting('sync.key', true), '');
+    new.changed_device := nullif(current_setting('sync.device', true), '');
+    if (new.status, new.taken_at, new.reason, new.taken_offset)
+        is distinct from (old.status, old.taken_at, old.reason, old.taken_offset)
+    then
+        new.status_rev := new.rev;
+        if new.taken_offset is not null then
+            if new.taken_offset = old.taken_offset and new.changed_by <> 'user' and new.taken_at is distinct from old.taken_at
             then
                 new.taken_offset := null;
             end if;
         end if;
-        if new.note is distinct from old.note then
-            new.note_rev := new.rev;
+    end if;
+    -- What follows is seldom: the usual update takes a scheduled dose.
+    if new.status <> 'scheduled' and not new.cancelled_by_plan and new.note is not distinct from old.note
+        and new.product_id is not distinct from old.product_id
+    then
+        return new;
+    end if;
+    if new.note is distinct from old.note then
+        new.note_rev := new.rev;
+    end if;
+    if new.cancelled_by_plan and new.status <> old.status and old.cancelled_by_plan then
+        -- The planner says what it does; what a person cancels stays cancelled.
+        new.cancelled_by_plan := false;
+    end if;
+    if (new.status = 'scheduled' and old.status <> 'scheduled' or new.product_id is distinct from old.product_id)
+        and current_setting('session_replication_role') <> 'replica'
+    then
+        if new.product_id is distinct from old.product_id then
+            new.product_name := null;
+            new.strength := null;
+            new.form := null;
         end if;
-        if new.cancelled_by_plan and new.status <> old.status and old.cancelled_by_plan then
-            -- The planner says what it does; what a person cancels stays cancelled.
-            new.cancelled_by_plan := false;
-        end if;
-        new.changed_key := nullif(current_setting('sync.key', true), '');
-        new.changed_device := nullif(current_setting('sync.device', true), '');
-        if (new.status = 'scheduled' and old.status <> 'scheduled' or new.product_id is distinct from old.product_id)
-            and current_setting('session_replication_role') <> 'replica'
-        then
-            if new.product_id is distinct from old.product_id then
-                new.product_name := null;
-                new.strength := null;
-                new.form := null;
-            end if;
-            if new.product_id is not null then
-                new := care.described(new, true);
-            end if;
+        if new.product_id is not null then
+            new := care.described(new, true);
         end if;
     end if;
     return new;

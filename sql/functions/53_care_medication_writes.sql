@@ -10,10 +10,9 @@
 
 -- care.described: a dose with what its product and its schedule say of it: what the writer left out, or, `anew`, all of it.
 -- A product of the catalogue, or of a writer that holds no lock of the schedule (care.planning is not on), is locked: FOR
--- SHARE. Only what is scheduled follows a product, so no other dose locks one.
+-- SHARE. Only what is scheduled follows a product, so no other dose locks one. Its callers set the search path.
 create or replace function care.described(d care.dose_occurrence, anew boolean) returns care.dose_occurrence
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     p care.product;

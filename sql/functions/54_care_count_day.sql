@@ -12,15 +12,14 @@ $$;
 
 -- care.carry_runs: takes changed streaks to the days after `first_day`, up to the first one after `last_day` that they leave
 -- as it is; returns `who`. Between both any day may have been counted anew, come or gone; that of `first_day` has its
--- streak. Only rows that change are written, by one UPDATE. `first_day` null: nothing to do. Lock order: day summaries,
+-- streak: `run` and `best`, which are looked up where they are null. Only rows that change are written, by one UPDATE. `first_day` null: nothing to do. Lock order: day summaries,
 -- under the lock of the user's stream.
-create or replace function care.carry_runs(who text, first_day date, last_day date) returns text
+create or replace function care.carry_runs(who text, first_day date, last_day date, run int default null, best int default null)
+returns text
 language plpgsql
 as $$
 declare
     s record;
-    run int;
-    best int;
     days date[];
     runs int[];
     bests int[];
@@ -28,8 +27,10 @@ begin
     if first_day is null then
         return who;
     end if;
-    select d.run, d.best into run, best from care.day_summary as d
-    where d.user_id = who and d.date <= first_day order by d.date desc limit 1;
+    if run is null then
+        select d.run, d.best into run, best from care.day_summary as d
+        where d.user_id = who and d.date <= first_day order by d.date desc limit 1;
+    end if;
     best := coalesce(best, 0);
     for s in
         select d.date, d.run, d.best, d.taken_count + d.made_up_count as done, d.missed_count + d.pending_count as open
@@ -55,43 +56,63 @@ end
 $$;
 
 -- care.keep_day: writes the summary of a day that turned, with its streak after the day before it, or takes it away where no
--- dose is left. Lock order: the day's summary, under the lock of the user's stream.
-create or replace function care.keep_day(s care.day_summary, present boolean, clock timestamptz) returns void
+-- dose is left; returns the streaks up to then. Lock order: the day's summary, under the lock of the user's stream.
+create or replace function care.keep_day(s care.day_summary, present boolean, out run int, out best int)
 language plpgsql
 as $$
 declare
     run_before int;
-    best_before int;
 begin
+    select d.run, d.best into run_before, best from care.day_summary as d
+    where d.user_id = s.user_id and d.date < s.date order by d.date desc limit 1;
     if not present then
+        run := coalesce(run_before, 0);
         delete from care.day_summary as d where d.user_id = s.user_id and d.date = s.date;
         return;
     end if;
-    select d.run, d.best into run_before, best_before from care.day_summary as d
-    where d.user_id = s.user_id and d.date < s.date order by d.date desc limit 1;
-    s.run := care.run_after(run_before, s.taken_count + s.made_up_count, s.missed_count + s.pending_count);
-    s.best := greatest(best_before, s.run);
-    insert into care.day_summary as d (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
-                                       skipped_count, pending_count, adherence_pct, on_time_pct, updated_at, run, best)
-    values (s.user_id, s.date, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count,
-            s.pending_count, s.adherence_pct, s.on_time_pct, clock, s.run, s.best)
-    on conflict (user_id, date) do update
-        set scheduled_count = excluded.scheduled_count, taken_count = excluded.taken_count,
-            missed_count = excluded.missed_count, made_up_count = excluded.made_up_count,
-            skipped_count = excluded.skipped_count, pending_count = excluded.pending_count,
-            adherence_pct = excluded.adherence_pct, on_time_pct = excluded.on_time_pct,
-            updated_at = excluded.updated_at, run = excluded.run, best = excluded.best;
+    run := care.run_after(run_before, s.taken_count + s.made_up_count, s.missed_count + s.pending_count);
+    best := greatest(best, run);
+    update care.day_summary as d
+    set scheduled_count = s.scheduled_count, taken_count = s.taken_count, missed_count = s.missed_count,
+        made_up_count = s.made_up_count, skipped_count = s.skipped_count, pending_count = s.pending_count,
+        adherence_pct = s.adherence_pct, on_time_pct = s.on_time_pct, updated_at = s.updated_at, run = keep_day.run,
+        best = keep_day.best
+    where d.user_id = s.user_id and d.date = s.date;
+    if not found then
+        -- Nobody else writes this day meanwhile.
+        s.run := run;
+        s.best := best;
+        insert into care.day_summary select s.*;
+    end if;
 end
 $$;
 
--- care.summary_json: a day's summary as events and snapshots show it. No locks.
+-- care.summary_shown: the members of a day's summary, as events and snapshots show it.
+do $$
+begin
+    if to_regtype('care.summary_shown') is null then
+        create type care.summary_shown as (
+            date date, "scheduledCount" int, "takenCount" int, "missedCount" int, "madeUpCount" int, "skippedCount" int,
+            "pendingCount" int, "adherencePct" numeric, "onTimePct" numeric
+        );
+    end if;
+end
+$$;
+
+-- care.summary_object: a day's summary as events and snapshots show it. No locks.
+create or replace function care.summary_object(day date, scheduled int, taken int, missed int, made_up int, skipped int, pending int,
+                                               adherence numeric, on_time numeric) returns jsonb
+language sql stable
+as $$
+    select to_jsonb(row(day, scheduled, taken, missed, made_up, skipped, pending, adherence, on_time)::care.summary_shown)
+$$;
+
+-- care.summary_json: the same of a row. No locks.
 create or replace function care.summary_json(s care.day_summary) returns jsonb
 language sql stable
 as $$
-    select jsonb_build_object(
-        'date', to_char(s.date, 'YYYY-MM-DD'), 'scheduledCount', s.scheduled_count, 'takenCount', s.taken_count,
-        'missedCount', s.missed_count, 'madeUpCount', s.made_up_count, 'skippedCount', s.skipped_count,
-        'pendingCount', s.pending_count, 'adherencePct', s.adherence_pct, 'onTimePct', s.on_time_pct)
+    select care.summary_object(s.date, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count,
+                               s.pending_count, s.adherence_pct, s.on_time_pct)
 $$;
 
 -- care.percent: how many of so many, in percent; null of none. No locks.
@@ -105,7 +126,7 @@ $$;
 --
 -- The one rule of percentages: they are of the doses due, which are taken, missed, made up, and pending with a window that has
 -- ended by the clock of who shows them: an event's, of its commit; a snapshot's, of its reading. Null when nothing is due.
--- care.count_days has it too.
+-- care.count_days and care.tell_dose have it too.
 create or replace function care.judged(s care.day_summary, ended bigint) returns care.day_summary
 language plpgsql immutable
 as $$
@@ -118,71 +139,14 @@ begin
 end
 $$;
 
--- care.count_day: counts a user's day, stores the counts in care.day_summary, and returns them as clients get them. `turned`:
--- the day is another for the streak than it was, and care.carry_runs is to follow. Called by the builder only, under the
--- lock of the user's stream. Lock order: the day's summary, after the stream.
+-- care.count_days: counts all days of many changes and stores the counts in care.day_summary, with the streaks and all that
+-- follows from them, by one statement and a call for each user with a day that turned: that is another for the streak than it
+-- was. Returns the days as they are now, also those without a dose, which are gone from care.day_summary, and whose they are. Called by the builder only, under the locks of the users' streams. Lock order: day
+-- summaries in the order of (user, day).
 --
 -- A day counts all its doses but the cancelled and the intakes as needed, which no schedule asked for: scheduled = taken +
--- missed + made_up + skipped + pending. Percentages by the rule of
--- care.judged at `clock`, the time of the flush. Those that are stored are good later only where nothing is pending:
--- who shows them reads care.day_shown.
-create or replace function care.count_day(who text, day date, clock timestamptz, out summary jsonb, out turned boolean)
-language plpgsql
-as $$
-declare
-    s care.day_summary;
-    statuses constant text[] := array(
-        select case when d.status = 'scheduled' and d.window_end <= clock then 'ended' else d.status end
-        from care.dose_occurrence as d
-        where d.user_id = who and d.local_date = day and not d.as_needed);
-    status text;
-    taken int := 0;
-    missed int := 0;
-    made_up int := 0;
-    skipped int := 0;
-    pending int := 0;
-    ended int := 0;
-    due int;
-begin
-    -- Not by aggregates: one of them costs as much to start as the others of these few rows to be counted so.
-    foreach status in array statuses loop
-        if status = 'taken' then
-            taken := taken + 1;
-        elsif status = 'scheduled' then
-            pending := pending + 1;
-        elsif status = 'ended' then
-            ended := ended + 1;
-        elsif status = 'missed' then
-            missed := missed + 1;
-        elsif status = 'skipped' then
-            skipped := skipped + 1;
-        elsif status = 'made_up' then
-            made_up := made_up + 1;
-        end if;
-    end loop;
-    due := taken + missed + made_up + ended;
-    s := row(who, day, due + skipped + pending, taken, missed, made_up, skipped, pending + ended,
-             care.percent(taken + made_up, due), care.percent(taken, due), clock, null, null);
-    -- Nobody else writes this row meanwhile. The usual change leaves the day as good or bad for the streak as it was.
-    update care.day_summary as d
-    set scheduled_count = s.scheduled_count, taken_count = s.taken_count, missed_count = s.missed_count,
-        made_up_count = s.made_up_count, skipped_count = s.skipped_count, pending_count = s.pending_count,
-        adherence_pct = s.adherence_pct, on_time_pct = s.on_time_pct, updated_at = clock
-    where d.user_id = who and d.date = day and statuses <> '{}'
-        and (d.missed_count + d.pending_count > 0) = (s.missed_count + s.pending_count > 0)
-        and (d.taken_count + d.made_up_count > 0) = (s.taken_count + s.made_up_count > 0);
-    turned := not found;
-    if turned then
-        perform care.keep_day(s, statuses <> '{}', clock);
-    end if;
-    summary := care.summary_json(s);
-end
-$$;
-
--- care.count_days: the same for all days of many changes: counts, streaks and all that follows from them, by one statement and
--- a call for each user with a day that turned. Returns the days as they are now, also those without a dose, which are gone
--- from care.day_summary, and whose they are. Called by the builder only, under the locks of the users' streams. Lock order: day
--- summaries in the order of (user, day).
+-- missed + made_up + skipped + pending. Percentages by the rule of care.judged at `clock`, the time of the flush. Those that
+-- are stored are good later only where nothing is pending: who shows them reads care.day_shown.
 --
 -- Doses and days are met by key only (OFFSET 0, ON CONFLICT): a join could become a hash over all of a table.
 create or replace function care.count_days(changes sync.change[], clock timestamptz, out days care.day_summary[],
@@ -279,3 +243,6 @@ $$;
 drop function if exists care.run_after(int, care.day_summary);
 drop function if exists care.sum_day(text, date, timestamptz);
 drop function if exists care.carry_run(text, date, int, int);
+drop function if exists care.count_day(text, date, timestamptz);
+drop function if exists care.carry_runs(text, date, date);
+drop function if exists care.keep_day(care.day_summary, boolean, timestamptz);

@@ -68,6 +68,8 @@ begin
             ('UPDATE', 'OLD TABLE AS old_rows NEW TABLE AS new_rows'),
             ('DELETE', 'OLD TABLE AS old_rows')
         ) as audited(event, seen)
+        -- Updates of doses are audited by their recorder (care.audited_recorder).
+        where (place, event) <> ('dose_occurrence', 'UPDATE')
     loop
         -- pg_get_triggerdef writes `care.` or not by the search path.
         if not exists (
@@ -85,14 +87,14 @@ begin
     end loop;
 end
 $do$;
--- What care.bump_dose and care.audit_doses do now.
+-- What care.bump_dose and the recorder of doses do now.
 do $do$
 declare
     former name;
 begin
     for former in
         select tgname from pg_catalog.pg_trigger
-        where tgrelid = 'care.dose_occurrence'::regclass and tgname in ('describe', 'yield_slot')
+        where tgrelid = 'care.dose_occurrence'::regclass and tgname in ('describe', 'yield_slot', 'audit_update')
     loop
         execute format('drop trigger %I on care.dose_occurrence', former);
     end loop;

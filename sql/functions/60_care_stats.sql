@@ -20,23 +20,26 @@ begin
 end
 $$;
 
--- care.stats_of: the streaks and percentages of users at an instant; today is that of each user's zone. Called by the builder
+-- care.stats_for: the streaks and percentages of users at an instant; today is that of each user's zone. Called by the builder
 -- after all days of the flush are written. In SQL, so that it is planned into its callers' statements. No locks.
 --
 -- A day that is still open breaks no streak. Percentages are of the 30 days before today: the mean of the days' own (days
--- with nothing due are left out), and that of all their doses together; by the rule of care.judged.
-create or replace function care.stats_of(users text[], clock timestamptz) returns table(user_id text, stats jsonb)
+-- with nothing due are left out), and that of all their doses together; by the rule of care.judged. `kept_for`: for which zone
+-- and day they are good, until a summary changes; null where a day before today is open, for then the clock changes them.
+create or replace function care.stats_for(users text[], clock timestamptz)
+returns table(user_id text, stats jsonb, kept_for text)
 language sql stable
 as $$
     select u.user_id, jsonb_build_object(
         'currentStreakDays', coalesce(now_is.run, before.run, 0), 'bestStreakDays', greatest(now_is.run, before.best, 0),
         'avg30DaysPct', round(
             coalesce(past.percents + more.percents, past.percents, more.percents) / nullif(past.days + coalesce(more.days, 0), 0), 1),
-        'doses30Pct', care.percent(past.done, past.due + coalesce(more.ended, 0)))
+        'doses30Pct', care.percent(past.done, past.due + coalesce(more.ended, 0))),
+        case when past.open is not true then to_char(t.today, 'YYYY-MM-DD') || t.zone end
     from unnest(users) as u(user_id)
     cross join lateral (
-        select (clock at time zone coalesce(
-            (select z.zone from care.user_settings as z where z.user_id = u.user_id), 'UTC'))::date as today
+        select z.zone, (clock at time zone z.zone)::date as today
+        from (select coalesce((select s.zone from care.user_settings as s where s.user_id = u.user_id), 'UTC') as zone) as z
         offset 0
     ) as t
     left join lateral (
@@ -65,7 +68,7 @@ $$;
 
 -- care.stats_on: those of one user on a day, in a statement that starts faster; where days before it are open, as above. The
 -- last day before it, or itself where nothing of it is open, has both streaks. `lasting`: they are good all day, until one of
--- the 30 days before it changes, or a day turns (care.count_day). No locks.
+-- the 30 days before it changes, or a day turns (care.count_days). No locks.
 create or replace function care.stats_on(who text, today date, clock timestamptz, out stats jsonb, out lasting boolean)
 language plpgsql
 as $$
@@ -96,7 +99,7 @@ begin
             'currentStreakDays', coalesce(run, 0), 'bestStreakDays', coalesce(best, 0), 'avg30DaysPct', round(percent, 1),
             'doses30Pct', care.percent(done, due));
     else
-        stats := (select s.stats from care.stats_of(array[who], clock) as s);
+        stats := (select s.stats from care.stats_for(array[who], clock) as s);
     end if;
 end
 $$;
@@ -119,3 +122,4 @@ begin
     return care.stats_at(who, sync.clock());
 end
 $$;
+drop function if exists care.stats_of(text[], timestamptz);

@@ -154,10 +154,15 @@ begin
         commit;
         insert into test.kept
         select n, what, (select e.data -> 'stats' from sync.event as e where e.user_id = 'kept' and e.name = 'adherence.summary_updated' order by e.o desc limit 1),
-               (select t.stats from care.stats_of('{kept}', sync.clock()) as t), s.kept_for is not null
+               (select t.stats from care.stats_for('{kept}', sync.clock()) as t), s.kept_for is not null
         from sync.stream as s where s.user_id = 'kept' and s.topic = 'adherence';
     end loop;
 end
 $$;
 select test.is('statistics told are those computed anew', (select string_agg(format('%s %s: %s, not %s', n, what, told, anew), '; ') from (select * from test.kept where told <> anew order by n limit 3) as wrong), null);
 select test.is('many of them were kept', (select count(*) > 20 from test.kept where kept), true);
+-- A change that leaves its day as good as it was, when the statistics that were kept are for another zone.
+insert into care.dose_occurrence (id, user_id, scheduled_at, status) select 'counted' || n, 'counted', current_date + 5 + time '08:00', case n when 1 then 'taken' else 'missed' end from generate_series(1, 3) as n;
+insert into care.user_settings (user_id, zone) values ('counted', 'Asia/Tokyo');
+update care.dose_occurrence set status = 'skipped' where id = 'counted2';
+select test.is('the day is counted all the same', (select concat_ws(' ', taken_count, missed_count, skipped_count) from care.day_summary where user_id = 'counted'), '1 1 1');
