@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # How long it takes until many doses that ended in one minute are missed, and how long actions take meanwhile: one job as
-# the hub runs it (carillon jobs --once), and devices that take doses of the same users at a steady rate. Prints a table.
+# the hub runs it (carillon jobs --once), and devices that take doses of the same users at a steady rate. Prints a table, and
+# for how long actions waited for locks of the job: pg_locks is read every 2 ms, so each wait may be so much longer. How long
+# an action takes beside that is the share of processors and disk that it gets.
 #     sql/bench/missed_doses.sh PROGRAM 'host=/path/to/socket user=postgres dbname=postgres' [doses] [users] [actions a second]
 # Makes a database of its own and drops it. Needs psql and pgbench.
 set -eu
@@ -29,8 +31,21 @@ insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, tz, loc
 select kind || n, 'user' || n % $users, 'p', now() - interval '5 hours', 'UTC', current_date, '08:00',
        case kind when 'due' then now() - interval '32 minutes' + make_interval(secs => 60.0 * n / $doses) else now() + interval '1 day' end
 from generate_series(1, $doses) as n, unnest('{due,open}'::text[]) as kind;
+create unlogged table public.waited (pid int, since timestamptz, seen timestamptz, primary key (pid, since));
 vacuum (analyze);
 checkpoint;
+SQL
+cat > "$work/watch.sql" <<SQL
+with l as materialized (
+    select pid, granted, waitstart, locktype from pg_locks
+), w as materialized (
+    select pid, waitstart, clock_timestamp() as seen from l where not granted and waitstart is not null
+)
+insert into public.waited
+select w.pid, w.waitstart, w.seen from w
+where pg_blocking_pids(w.pid) && (select array_agg(pid) from l where locktype = 'advisory' and granted)
+on conflict (pid, since) do update set seen = excluded.seen;
+\\sleep 2 ms
 SQL
 cat > "$work/act.sql" <<SQL
 \set n random(1, $doses)
@@ -44,10 +59,13 @@ times() { awk '{ print ($3 - $7) / 1000 }' "$work/$1".[0-9]* | sort -n | awk '{ 
 act alone 10
 act beside 60 &
 actions=$!
+pgbench -n -M prepared -c 1 -T 60 -f "$work/watch.sql" "$at" > "$work/watch.out" 2>&1 &
+watch=$!
 begun=$(date +%s.%N)
 said=$(DATABASE_URL="$at" "$program" jobs --once miss_doses)
 ended=$(date +%s.%N)
 wait "$actions"
+wait "$watch" || { cat "$work/watch.out" >&2; exit 1; }
 
 echo "$doses doses of $users users, $rate actions a second; fsync=$(run -d "$at" -c 'show fsync'), PostgreSQL $(run -d "$at" -c 'show server_version'), $(nproc) cores."
 echo "$said, in $(awk -v a="$begun" -v b="$ended" 'BEGIN { printf "%.1f", b - a }') s; left: $(run -d "$at" -c "select count(*) from care.dose_occurrence where id like 'due%' and status <> 'missed'")"
@@ -56,3 +74,7 @@ echo "| actions | number | median, ms | 99 of 100, ms | most, ms |"
 echo "|---|---|---|---|---|"
 echo "| alone | $(times alone) |"
 echo "| for a minute from the job's begin | $(times beside) |"
+echo
+echo "Waits for locks of the job: $(run -d "$at" -F ', ' -c "
+    select count(*) || ' seen', 'longest ' || coalesce(round(extract(epoch from max(seen - since)) * 1000, 1), 0) || ' ms',
+           count(*) filter (where seen - since > interval '48 milliseconds') || ' of more than 48 ms' from public.waited")"

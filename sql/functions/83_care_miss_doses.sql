@@ -5,6 +5,7 @@
 --
 -- Its commit holds the streams of all these users, so it takes few: callers ask for as many as they have seen to fit
 -- (Sources/Data/Jobs). Where that is too many of a sudden, it stops after 10 ms of writing: the flush takes about as long again.
+-- So ten doses come first, and tell how many more there is time for.
 --
 -- Lock order: doses, then their users' streams; it waits for none of them, so there is no deadlock with actions, with other
 -- writers or with another job. Then, for what it has, day summaries (sync.flush).
@@ -18,7 +19,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     due constant timestamptz := clock - care.grace();
-    stop constant timestamptz := clock_timestamp() + interval '10 milliseconds';
+    begun constant timestamptz := clock_timestamp();
+    stop constant timestamptz := begun + interval '10 milliseconds';
     outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
     asked int;
     written bigint;
@@ -30,9 +32,10 @@ begin
     perform set_config('sync.actor', 'system', true);
     done := 0;
     loop
-        asked := least(batch - done, 50);
-        more := asked = 0 or done > 0 and clock_timestamp() >= stop;
+        more := done = batch or done > 0 and clock_timestamp() >= stop;
         exit when more;
+        asked := least(batch - done, case when done = 0 then 10 else greatest(1, least(50, floor(
+            done * extract(epoch from stop - clock_timestamp()) / extract(epoch from clock_timestamp() - begun)))) end);
         select array_agg(o.id), array_agg(distinct o.user_id) filter (where o.user_id is not null) into ids, users
         from (
             select d.id, d.user_id from care.dose_occurrence as d

@@ -60,6 +60,14 @@ select test.is('and missed by the next batch', test.miss('2025-11-20 11:31Z') ||
 select test.is('all of it is its history', test.history('job', 'reopened'), 'backend ->scheduled, user t scheduled>taken, user ut taken>scheduled, system scheduled>missed');
 select test.is('with devices', test.history('job', 'job1'), 'backend ->scheduled, system scheduled>missed, user phone late missed>taken, user u taken>missed');
 
+-- A batch ends when its time is over, whatever it was asked for: its users' devices wait for it.
+create function test.slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.001); return new; end $$;
+create trigger slow before update on care.dose_occurrence for each row when (new.user_id = 'jobslow') execute function test.slow();
+select test.plan('jobslow', 'jobslow' || n) from generate_series(1, 30) as n \g /dev/null
+select test.is('ten doses took ten milliseconds: the others are for the next batch', test.miss('2025-11-20 12:00Z', 30), '10 more');
+drop trigger slow on care.dose_occurrence;
+select test.is('which does them', test.miss('2025-11-20 12:00Z', 30), '20');
+
 -- Corrections: what the hub counts.
 create function test.corrections(key text, type text, payload jsonb) returns text language sql as $$
     select a.status || ' ' || a.corrections from sync.apply('job', key, null, null, type, payload::text, null, null, null) as a $$;
