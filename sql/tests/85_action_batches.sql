@@ -159,6 +159,9 @@ drop trigger refuse_note on care.dose_note;
 -- Another writer has a row: the first waits no longer than the others.
 select test.open(name, :'connection') from unnest('{one,two}'::text[]) as name \g /dev/null
 select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set note = 'mine' where id = 'qb8'$$) \g /dev/null
+-- A session's first action plans all functions, and a batch is over after 50 ms.
+select test.plan('qb', 'qbfirst') \g /dev/null
+select t.said from dblink('two', test.notes('qb', 'qbfirst')) as t(said text) \g /dev/null
 select dblink_exec('two', $$set lock_timeout = '60s'$$) || dblink_send_query('two', test.notes('qb', 'qb7', 'qb8')) \g /dev/null
 select test.is('a batch waits for a lock for a moment', test.outcome('two') || ' ' || (select count(*) from sync.action where key = 'note-qb7'), '55P03 0');
 select test.is('what was set for it ends with it', (select t.value from dblink('two', 'show lock_timeout') as t(value text)), '1min');
