@@ -12,8 +12,8 @@ $$;
 
 -- care.carry_runs: takes changed streaks to the days after `first_day`, up to the first one after `last_day` that they leave
 -- as it is; returns `who`. Between both any day may have been counted anew, come or gone; that of `first_day` has its
--- streak: `run` and `best`, which are looked up where they are null. Only rows that change are written, by one UPDATE. `first_day` null: nothing to do. Lock order: day summaries,
--- under the lock of the user's stream.
+-- streak: `run` and `best`, which are looked up where they are null. Only rows that change are written, by one UPDATE.
+-- `first_day` null: nothing to do. Lock order: day summaries, under the lock of the user's stream.
 create or replace function care.carry_runs(who text, first_day date, last_day date, run int default null, best int default null)
 returns text
 language plpgsql
@@ -107,7 +107,7 @@ as $$
     select to_jsonb(row(day, scheduled, taken, missed, made_up, skipped, pending, adherence, on_time)::care.summary_shown)
 $$;
 
--- care.summary_json: the same of a row. No locks.
+-- care.summary_json: a row as care.summary_object makes it. No locks.
 create or replace function care.summary_json(s care.day_summary) returns jsonb
 language sql stable
 as $$
@@ -140,9 +140,10 @@ end
 $$;
 
 -- care.count_days: counts all days of many changes and stores the counts in care.day_summary, with the streaks and all that
--- follows from them, by one statement and a call for each user with a day that turned: that is another for the streak than it
--- was. Returns the days as they are now, also those without a dose, which are gone from care.day_summary, and whose they are. Called by the builder only, under the locks of the users' streams. Lock order: day
--- summaries in the order of (user, day).
+-- follows from them, by one statement and a call for each user with a day that turned: that is another for the streak than
+-- it was. Returns the days as they are now, also those without a dose, which are gone from care.day_summary, and whose they
+-- are. Called by the builder only, under the locks of the users' streams. Lock order: day summaries in the order of (user,
+-- day).
 --
 -- A day counts all its doses but the cancelled and the intakes as needed, which no schedule asked for: scheduled = taken +
 -- missed + made_up + skipped + pending. Percentages by the rule of care.judged at `clock`, the time of the flush. Those that
