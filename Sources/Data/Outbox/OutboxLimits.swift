@@ -3,11 +3,11 @@ import Clock
 /// The bounds of this target.
 package enum OutboxLimits {
     /// Pushes that one claim takes of each platform, and one settlement settles.
-    package static let batchMax = 250
+    package static let batchMax = 500
     /// Pushes of one platform that are claimed and not settled. It bounds what is sent twice if the hub is killed.
     package static let heldMax = 1_000
     /// Less room than this is not worth a claim, unless nothing is held.
-    static let roomLeast = 100
+    static let roomLeast = 250
     /// How long a claimed push belongs to this hub: longer than a request may take, and its wait before that.
     package static let lease = Duration.seconds(30)
     /// How long a settlement may wait for a lock.

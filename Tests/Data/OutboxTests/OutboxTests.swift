@@ -116,7 +116,7 @@ import Testing
 
     /// The database is away until the leases have ended, and more is known here to have been sent than one settlement holds.
     @Test func aSentPushIsNotSentAgainAfterAnOutage() throws {
-        let count = OutboxLimits.batchMax * 2 + 100
+        let count = OutboxLimits.batchMax + 100
         try addPushes(count)
         let outbox = try start()
         #expect(eventually { taken.withLock { $0.count } == count })
