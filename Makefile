@@ -114,7 +114,7 @@ lint: ## Check the format of the Swift sources and the shell scripts
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest
 
-bench: ## Measure the release build beside a C sender and Nchan (23 minutes; `loadtest/bench ROUNDS SECTION…` for a part)
+bench: ## Measure the release build beside a C sender and Nchan (27 minutes; `loadtest/bench ROUNDS SECTION…` for a part)
 	@$(tools)/packages build run bench
 	$(tools)/release carillon corehub loadtest
 	loadtest/bench

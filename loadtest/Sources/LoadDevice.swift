@@ -83,6 +83,10 @@ final class LoadDevice: EventSource {
         send(Opcode.text, text)
     }
 
+    func send(_ text: SharedBytes) {
+        text.withUnsafeBytes { send(Opcode.text, $0) }
+    }
+
     /// Sends the messages of `body` by one write: else the kernel's work for each would be the measured server's time.
     func together(_ body: () -> Void) {
         isHolding = true
@@ -205,8 +209,12 @@ final class LoadDevice: EventSource {
     }
 
     private func send(_ opcode: UInt8, _ payload: borrowing ByteWriter) {
+        payload.withUnsafeBytes { send(opcode, $0) }
+    }
+
+    private func send(_ opcode: UInt8, _ payload: UnsafeRawBufferPointer) {
         let mask = UInt32(truncatingIfNeeded: swarm.random.next())
-        payload.withUnsafeBytes { FrameWriter.append(masked: opcode, $0, mask: mask, to: &swarm.frames) }
+        FrameWriter.append(masked: opcode, payload, mask: mask, to: &swarm.frames)
         if !isHolding { sendFrames() }
     }
 

@@ -26,13 +26,38 @@ final class ReturningScript: DeviceScript {
     private let epoch: String?
     /// By client and topic: where the hub's answer says that the channel stands; -1 before it.
     private var targets: ContiguousArray<Int64>
+    // What a client says and is told is prepared. The time to make and to read it would be the hub's in a storm.
+    /// By client and topic: its subscribe, the place of its offset in `sync:resume`, and in the hub's answer.
+    private var prepared: ContiguousArray<Prepared> = []
+    private var text = ByteWriter(capacity: 1024)
 
-    /// - Parameter epoch: of all channels; nil for clients that do nothing once they are greeted.
-    init(_ credentials: AppCredentials, _ names: Names, clients: Int, epoch: String?) {
+    private struct Prepared {
+        let subscribe: SharedBytes
+        let place: [UInt8]
+        let answer: [UInt8]
+    }
+
+    /// - Parameters:
+    ///   - perUser: clients of each user.
+    ///   - epoch: of all channels; nil for clients that do nothing once they are greeted.
+    init(_ credentials: AppCredentials, _ names: Names, clients: Int, perUser: Int = 1, epoch: String?) {
         self.credentials = credentials
         self.names = names
         self.epoch = epoch
         targets = ContiguousArray(repeating: -1, count: clients * names.topics.count)
+        if let epoch {
+            prepared.reserveCapacity(targets.count)
+            for client in 0..<clients {
+                for topic in names.topics.indices {
+                    let channel = names.channel(topic, of: client / perUser)
+                    prepared.append(
+                        Prepared(
+                            subscribe: names.subscribe(topic, of: client / perUser).copy(),
+                            place: Array(#""\#(channel)":{"epoch":"\#(epoch)","offset":"#.utf8),
+                            answer: Array(#"\#(channel)\":{\"epoch\":\"\#(epoch)\",\"offset\":"#.utf8)))
+                }
+            }
+        }
         arrived = { [unowned self] in judge($0, $1) }
     }
 
@@ -43,6 +68,8 @@ final class ReturningScript: DeviceScript {
     func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
         // Half of what comes in a storm, and nothing in it matters to a client that has positions.
         if text.hasPrefix(#"{"event":"pusher_internal:"#) || text.hasPrefix(#"{"event":"pusher:signin_s"#) { return }
+        if let id = Self.greeting(text) { return established(id, device) }
+        if let (topic, offset) = recovered(text, device) { return isRecovered(topic, offset, device) }
         do throws(JSONError) {
             act(upon: try HubMessage(text, names: names), device)
         } catch {
@@ -58,12 +85,9 @@ final class ReturningScript: DeviceScript {
                 astray += 1
                 return
             }
-            if isRecovered {
-                recovered += 1
-            } else {
-                unrecovered += 1
-                device.recipient.offsets[topic] = offset
-            }
+            if isRecovered { return self.isRecovered(topic, offset, device) }
+            unrecovered += 1
+            device.recipient.offsets[topic] = offset
             targets[index(topic, device)] = offset
             look(device)
         case .event(let arrival):
@@ -88,26 +112,56 @@ final class ReturningScript: DeviceScript {
         device.recipient.offsets[arrival.topic] = arrival.offset
     }
 
+    private func isRecovered(_ topic: Int, _ offset: Int64, _ device: LoadDevice) {
+        recovered += 1
+        targets[index(topic, device)] = offset
+        look(device)
+    }
+
     private func established(_ id: SocketID, _ device: LoadDevice) {
-        guard let epoch else { return become(device) }
-        let user = device.recipient.user
-        var resume = ByteWriter()
-        resume.append(#"{"event":"sync:resume","data":{"v":1,"channels":{"#)
-        for topic in names.topics.indices {
-            if topic > 0 { resume.append(",") }
-            resume.append(jsonString: names.channel(topic, of: user))
-            resume.append(#":{"epoch":"#)
-            resume.append(jsonString: epoch)
-            resume.append(#","offset":"#)
-            resume.append(decimal: device.recipient.offsets[topic])
-            resume.append("}")
-        }
-        resume.append("}}}")
+        guard epoch != nil else { return become(device) }
         device.together {
-            for topic in names.topics.indices { device.send(names.subscribe(topic, of: user)) }
-            device.send(resume)
-            device.send(credentials.signin(names.id(user), id))
+            for topic in names.topics.indices { device.send(prepared[index(topic, device)].subscribe) }
+            text.removeAll()
+            text.append(#"{"event":"sync:resume","data":{"v":1,"channels":{"#)
+            for topic in names.topics.indices {
+                if topic > 0 { text.append(",") }
+                text.append(prepared[index(topic, device)].place)
+                text.append(decimal: device.recipient.offsets[topic])
+                text.append("}")
+            }
+            text.append("}}}")
+            device.send(text)
+            device.send(credentials.signin(names.id(device.recipient.user), id))
         }
+    }
+
+    // MARK: The usual spelling of two messages
+
+    /// The socket id of a greeting in the hub's spelling; nil for other messages.
+    private static func greeting(_ text: UnsafeRawBufferPointer) -> SocketID? {
+        let start: StaticString = #"{"event":"pusher:connection_established","data":"{\"socket_id\":\""#
+        guard text.hasPrefix(start), let end = text.firstIndex(of: UInt8(ascii: "\\"), from: start.utf8CodeUnitCount)
+        else { return nil }
+        return SocketID(text.part(start.utf8CodeUnitCount..<end))
+    }
+
+    /// The topic and the offset of an answer to a position that the hub continues from, in the hub's spelling.
+    private func recovered(_ text: UnsafeRawBufferPointer, _ device: LoadDevice) -> (topic: Int, offset: Int64)? {
+        let start: StaticString = #"{"event":"sync:resumed","data":"{\"channels\":{\""#
+        guard !prepared.isEmpty, text.hasPrefix(start) else { return nil }
+        let rest = text.part(start.utf8CodeUnitCount..<text.count)
+        for topic in names.topics.indices {
+            let count = prepared[index(topic, device)].answer.count
+            guard rest.count > count,
+                prepared[index(topic, device)].answer.withUnsafeBytes({ $0.equals(rest.part(0..<count)) }),
+                let end = rest.firstIndex(of: UInt8(ascii: ","), from: count),
+                rest.part(end..<rest.count).hasPrefix(#",\"recovered\":true,"#),
+                let offset = rest.part(count..<end).decimalValue
+            else { continue }
+            return (topic, Int64(offset))
+        }
+        return nil
     }
 
     private func look(_ device: LoadDevice) {

@@ -7,8 +7,8 @@ import Synchronization
 
 /// Threads that change rows, each on its own connection, until the transactions are made or time is up.
 ///
-/// Their row `n` belongs to writer `n` modulo their number. So one writer makes a row's revisions, while a user's rows belong to
-/// several writers: their transactions meet at the user's streams.
+/// Their row `n` belongs to writer `n` modulo their number. So one writer makes a row's revisions, while a user's rows
+/// belong to several writers: their transactions meet at the user's streams.
 final class Writers: Sendable {
     struct Pace: Sendable {
         /// Transactions of all writers; nil for no end.

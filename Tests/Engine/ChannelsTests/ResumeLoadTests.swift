@@ -180,7 +180,7 @@ import Testing
 
     /// The answer to the subscribe says so, and the shard is not asked: a crowd that is back wakes no loop twice. Behind its
     /// answer the shard hands on an event, which comes once.
-    @Test func whoMissedNothingIsToldWithTheAnswerToTheSubscribe() throws {
+    @Test func thatNothingWasMissedIsToldWithTheAnswerToTheSubscribe() throws {
         let world = LoopWorld(loops: 2, limits: StreamLimits())
         let stream = StreamID(user: "u", topic: "adherence")
         let witness = world.connect(1, slot: 0)

@@ -57,6 +57,6 @@ ssize_t cl_receive_descriptors(int fd, void *bytes, size_t count, int *descripto
 int cl_set_thread_name(const char *name);
 
 /// Starts a program found in PATH, in a session of its own and in the folder /, with no signal blocked or ignored and
-/// no descriptor but 0 (/dev/null), 1 and 2 (both `output`, or /dev/null where that is negative), and 3 (`given`, unless that
-/// is negative). Returns 0 or an errno.
+/// no descriptor but 0 (/dev/null), 1 and 2 (both `output`, or /dev/null where that is negative), and 3 (`given`, unless
+/// that is negative). Returns 0 or an errno.
 int cl_spawn(pid_t *child, char *const arguments[], char *const environment[], int output, int given);
