@@ -48,6 +48,12 @@ package enum JSONTree: Sendable {
         return text
     }
 
+    /// True or false; otherwise nil.
+    package var flag: Bool? {
+        guard case .bool(let value) = self else { return nil }
+        return value
+    }
+
     /// True for an object.
     package var isObject: Bool {
         guard case .object = self else { return false }

@@ -49,6 +49,9 @@ struct ActionDecision {
         writes.flush(&account)
     }
 
+    /// The account afterwards. Nothing of it stays here.
+    mutating func takenAccount() -> CareAccount { account.lent() }
+
     /// A clock that is slower has lost its time: 90 days.
     private static let believedSeconds = 7_776_000
 

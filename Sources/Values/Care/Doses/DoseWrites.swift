@@ -60,6 +60,7 @@ struct DoseWrites {
 
     /// Ends the transaction: one event for each dose, by id, then one summary for each day, by date.
     mutating func flush(_ account: inout CareAccount) {
+        guard !account.isDevices else { return }
         let doses = touched.filter { account.doses[$0.key] != nil || !$0.value.wasInserted }
         guard !doses.isEmpty else { return }
         var days: Set<LocalDate> = []

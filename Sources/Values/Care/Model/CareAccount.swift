@@ -52,6 +52,8 @@ package struct CareAccount {
     /// The whole stream.
     package internal(set) var events: [CareEvent] = []
     var actions: [Identifier: StoredAction] = [:]
+    /// A device's: it tells no events and counts no days.
+    var isDevices = false
     /// The `updates` that events sent for each dose, by revision. For one revision, the later ones count.
     var told: [Identifier: [Int64: JSONTree]] = [:]
 
@@ -61,6 +63,12 @@ package struct CareAccount {
     }
 
     static let devicesMax = 100
+
+    /// The account, of which nothing stays here.
+    mutating func lent() -> CareAccount {
+        defer { self = CareAccount(user: user, zone: zone) }
+        return self
+    }
 
     /// Stores a device's number. When there are too many devices, the one inactive longest is evicted: its numbers start at
     /// 1 again, and only the keys then detect its repeats.

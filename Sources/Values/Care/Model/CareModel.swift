@@ -66,9 +66,10 @@ package struct CareModel {
     private func decide(
         _ envelope: CareEnvelope, account: inout CareAccount, at now: Timestamp
     ) -> CareAnswer {
-        var decision = ActionDecision(envelope, model: self, account: account, at: now)
+        // Lent: a change of an account that two hold would copy it.
+        var decision = ActionDecision(envelope, model: self, account: account.lent(), at: now)
         decision.run()
-        account = decision.account
+        account = decision.takenAccount()
         var answer = decision.answer
         if answer.status != .rejected { answer.positions = positions(of: account, after: envelope.type) }
         // The action that it names may still arrive.
@@ -86,6 +87,38 @@ package struct CareModel {
         var positions = [(channel: account.channel, epoch: epoch, offset: account.top)]
         if type == "resolve" { positions.append((account.remindersChannel, epoch, 0)) }
         return positions
+    }
+
+    // MARK: Devices
+
+    /// A device's view of one user takes the place of what is known: doses as the hub told them, and no events.
+    package mutating func adopt(_ doses: [Dose], user: Identifier, zone: String) {
+        var account = CareAccount(user: user, zone: zone)
+        account.isDevices = true
+        account.doses = Dictionary(doses.map { ($0.id, $0) }) { _, last in last }
+        accounts[user] = account
+    }
+
+    /// Writes a dose on a device as it is, in place of another one.
+    package mutating func put(_ dose: Dose, user: Identifier) { accounts[user]?.doses[dose.id] = dose }
+
+    /// A decided action that later ones may name.
+    package mutating func remember(_ memory: ActionMemory, key: Identifier, user: Identifier) {
+        accounts[user]?.actions[key] = StoredAction(
+            type: memory.type, content: Identifier(""), answer: CareAnswer(key, .noop), isSingle: memory.isSingle,
+            undo: memory.undo, pending: memory.pending, createdAt: memory.createdAt, isUndone: memory.isUndone)
+        for entry in memory.undo where entry.hasNote && !memory.isUndone {
+            accounts[user]?.notes[NoteID(dose: entry.dose, key: key)] = ""
+        }
+    }
+
+    /// What a decided action left behind.
+    package func memory(of key: Identifier, user: Identifier) -> ActionMemory? {
+        accounts[user]?.actions[key].map { stored in
+            ActionMemory(
+                type: stored.type, isSingle: stored.isSingle, undo: stored.undo, pending: stored.pending,
+                createdAt: stored.createdAt, isUndone: stored.isUndone)
+        }
     }
 
     // MARK: Other writers

@@ -72,6 +72,9 @@ package struct ReminderException: Hashable, Sendable {
     package var snoozes = 0
     /// Counts its changes.
     package var rev: Int64 = 0
+
+    /// A day as its rule says.
+    package init() {}
 }
 
 /// A rule that was deleted, for as long as devices may still act on it.
