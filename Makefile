@@ -9,7 +9,7 @@ tools := deploy/development
 plain := --no-color-diagnostics
 
 # Pure values and machines, the loops, and what the command and the pages say. Skipped are a suite that needs PostgreSQL, and one that takes minutes.
-quick := '^(Bytes|Clock|Digests|JSON|HTTP|WebSocket|Pusher|Sync|Care|Metrics|Channels|Reactor|Identity|Operations)Tests[.]|^CarillonTests[.](Pages|Layer|Tidy|TypeName|TypeSize|PageNames|Settings|SettingsTable|SettingsTogether|SettingValues|ApplicationSettings|Help|Log|LimitLog|HubMetrics)Tests/'
+quick := '^(Bytes|Clock|Digests|JSON|HTTP|WebSocket|Pusher|Sync|Care|Metrics|Notifications|Reminding|CarillonClient|Channels|Reactor|Identity|Operations)Tests[.]|^CarillonTests[.](Pages|Layer|Tidy|TypeName|TypeSize|PageNames|Settings|SettingsTable|SettingsTogether|SettingValues|ApplicationSettings|Help|Log|LimitLog|HubMetrics)Tests/'
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ test-quick: ## Less than five minutes: lint, Swift tests that need no PostgreSQL
 test-swift-quick:
 	@$(tools)/packages build
 	swift build $(plain) --build-tests
-	swift test $(plain) --skip-build --filter $(quick) --skip '[.](Differential|Mutant)Tests/'
+	swift test $(plain) --skip-build --filter $(quick) --skip '[.](Differential|Mutant|Hub|Death)Tests/'
 
 test-swift: ## Swift tests, against private PostgreSQL clusters where they need one
 	@$(tools)/packages build run
@@ -63,6 +63,8 @@ test-release: ## The release build, whole and stripped, runs where there is no S
 	@$(tools)/packages build release
 	$(tools)/release
 	Tests/release
+	Tests/outside resolve
+	Tests/apple
 
 test-package: ## The Debian package installs on a clean system and sends an event; needs root
 	@$(tools)/packages build package
@@ -108,7 +110,7 @@ soak: ## Random faults for MINUTES (default 30) over two hubs: invariants, memor
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/{package,release} deploy/debian/{package,postinst,postrm,prerm} \
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/{apple,outside,package,release} deploy/debian/{package,postinst,postrm,prerm} \
 	    Tests/ThirdParty/{churn,conformance,resume,run,soak,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place

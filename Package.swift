@@ -27,7 +27,7 @@ func room(
 }
 
 /// Targets that have a page for people beside their code.
-let pages: Set = ["Values/Pusher", "Values/Sync"]
+let pages: Set = ["Clients/CarillonClient", "Values/Pusher", "Values/Sync"]
 
 func system(_ name: String, _ library: String, _ package: String) -> Target {
     .systemLibrary(name: name, path: "Sources/System/\(name)", pkgConfig: library, providers: [.apt([package])])
@@ -46,17 +46,44 @@ func tests(_ place: String, _ dependencies: [Target.Dependency]) -> Target {
 
 func name(of place: String) -> String { String(place.split(separator: "/").last ?? "") }
 
+// What the hub alone needs of others stands behind a trait that is on by default. An app that uses a client library writes
+// `traits: []`, and does not even fetch it.
+func hubs(_ product: String, _ package: String) -> Target.Dependency {
+    .product(name: product, package: package, condition: .when(traits: ["Hub"]))
+}
+let logging = hubs("Logging", "swift-log")
+let tokens = hubs("JWTKit", "jwt-kit")
+let arguments = hubs("ArgumentParser", "swift-argument-parser")
+let histogram = hubs("Histogram", "hdrhistogram-swift")
+
+// What only the client library needs: no product of the hub reaches it.
+let database = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
+let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
+let network = ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOWebSocket"].map {
+    Target.Dependency.product(name: $0, package: "swift-nio")
+}
+let security = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
+
 let package = Package(
     name: "carillon",
+    platforms: [.iOS(.v16), .macOS(.v13)],
     products: [
-        .executable(name: "carillon", targets: ["carillon"])
+        .executable(name: "carillon", targets: ["carillon"]),
+        .library(name: "CarillonClient", targets: ["CarillonClient"]),
+        .library(name: "Notifications", targets: ["Notifications"]),
+        .library(name: "Reminding", targets: ["Reminding"]),
     ],
+    traits: [.default(enabledTraits: ["Hub"]), .trait(name: "Hub", description: "The hub, its tools and its tests")],
     // No Package.resolved is committed, so the next minor version of any comes by our choice alone.
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", .upToNextMinor(from: "1.8.0")),
         .package(url: "https://github.com/apple/swift-log", .upToNextMinor(from: "1.16.0")),
         .package(url: "https://github.com/vapor/jwt-kit", .upToNextMinor(from: "5.7.1")),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", .upToNextMinor(from: "0.2.0")),
+        .package(url: "https://github.com/groue/GRDB.swift", .upToNextMinor(from: "7.10.0")),
+        .package(url: "https://github.com/apple/swift-crypto", "3.12.0"..<"5.0.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
     ],
     targets: [
         // System: module maps and shims
@@ -79,6 +106,13 @@ let package = Package(
         room("Values/Care", ["Bytes", "JSON", "Sync"]),
         room("Values/Metrics", ["Bytes", "Clock"]),
 
+        // Clients: what apps are built with
+        room("Clients/Notifications"),
+        room("Clients/Reminding", ["Care", "Notifications"]),
+        room(
+            "Clients/CarillonClient",
+            ["Bytes", "Clock", "JSON", "Sync", "Care", database, crypto, security] + network),
+
         // Engine: values in, effects out
         room(
             "Engine/Channels", ["Bytes", "Clock", "JSON", "Metrics", "Pusher", "Sync"], settings: hubSettings),
@@ -87,7 +121,7 @@ let package = Package(
         room("Runtime/Reactor", ["CLinux", "COpenSSL", "Bytes", "Clock"], settings: hubSettings),
         room(
             "Runtime/Postgres",
-            ["Bytes", "CPostgres", "Clock", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
+            ["Bytes", "CPostgres", "Clock", "Metrics", "Reactor", logging],
             settings: hubSettings),
 
         // Data: what the hub asks of PostgreSQL
@@ -95,25 +129,25 @@ let package = Package(
             "Data/Feed",
             [
                 "Bytes", "Clock", "Metrics", "Sync", "Reactor", "Postgres",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ],
             settings: hubSettings),
         room(
             "Data/Store",
             [
                 "Bytes", "Clock", "JSON", "Care", "Metrics", "Sync", "Reactor", "Postgres",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ],
             settings: hubSettings),
 
         room(
             "Data/Jobs",
-            ["Clock", "Metrics", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            ["Clock", "Metrics", "Reactor", "Postgres", logging],
             settings: hubSettings),
 
         room(
             "Data/Outbox",
-            ["Bytes", "Clock", "Metrics", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            ["Bytes", "Clock", "Metrics", "Reactor", "Postgres", logging],
             settings: hubSettings),
 
         // Edge: what the world touches
@@ -121,7 +155,7 @@ let package = Package(
             "Edge/Identity",
             [
                 "Bytes", "Clock", "JSON", "Metrics", "Sync", "Reactor",
-                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+                tokens, logging,
             ]),
 
         room(
@@ -130,7 +164,7 @@ let package = Package(
                 "Bytes", "Clock", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "Channels", "Reactor",
                 "Feed",
                 "Store", "Identity",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ], settings: hubSettings),
         room(
             "Edge/API",
@@ -145,7 +179,7 @@ let package = Package(
             [
                 "CCurl", "CLinux", "Bytes", "Clock", "Digests", "JSON", "Pusher", "Sync", "Metrics", "Channels",
                 "Reactor", "Outbox",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ]),
         room("Edge/Operations", ["Bytes", "Clock", "HTTP", "Metrics", "Reactor"]),
 
@@ -164,9 +198,9 @@ let package = Package(
                 "Operations", "Postgres", "Reactor",
                 "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
                 "WebSocket",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "JWTKit", package: "jwt-kit"),
+                arguments,
+                logging,
+                tokens,
             ],
             swiftSettings: mixedSettings),
 
@@ -177,8 +211,8 @@ let package = Package(
                 "CLinux", "CPostgres", "Bytes", "Clock", "Digests", "JSON", "HTTP", "WebSocket", "Pusher", "Sync",
                 "Reactor",
                 "Postgres",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Histogram", package: "hdrhistogram-swift"),
+                arguments,
+                histogram,
             ],
             path: "loadtest/Sources", swiftSettings: mixedSettings),
 
@@ -186,8 +220,8 @@ let package = Package(
             name: "corehub",
             dependencies: [
                 "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "Sync",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
+                arguments,
+                logging,
             ],
             path: "loadtest/Core", swiftSettings: mixedSettings),
 
@@ -196,7 +230,7 @@ let package = Package(
             name: "EchoServer",
             dependencies: [
                 "Bytes", "Gateway", "HTTP", "Identity", "Reactor", "WebSocket",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ],
             path: "Tests/EchoServer", swiftSettings: mixedSettings),
 
@@ -205,7 +239,7 @@ let package = Package(
         .target(name: "CLockCount", path: "Tests/CLockCount"),
         support(
             "TestSupport",
-            ["CDescriptorGuard", "Clock", "Reactor", .product(name: "Logging", package: "swift-log")],
+            ["CDescriptorGuard", "Clock", "Reactor", logging],
             settings: mixedSettings),
         support(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"],
@@ -215,7 +249,7 @@ let package = Package(
             [
                 "Bytes", "Channels", "Clock", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres", "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "WebSocket",
-                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+                tokens, logging,
             ], settings: mixedSettings),
         .target(
             name: "FuzzProperties", dependencies: ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
@@ -231,43 +265,53 @@ let package = Package(
         tests("Values/SyncTests", ["Bytes", "Clock", "JSON", "Sync", "TestSupport"]),
         tests("Values/CareTests", ["Bytes", "Care", "JSON", "Postgres", "TestDatabase", "TestSupport"]),
         tests("Values/MetricsTests", ["Metrics"]),
+        tests("Clients/NotificationsTests", ["Notifications"]),
+        tests("Clients/RemindingTests", ["Care", "Notifications", "Reminding"]),
+        tests(
+            "Clients/CarillonClientTests",
+            [
+                "API", "Bytes", "Care", "CarillonClient", "Channels", "Clock", "Feed", "Gateway", "Identity",
+                "JSON", "Notifications", "Postgres",
+                "Reactor", "Reminding", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport", database, crypto,
+                security,
+            ]),
         tests("Engine/ChannelsTests", ["Bytes", "Channels", "Clock", "Pusher", "Sync", "TestSupport"]),
         tests("Runtime/ReactorTests", ["CDescriptorGuard", "COpenSSL", "Clock", "Reactor", "TestSupport"]),
         tests(
             "Runtime/PostgresTests",
             [
                 "Bytes", "Clock", "Postgres", "Reactor", "TestDatabase", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ]),
         tests(
             "Data/FeedTests",
             [
                 "Bytes", "Clock", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ]),
         tests(
             "Data/StoreTests",
             [
                 "Bytes", "Clock", "Metrics", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ]),
         tests(
             "Data/JobsTests",
             [
                 "Clock", "Jobs", "Metrics", "Postgres", "Reactor", "TestDatabase", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ]),
         tests(
             "Data/OutboxTests",
             [
                 "Clock", "Metrics", "Outbox", "Postgres", "Reactor", "TestDatabase", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ]),
         tests(
             "Edge/IdentityTests",
             [
-                "Clock", "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
-                .product(name: "Logging", package: "swift-log"),
+                "Clock", "Identity", "Sync", tokens,
+                logging,
             ]),
         tests(
             "Edge/GatewayTests",
@@ -275,7 +319,7 @@ let package = Package(
                 "Bytes", "CLockCount", "COpenSSL", "CZlib", "Channels", "Clock", "Feed", "Gateway", "HTTP", "Identity",
                 "Metrics",
                 "Postgres", "Pusher", "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport", "WebSocket",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ]),
         tests(
             "Edge/APITests",
@@ -289,7 +333,7 @@ let package = Package(
             [
                 "Bytes", "CCurl", "Channels", "Clock", "Courier", "Digests", "JSON", "Metrics", "Outbox", "Pusher",
                 "Reactor", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
+                logging,
             ]),
         tests(
             "Edge/OperationsTests", ["Clock", "Metrics", "Operations", "Reactor"]),
@@ -301,13 +345,13 @@ let package = Package(
                 "Store",
                 "Sync",
                 "TestSupport", "WebSocket",
-                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+                tokens, logging,
             ]),
         tests(
             "LoadtestTests",
             [
                 "loadtest", "Bytes", "Clock", "Pusher", "Reactor",
-                .product(name: "Histogram", package: "hdrhistogram-swift"),
+                histogram,
             ]),
     ]
 )

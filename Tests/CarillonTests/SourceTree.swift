@@ -13,7 +13,7 @@ struct SourceTree {
         var folders: [String: Int] = [:]
     }
 
-    static let layers = ["System", "Values", "Engine", "Runtime", "Data", "Edge", "carillon"]
+    static let layers = ["System", "Values", "Clients", "Engine", "Runtime", "Data", "Edge", "carillon"]
 
     /// In the order of Package.swift.
     private(set) var targets: [Target] = []

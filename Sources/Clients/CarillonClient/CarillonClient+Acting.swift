@@ -1,0 +1,100 @@
+import Care
+import Foundation
+import JSON
+
+// What the person does.
+
+extension CarillonClient {
+    /// Does what the person wants: here at once, and on the hub as soon as it can be reached. Returns when it is on disk.
+    ///
+    /// - Parameter base: the revision that the person saw, where the client cannot know it.
+    @discardableResult
+    public func act(_ action: CarillonAction, base: Int64? = nil) throws -> CarillonReceipt {
+        let given = base.map { JSONTree.object([.init("rev", .integer($0))]) }
+        let made = try row(action.type, CarillonPayload.object(action.payload).tree, base: given, store.mirror)
+        try keep { try $0.enqueue(made.row) }
+        return CarillonReceipt(
+            key: made.row.key, id: made.row.payload["id"]?.string, status: made.prediction?.status,
+            code: made.prediction?.code)
+    }
+
+    /// Takes an action back. What was never sent is never sent. Returns the key of the `undo`, if one is sent.
+    @discardableResult
+    public func undo(key: String) throws -> String? {
+        let payload = JSONTree.object([.init("targetKey", .string(key))])
+        return try keep { mirror in
+            guard mirror.cancel(key) else { return nil }
+            let undo = try self.row("undo", payload, base: nil, mirror).row
+            try mirror.enqueue(undo)
+            return undo.key
+        }
+    }
+
+    /// Decides a conflict. Returns the key of the decision, if one is sent.
+    @discardableResult
+    public func resolve(key: String, choice: CarillonChoice) throws -> String? {
+        try keep { mirror in
+            guard var stored = mirror.row(key: key), stored.state == .parked, stored.more.answer != nil,
+                stored.more.decidedBy == nil
+            else { throw CarillonError.noConflict }
+            guard let wanted = stored.decision(choice) else {
+                mirror.release(key)
+                return nil
+            }
+            let made = try self.row(wanted.type, wanted.payload, base: wanted.base, mirror).row
+            if made.type == "resolve" {
+                stored.more.decidedBy = made.key
+                mirror.put(stored)
+                mirror.append(made)
+            } else {
+                // The change again goes before what has waited behind the conflict.
+                let behind = mirror.actions.filter { $0.more.behind == key }
+                for row in behind { mirror.remove(row) }
+                mirror.release(key)
+                mirror.append(made)
+                for var row in behind {
+                    row.more.behind = nil
+                    row.state = .queued
+                    mirror.append(row)
+                }
+            }
+            return made.key
+        }
+    }
+
+    /// A refused action has been seen.
+    public func dismiss(key: String) throws {
+        try keep { $0.dismiss(key) }
+    }
+
+    /// Answers `zoneChanged`.
+    public func setZone(_ choice: CarillonZoneChoice) throws {
+        guard let change = signals.zoneChanged.current else { return }
+        switch choice {
+        case .convert: try act(CarillonAction("updateSettings", ["timezone": .string(change.to)]))
+        case .keep: try keep { $0.set(MetaName.keptZone, change.to) }
+        }
+    }
+
+    /// Encrypts the store with a new key from now on. Only for clients with a `keyStore`.
+    public func rotateKey() throws {
+        guard let keys = options.keyStore else { throw CarillonError.invalid("the store is not encrypted") }
+        try store.seal(with: try Vault.rotate(keys))
+    }
+
+    private func row(
+        _ type: String, _ payload: JSONTree, base: JSONTree?, _ mirror: Mirror
+    ) throws -> (row: QueuedRow, prediction: Prediction?) {
+        let acting = Acting(mirror: mirror, zone: Self.zone(mirror, options), now: Timestamp(options.now()))
+        return try acting.row(type, payload, base: base, overlay: overlay) { UUID().uuidString.lowercased() }
+    }
+
+    /// Writes what a person does, shows it, and sends it.
+    func keep<Result>(_ rule: (inout Mirror) throws -> Result) throws -> Result {
+        guard !isClosed else { throw CarillonError.closed }
+        let result = try store.write(isFenced: false, rule)
+        compute()
+        pump()
+        return result
+    }
+}

@@ -1,0 +1,185 @@
+import Care
+import Foundation
+import JSON
+
+// CarillonClient: what happens on a device without a network. The pages say how to use it; this is how it is made.
+//
+// `Rules` are functions on a `Mirror`, all that the device keeps; `Overlay` is what screens show of it; `Machine` decides
+// what is sent; `Store` keeps the mirror in SQLite; `Transport` is the network. The actor carries out what the machine
+// decides, and tells apps when a value has changed.
+
+/// A client of one user on this device.
+public actor CarillonClient {
+    /// What the client was made with.
+    public nonisolated let options: CarillonOptions
+    nonisolated let signals = ClientSignals()
+    let store: ClientStore
+    let transport: any ClientTransport
+    var machine: ClientMachine
+    var overlay = DoseOverlay()
+    var months: [String: CarillonValues<[CarillonDay]>] = [:]
+    var listeners: [String: [Int: AsyncStream<CarillonMessage>.Continuation]] = [:]
+    var listenerSerial = 0
+    var socket: (any TransportSocket)?
+    /// Counts connections: what an old one tells is not heard.
+    var socketSerial = 0
+    var timers: [MachineTimer: Task<Void, Never>] = [:]
+    /// Runs while the client is started.
+    var heartbeat: Task<Void, Never>?
+    var edge: Task<Void, Never>?
+    var pace = ComputingPace()
+    var syncedAt = Date.distantPast
+    var isClosed = false
+
+    /// Opens the user's store. The values that the device has are there at once; nothing is sent before `start`.
+    public init(_ options: CarillonOptions) throws {
+        try options.check()
+        self.options = options
+        transport = try options.transport ?? Self.systemTransport()
+        store = try ClientStore(
+            options.file, vault: try options.keyStore.map { try Vault($0) } ?? .open, now: options.now)
+        try store.write(isFenced: false) { $0.set(MetaName.signedOut, nil) }
+        machine = ClientMachine(
+            user: options.user,
+            backoff: JitteredWait(baseMs: options.backoffMs.lowerBound, capMs: options.backoffMs.upperBound))
+        let state = Self.computed(store.mirror, &overlay, options, channel: machine.channel(.reminders))
+        signals.set(state)
+    }
+
+    private static func systemTransport() throws -> any ClientTransport { try NIOTransport() }
+
+    // MARK: Life
+
+    /// Begins to sync, and goes on until `close`.
+    public func start() throws {
+        guard !isClosed else { throw CarillonError.closed }
+        guard heartbeat == nil else { return }
+        beat(0)
+        heartbeat = Task { [weak self] in
+            var count = 0
+            while !Task.isCancelled {
+                try? await Task.sleep(nanoseconds: 1_000_000_000)
+                count += 1
+                await self?.beat(count)
+            }
+        }
+    }
+
+    /// Looks at what other processes have written, and holds the lease.
+    private func beat(_ count: Int) {
+        guard !isClosed else { return }
+        do {
+            let wasLeading = store.fence != nil
+            let isLeading = count % 3 == 0 || !wasLeading ? try store.lead() : true
+            if isLeading, !wasLeading {
+                let channels = machine.channels
+                let now = Timestamp(options.now())
+                try store.write(isFenced: true) { $0.tidy(channels: channels, at: now) }
+                perform { machine.start(&$0) }
+            } else if !isLeading, wasLeading {
+                perform { machine.stop(&$0) }
+            }
+            if try store.look() {
+                compute()
+                pump()
+            }
+        } catch {
+            failed(CarillonError(error))
+        }
+    }
+
+    /// The network may be back: tries at once.
+    public func wake() {
+        perform { machine.wake(&$0) }
+    }
+
+    /// Call when the system suspends the app: the connection ends, and locks of shared files are released.
+    public func suspend() {
+        heartbeat?.cancel()
+        heartbeat = nil
+        perform { machine.stop(&$0) }
+        store.resign()
+    }
+
+    /// Ends this client's part; the store stays.
+    public func close() {
+        guard !isClosed else { return }
+        suspend()
+        isClosed = true
+        edge?.cancel()
+        for timer in timers.values { timer.cancel() }
+        store.close()
+        signals.connection.set(.closed)
+        for channel in listeners.values { for listener in channel.values { listener.finish() } }
+        for month in months.values { month.finish() }
+        signals.finish()
+    }
+
+    /// Signs the user out, and deletes what the device keeps. `unsent` says what becomes of actions that no hub has
+    /// confirmed.
+    public func signOut(unsent: CarillonUnsent = .ask) throws {
+        if case .ask = unsent {
+            try keep { mirror in
+                let open = mirror.actions.filter { $0.state.isWaiting || $0.state == .parked }
+                guard open.isEmpty else { throw CarillonError.unsentActions(open.count) }
+                // What another process would append now is refused.
+                mirror.set(MetaName.signedOut, "1")
+            }
+        }
+        close()
+        guard case .keep = unsent else {
+            try ClientStore.remove(options.file)
+            return
+        }
+    }
+
+    // MARK: Values
+
+    /// The doses of today, with summary and statistics.
+    public nonisolated func today() -> CarillonValues<CarillonToday> { signals.today }
+
+    /// The summaries of the days of a month, such as `2025-11`.
+    public func month(_ month: String) -> CarillonValues<[CarillonDay]> {
+        if let known = months[month] { return known }
+        let made = CarillonValues<[CarillonDay]>()
+        months[month] = made
+        machine.months.insert(month)
+        compute()
+        return made
+    }
+
+    /// The rules of reminders, and the days that differ from them.
+    public nonisolated func reminders() -> CarillonValues<CarillonReminders> { signals.reminders }
+
+    /// Medications, stacks, and the user's zone.
+    public nonisolated func medications() -> CarillonValues<CarillonMedications> { signals.medications }
+
+    /// Conflicts that a person must decide.
+    public nonisolated var conflicts: CarillonValues<[CarillonQueued]> { signals.conflicts }
+
+    /// What the hub refuses for good, until `dismiss`.
+    public nonisolated var failures: CarillonValues<[CarillonQueued]> { signals.failures }
+
+    /// The number of actions that no hub has confirmed.
+    public nonisolated var queueLength: CarillonValues<Int> { signals.queueLength }
+
+    /// When the hub last confirmed what is here.
+    public nonisolated var lastSyncAt: CarillonValues<Date> { signals.lastSyncAt }
+
+    /// Where the connection is.
+    public nonisolated var connection: CarillonValues<CarillonConnection> { signals.connection }
+
+    /// What went wrong last; nil when all is well.
+    public nonisolated var problem: CarillonValues<CarillonError> { signals.problem }
+
+    /// The device is in another zone than the user's settings: ask the person, then call `setZone`.
+    public nonisolated var zoneChanged: CarillonValues<CarillonZoneChange> { signals.zoneChanged }
+
+    /// The id by which the hub knows this device.
+    public var deviceID: String { store.mirror.meta[MetaName.device] ?? "" }
+
+    /// The user's zone.
+    public var zone: String { Self.zone(store.mirror, options) }
+
+    static func zone(_ mirror: Mirror, _ options: CarillonOptions) -> String { mirror.userZone ?? options.timeZone() }
+}

@@ -1,0 +1,126 @@
+import JSON
+
+/// A connection in protocol 7: opened, kept, lost, and opened again.
+struct LineMachine: Sendable {
+    enum State: Sendable, Equatable { case offline, connecting, open, refused }
+
+    private(set) var state = State.offline
+    /// What the machine is subscribed to, now or with the next connection.
+    private(set) var channels: [String] = []
+    private(set) var isStarted = false
+    private var backoff: JitteredWait
+    /// How long the hub asked to stay away: for one absence.
+    private var wait: (min: Double, max: Double)?
+    private var activityMs = pongMs
+    private var isAsked = false
+
+    private static let pongMs = 30_000
+
+    init(_ backoff: JitteredWait = JitteredWait()) {
+        self.backoff = backoff
+    }
+
+    mutating func start(_ out: inout [ClientEffect]) {
+        guard !isStarted else { return }
+        isStarted = true
+        connect(&out)
+    }
+
+    mutating func stop(_ out: inout [ClientEffect]) {
+        isStarted = false
+        state = .offline
+        out += [.cancel(.reconnect), .cancel(.quiet), .disconnect]
+    }
+
+    /// The network is back, or the app is.
+    mutating func wake(_ out: inout [ClientEffect]) {
+        guard isStarted, state == .offline else { return }
+        backoff.reset()
+        connect(&out)
+    }
+
+    mutating func connect(_ out: inout [ClientEffect]) {
+        guard isStarted, state == .offline else { return }
+        state = .connecting
+        isAsked = false
+        out += [.cancel(.reconnect), .connect, .timer(.quiet, milliseconds: Self.pongMs)]
+    }
+
+    /// The connection has ended, or is of no use. When another one is tried, its close code tells.
+    mutating func lost(code: Int, random: Double, _ out: inout [ClientEffect]) {
+        guard isStarted, state == .open || state == .connecting else { return }
+        out += [.cancel(.quiet), .disconnect]
+        if (4000..<4100).contains(code) {
+            state = .refused
+            return
+        }
+        state = .offline
+        var pause = 0
+        if let wait {
+            pause = Int(wait.min + random * max(0, wait.max - wait.min))
+            self.wait = nil
+        } else if !((4200..<4300).contains(code) && backoff.attempt == 0) {
+            pause = backoff.next(random)
+        } else {
+            // At once, the first time.
+            _ = backoff.next(0)
+        }
+        out.append(.timer(.reconnect, milliseconds: pause))
+    }
+
+    /// The hub has said nothing for long: it is asked, and given up when it does not answer. Returns whether it is lost.
+    mutating func quiet(_ out: inout [ClientEffect]) -> Bool {
+        guard state == .open, !isAsked else { return state != .offline }
+        isAsked = true
+        send("pusher:ping", .object([]), &out)
+        out.append(.timer(.quiet, milliseconds: Self.pongMs))
+        return false
+    }
+
+    /// Any message shows that the hub is there. Returns whether the line has opened.
+    mutating func hear(_ event: String, _ data: JSONTree, _ out: inout [ClientEffect]) -> Bool {
+        isAsked = false
+        out.append(.timer(.quiet, milliseconds: activityMs))
+        switch event {
+        case "pusher:connection_established":
+            activityMs = Int(max(1, min(data["activity_timeout"]?.integer ?? 120, 3600))) * 1000
+            out.append(.timer(.quiet, milliseconds: activityMs))
+            state = .open
+            for channel in channels { tell("pusher:subscribe", channel, &out) }
+            return true
+        case "pusher:ping": send("pusher:pong", .object([]), &out)
+        case "sync:backoff":
+            let low = max(0, Double(data["minMs"]?.integer ?? 0))
+            wait = (low, max(low, Double(data["maxMs"]?.integer ?? 0)))
+        default: break
+        }
+        return false
+    }
+
+    /// A session has worked: the next pause begins small again.
+    mutating func worked() { backoff.reset() }
+
+    /// Returns whether it was sent.
+    @discardableResult
+    func send(_ event: String, _ data: JSONTree, _ out: inout [ClientEffect]) -> Bool {
+        guard state == .open else { return false }
+        out.append(.send(JSONTree.object([.init("event", .string(event)), .init("data", data)]).canonicalText))
+        return true
+    }
+
+    mutating func subscribe(_ channel: String, _ out: inout [ClientEffect]) {
+        guard !channels.contains(channel) else { return }
+        channels.append(channel)
+        tell("pusher:subscribe", channel, &out)
+    }
+
+    mutating func unsubscribe(_ channel: String, _ out: inout [ClientEffect]) {
+        guard let place = channels.firstIndex(of: channel) else { return }
+        channels.remove(at: place)
+        tell("pusher:unsubscribe", channel, &out)
+    }
+
+    private func tell(_ event: String, _ channel: String, _ out: inout [ClientEffect]) {
+        send(event, .object([.init("channel", .string(channel))]), &out)
+    }
+}

@@ -1,0 +1,109 @@
+import Care
+import JSON
+
+// What screens show of doses.
+
+extension DoseOverlay {
+    /// The doses of a day in the order of their times, with the summary and the statistics. Nil: the day is not here.
+    func day(_ mirror: Mirror, _ date: String, user: String, at now: Timestamp) -> CarillonToday? {
+        guard mirror.entity(.loaded, "day:\(date)") != nil, let day = TimeText.day(date) else { return nil }
+        let found = doses.values.filter { $0.day == day && $0.state.status != .cancelled }
+            .sorted { ($0.scheduledAt, $0.id) < ($1.scheduledAt, $1.id) }
+        let conflicted = mirror.conflicted
+        let stats = mirror.value(.stats, "stats")
+        return CarillonToday(
+            date: date,
+            doses: found.map { dose in
+                CarillonDose(
+                    shown(dose, mirror, user: user), isPending: touched.contains(dose.id),
+                    hasConflict: conflicted.contains("dose:\(dose.id.text)"))
+            },
+            summary: CarillonDay(Self.summary(day, counts(found, mirror, at: now))),
+            statistics: stats.map { CarillonStatistics($0) })
+    }
+
+    /// Those that no schedule asked for do not count.
+    private func counts(_ doses: [Dose], _ mirror: Mirror, at now: Timestamp) -> DayCounts {
+        DayCounts(doses.filter { !isAsNeeded($0, mirror) && $0.state.status != .cancelled }, at: now)
+    }
+
+    private func isAsNeeded(_ dose: Dose, _ mirror: Mirror) -> Bool {
+        guard let value = mirror.value(.dose, dose.id.text) else { return dose.scheduleID == nil && dose.rev == 0 }
+        return value["asNeeded"]?.flag ?? false
+    }
+
+    private static func summary(_ day: LocalDate, _ counts: DayCounts) -> JSONTree { DoseJSON.summary(day, counts) }
+
+    /// A dose as the hub writes it, with what was folded over it.
+    private func shown(_ dose: Dose, _ mirror: Mirror, user: String) -> JSONTree {
+        let value = mirror.value(.dose, dose.id.text)
+        let isLate = value?["status"]?.string != dose.state.status.rawValue
+        if let value, !touched.contains(dose.id), !isLate { return value }
+        let members: [JSONTree.Member] = [
+            .init("id", .string(dose.id.text)), .init("status", .string(dose.state.status.rawValue)),
+            .init("takenAt", .text(dose.state.takenAt.map { TimeText.text($0) })),
+            .init(
+                "takenAtLocal",
+                .text(
+                    dose.state.takenAt.flatMap { at in
+                        dose.state.takenOffset.map { TimeText.text(at, utcOffset: $0) }
+                    })),
+            .init("reason", .text(dose.state.reason)), .init("note", .text(dose.note)),
+            .init(
+                "hasNote",
+                .bool(dose.note != nil || (value?["hasNote"]?.flag == true && value?["note"] == nil))),
+            .init(
+                "changedBy",
+                touched.contains(dose.id)
+                    ? .object([.init("actor", .string("user")), .init("deviceId", .null)])
+                    : value?["changedBy"] ?? .null),
+        ]
+        if let value { return value.setting(members) }
+        return .object(
+            [
+                .init("userId", .string(user)), .init("scheduleId", .null), .init("productId", .text(dose.productID)),
+                .init("timezone", .string(dose.zone)), .init("asNeeded", .bool(true)), .init("rev", .integer(0)),
+                .init("scheduledAt", .string(TimeText.text(dose.scheduledAt))),
+                .init("timeLocal", .string(TimeText.local(dose.scheduledAt, utcOffset: dose.utcOffset))),
+                .init("localDate", .string(TimeText.text(dose.day))),
+                .init("windowEnd", .string(TimeText.text(dose.windowEnd))),
+            ] + members)
+    }
+
+    /// Each day's summary of a month, with what time and actions make of its doses. Nil: the month is not here.
+    func month(_ mirror: Mirror, _ month: String, at now: Timestamp) -> [CarillonDay]? {
+        guard mirror.entity(.loaded, "month:\(month)") != nil else { return nil }
+        var known: [String: [Dose]] = [:]
+        for dose in doses.values { known[TimeText.text(dose.day), default: []].append(dose) }
+        let days = mirror.all(.day).values.filter { $0.id.hasPrefix(month) }.sorted { $0.id < $1.id }
+        return days.compactMap { row in
+            guard let value = row.value, let day = TimeText.day(row.id) else { return nil }
+            let own = known[row.id] ?? []
+            let counted = counts(own, mirror, at: now)
+            let isWhole =
+                mirror.entity(.loaded, "day:\(row.id)") != nil
+                || Int64(counted.scheduled) == value["scheduledCount"]?.integer
+            if isWhole { return CarillonDay(Self.summary(day, counted)) }
+            let changed = own.filter { touched.contains($0.id) }
+            if changed.isEmpty { return CarillonDay(value) }
+            return CarillonDay(Self.summary(day, moved(value, day, by: changed, mirror, at: now)))
+        }
+    }
+
+    /// A day of which only some doses are known: what the hub counted, moved by what has changed.
+    private func moved(
+        _ value: JSONTree, _ day: LocalDate, by changed: [Dose], _ mirror: Mirror, at now: Timestamp
+    ) -> DayCounts {
+        func count(_ name: String) -> Int { Int(value[name]?.integer ?? 0) }
+        var sum = DayCounts()
+        (sum.taken, sum.missed, sum.madeUp) = (count("takenCount"), count("missedCount"), count("madeUpCount"))
+        (sum.skipped, sum.pending) = (count("skippedCount"), count("pendingCount"))
+        sum.overdue = day < now.date(utcOffset: 0).adding(-1) ? sum.pending : 0
+        let was = counts(changed.compactMap { mirror.entity(.dose, $0.id.text)?.dose }, mirror, at: now)
+        let now = counts(changed, mirror, at: now)
+        for path in [\DayCounts.taken, \.missed, \.madeUp, \.skipped, \.pending, \.overdue] {
+            sum[keyPath: path] = max(0, sum[keyPath: path] + now[keyPath: path] - was[keyPath: path])
+        }
+        return sum
+    }
+}

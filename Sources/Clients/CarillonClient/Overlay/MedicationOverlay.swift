@@ -1,0 +1,130 @@
+import JSON
+
+/// The list of medications with the actions that the hub has not confirmed. What the hub makes itself of them (schedules
+/// of a frequency, doses), its events tell.
+struct MedicationOverlay {
+    static let types: Set<String> = [
+        "createMedication", "updateMedication", "archiveMedication", "createSchedule", "updateSchedule",
+        "deleteSchedule", "createStack", "updateStack", "deleteStack", "updateSettings",
+    ]
+
+    /// A medication or a stack, in its place.
+    private struct Item {
+        var value: JSONTree
+        var isPending = false
+
+        var id: String { value["id"]?.string ?? "" }
+        var schedules: [JSONTree] {
+            get { value["schedules"]?.elements ?? [] }
+            set {
+                value = value.setting([.init("schedules", .array(newValue))])
+                isPending = true
+            }
+        }
+
+        mutating func set(_ members: [JSONTree.Member]) {
+            value = value.setting(members)
+            isPending = true
+        }
+    }
+
+    private var items: [Item]
+    private var stacks: [Item]
+    private var zone: String
+
+    /// Nil: no snapshot is here yet.
+    static func value(_ mirror: Mirror) -> CarillonMedications? {
+        guard let zone = mirror.userZone else { return nil }
+        var overlay = MedicationOverlay(
+            items: sorted(mirror, .medication), stacks: sorted(mirror, .stack), zone: zone)
+        for row in mirror.counting where types.contains(row.type) { overlay.fold(row.type, row.payload) }
+        let conflicted = mirror.conflicted
+        return CarillonMedications(
+            items: overlay.items.map { one in
+                let hasConflict = conflicted.contains("medication:\(one.id)")
+                return CarillonMedication(one.value, isPending: one.isPending, hasConflict: hasConflict)
+            },
+            stacks: overlay.stacks.map { one in
+                let hasConflict = conflicted.contains("stack:\(one.id)")
+                return CarillonStack(one.value, isPending: one.isPending, hasConflict: hasConflict)
+            }, timeZone: overlay.zone)
+    }
+
+    private static func sorted(_ mirror: Mirror, _ kind: EntityKind) -> [Item] {
+        mirror.all(kind).values.compactMap(\.value).map { ($0["createdAt"]?.string ?? "", $0["id"]?.string ?? "", $0) }
+            .sorted { ($0.0, $0.1) < ($1.0, $1.1) }.map { Item(value: $0.2) }
+    }
+
+    private mutating func fold(_ type: String, _ payload: JSONTree) {
+        let id = payload["id"]?.string ?? ""
+        let named = payload.members.filter { ["name", "strength", "form", "frequency"].contains($0.name) }
+        switch type {
+        case "createMedication":
+            guard !items.contains(where: { $0.id == id }) else { return }
+            let start = JSONTree.object([.init("id", .string(id)), .init("rev", .integer(0))])
+            var item = Item(value: start, isPending: true)
+            item.set(named)
+            item.schedules = Self.schedules(payload, before: [])
+            items.append(item)
+        case "updateMedication":
+            guard let place = items.firstIndex(where: { $0.id == id }) else { return }
+            if payload["archived"]?.flag == true {
+                items.remove(at: place)
+                return
+            }
+            items[place].set(named)
+            if payload["times"] != nil {
+                items[place].schedules = Self.schedules(payload, before: items[place].schedules)
+            }
+        case "archiveMedication": items.removeAll { $0.id == id }
+        case "createSchedule":
+            let owner = payload["productId"]?.string ?? payload["stackId"]?.string
+            change(where: .id(owner ?? "")) { item in
+                guard !item.schedules.contains(where: { $0["id"]?.string == id }) else { return }
+                item.schedules.append(payload.setting([.init("rev", .integer(0))]))
+            }
+        case "updateSchedule":
+            change(where: .schedule(id)) { item in
+                item.schedules = item.schedules.map { $0["id"]?.string == id ? $0.setting(payload.members) : $0 }
+            }
+        case "deleteSchedule":
+            change(where: .schedule(id)) { item in item.schedules.removeAll { $0["id"]?.string == id } }
+        case "createStack":
+            guard !stacks.contains(where: { $0.id == id }) else { return }
+            stacks.append(Item(value: payload.setting([.init("rev", .integer(0))]), isPending: true))
+        case "updateStack":
+            change(where: .id(id)) { item in
+                item.set(payload.members.filter { $0.name == "name" || $0.name == "items" })
+            }
+        case "deleteStack": stacks.removeAll { $0.id == id }
+        default: zone = payload["timezone"]?.string ?? zone
+        }
+    }
+
+    /// Which medications or stacks are meant.
+    private enum Choice {
+        case id(String)
+        /// The one with that schedule.
+        case schedule(String)
+
+        func fits(_ item: Item) -> Bool {
+            switch self {
+            case .id(let id): item.id == id
+            case .schedule(let id): item.schedules.contains { $0["id"]?.string == id }
+            }
+        }
+    }
+
+    private mutating func change(where choice: Choice, _ body: (inout Item) -> Void) {
+        for place in items.indices where choice.fits(items[place]) { body(&items[place]) }
+        for place in stacks.indices where choice.fits(stacks[place]) { body(&stacks[place]) }
+    }
+
+    private static func schedules(_ payload: JSONTree, before: [JSONTree]) -> [JSONTree] {
+        let id = payload["id"]?.string ?? ""
+        return (payload["times"]?.elements ?? []).enumerated().map { place, time in
+            let old = place < before.count ? before[place] : .object([.init("id", .string("\(id)/\(place + 1)"))])
+            return old.setting([.init("time", time), .init("productId", .string(id))])
+        }
+    }
+}

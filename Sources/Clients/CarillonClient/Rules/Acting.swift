@@ -1,0 +1,249 @@
+import Bytes
+import Care
+import JSON
+
+// What becomes a row of the queue when the person acts.
+
+/// What the hub will probably answer, as far as the device can see.
+struct Prediction: Sendable, Equatable {
+    let status: String
+    let code: String?
+}
+
+/// Makes rows: which entities an action touches, and what the person saw of them.
+struct Acting {
+    let mirror: Mirror
+    let zone: String
+    let now: Timestamp
+
+    /// A message of the hub has 64 KiB at most; the envelope around the payload is small.
+    static let bytesMax = 60_000
+    private static let named: Set<String> = [
+        "createMedication", "createSchedule", "createStack", "createReminder", "logDose",
+    ]
+
+    /// The row of a new action. `newID` makes keys and ids.
+    func row(
+        _ type: String, _ payload: JSONTree, base: JSONTree? = nil, overlay: DoseOverlay, newID: () -> String
+    ) throws -> (row: QueuedRow, prediction: Prediction?) {
+        guard payload.isObject, !type.isEmpty else { throw CarillonError.invalid("an action has a type and an object") }
+        var payload = payload
+        if Self.named.contains(type), payload["id"] == nil {
+            payload = payload.setting([.init("id", .string(newID()))])
+        }
+        var row = QueuedRow(
+            key: newID(), type: type, payload: payload,
+            clientTime: TimeText.text(now, utcOffset: Zones.offset(zone, now) ?? 0), zone: zone)
+        let prediction = describe(&row, overlay)
+        if let base { row.base = base }
+        guard row.envelope(device: "").canonicalText.utf8.count <= Self.bytesMax else { throw CarillonError.tooLarge }
+        return (row, prediction)
+    }
+
+    private func describe(_ row: inout QueuedRow, _ overlay: DoseOverlay) -> Prediction? {
+        if row.type == "logDose" {
+            row.entities = ["dose:\(row.payload["id"]?.string ?? "")"]
+        } else if DoseOverlay.types.contains(row.type) {
+            return doses(&row, overlay)
+        } else if ReminderOverlay.types.contains(row.type) {
+            reminder(&row)
+        } else if MedicationOverlay.types.contains(row.type) {
+            list(&row)
+        }
+        return nil
+    }
+
+    // MARK: Doses
+
+    private func doses(_ row: inout QueuedRow, _ overlay: DoseOverlay) -> Prediction? {
+        var overlay = overlay
+        func rev(_ id: String) -> Int64? { mirror.value(.dose, id)?["rev"]?.integer }
+        if let id = row.payload["occurrenceId"]?.string {
+            row.entities = ["dose:\(id)"]
+            if let seen = rev(id) { row.base = .object([.init("rev", .integer(seen))]) }
+        }
+        let target = row.payload["targetKey"]?.string ?? row.payload["of"]?.string
+        overlay.fold(mirror, zone: zone, at: now, isReached: target != nil)
+        let answer = overlay.apply(row, mirror, at: now)
+        if row.type == "bulkMarkAll" {
+            let named = row.payload["occurrenceIds"]?.elements.compactMap(\.string)
+            let found = answer.result?["items"]?.elements.compactMap { $0["occurrenceId"]?.string }
+            let ids = named ?? found ?? []
+            row.entities = ids.map { "dose:\($0)" }
+            let seen = ids.compactMap { id in
+                rev(id).map { JSONTree.Member(id, .object([.init("rev", .integer($0))])) }
+            }
+            if !seen.isEmpty { row.base = .object(seen) }
+        }
+        if let target, row.entities.isEmpty {
+            row.entities = mirror.row(key: target)?.entities ?? ["action:\(target)"]
+        } else {
+            row.more.memory = overlay.model.memory(of: Identifier(row.key), user: DoseOverlay.user)?.tree
+        }
+        return Prediction(status: answer.status.rawValue, code: answer.code)
+    }
+
+    // MARK: Reminders
+
+    private func reminder(_ row: inout QueuedRow) {
+        // As the hub has them: the person may name a revision that the hub knows.
+        let overlay = ReminderOverlay(mirror, zone: zone, now: now.second)
+        let (name, rule) = overlay.rule(of: row.payload)
+        row.entities = ["reminder:\(rule?.id.text ?? name)"]
+        if let client = row.payload["clientId"]?.string { row.entities.append("reminder:\(client)") }
+        guard let rule else { return }
+        if row.type == "updateReminder" || row.type == "deleteReminder" {
+            row.base = .object([.init("rev", .integer(rule.rev))])
+            row.more.seen = .object([
+                .init("id", .string(rule.id.text)), .init("rev", .integer(rule.rev)),
+                .init("fields", .object(rule.fields.members)),
+            ])
+        } else if row.type == "setReminderOccurrence", let rev = overlay.revision(ofOccurrence: row.payload) {
+            row.base = .object([.init("rev", .integer(rev))])
+        }
+    }
+
+    // MARK: Medications
+
+    private func list(_ row: inout QueuedRow) {
+        let id = row.payload["id"]?.string ?? ""
+        var seen: JSONTree?
+        if row.type == "updateSettings" {
+            row.entities = ["settings"]
+        } else if row.type.hasSuffix("Schedule") {
+            row.entities = ["schedule:\(id)"]
+            if let (owner, schedule) = owner(of: id) {
+                row.entities.append(owner)
+                seen = schedule
+            } else if let stack = row.payload["stackId"]?.string {
+                row.entities.append("stack:\(stack)")
+            } else if let product = row.payload["productId"]?.string {
+                row.entities.append("medication:\(product)")
+            }
+        } else {
+            let kind = row.type.hasSuffix("Stack") ? EntityKind.stack : .medication
+            row.entities = ["\(kind.rawValue):\(id)"]
+            seen = mirror.value(kind, id)
+        }
+        // A revision that an action of this device is about to change is none that the person saw.
+        guard let rev = seen?["rev"]?.integer, !hasOwn(row) else { return }
+        row.base = .object([.init("rev", .integer(rev))])
+    }
+
+    private func owner(of schedule: String) -> (String, JSONTree)? {
+        for kind in [EntityKind.medication, .stack] {
+            for one in mirror.all(kind).values {
+                let found = one.value?["schedules"]?.elements.first { $0["id"]?.string == schedule }
+                if let found { return ("\(kind.rawValue):\(one.id)", found) }
+            }
+        }
+        return nil
+    }
+
+    private func hasOwn(_ row: QueuedRow) -> Bool {
+        mirror.actions.contains {
+            ($0.state.isWaiting || $0.state == .parked || $0.more.until != nil) && $0.meets(row)
+        }
+    }
+}
+
+extension Mirror {
+    /// Appends a row. Behind a conflict about the same entity it waits for the person.
+    mutating func enqueue(_ row: QueuedRow) throws {
+        guard meta[MetaName.signedOut] == nil else { throw CarillonError.signedOut }
+        var row = row
+        let parked = actions.first { $0.state == .parked && $0.more.behind == nil && $0.meets(row) }
+        if let parked, row.type != "resolve" {
+            row.state = .parked
+            row.more.behind = parked.key
+        }
+        append(row)
+    }
+
+    /// Takes an action back. One that was never sent goes, and nothing is sent. One that waits for a decision, or was
+    /// refused, has done nothing: it goes too. Returns whether an `undo` has to be sent.
+    mutating func cancel(_ key: String) -> Bool {
+        guard let row = row(key: key) else { return true }
+        if row.state == .queued, row.n == nil {
+            remove(row)
+            return false
+        }
+        if row.state == .parked || (row.state == .failed && row.more.until == nil) {
+            release(key)
+            if let left = self.row(key: key) { remove(left) }
+            return false
+        }
+        return true
+    }
+
+    /// Lets go what waited behind a conflict, which is decided.
+    mutating func release(_ key: String) {
+        if let target = row(key: key), target.state == .parked || target.state == .failed { remove(target) }
+        for var row in actions where row.more.behind == key {
+            row.more.behind = nil
+            row.state = .queued
+            put(row)
+        }
+    }
+
+    /// A refused action has been seen.
+    mutating func dismiss(_ key: String) {
+        guard var row = row(key: key), row.state == .failed else { return }
+        guard row.more.until != nil, row.more.memory != nil else {
+            remove(row)
+            return
+        }
+        row.state = .done
+        row.more.answer = nil
+        put(row)
+    }
+}
+
+/// How a conflict is decided.
+public enum CarillonChoice: Sendable, Equatable {
+    /// What the person did counts, whatever the hub has.
+    case keepLocal
+    /// What the hub has stays.
+    case acceptServer
+    /// What did not conflict counts, and over it the fields that the person chose.
+    case merge(CarillonPayload)
+    /// What did not conflict counts.
+    case mergeAll
+
+    var name: String {
+        switch self {
+        case .keepLocal: "keep_local"
+        case .acceptServer: "accept_server"
+        case .merge, .mergeAll: "merge"
+        }
+    }
+
+    var merged: JSONTree? {
+        guard case .merge(let fields) = self else { return nil }
+        return fields.tree
+    }
+}
+
+extension QueuedRow {
+    /// Whether the hub takes a `resolve` of its conflicts. Else the change is sent again.
+    private var isResolvable: Bool { DoseOverlay.types.contains(type) || ReminderOverlay.types.contains(type) }
+
+    /// The action by which a person's decision is told: a `resolve`, or the change again. Nil: nothing has to be sent.
+    func decision(_ choice: CarillonChoice) -> (type: String, payload: JSONTree, base: JSONTree?)? {
+        let rev = more.answer?["conflict"]?["server"]?["rev"]?.integer
+        let base = rev.map { JSONTree.object([.init("rev", .integer($0))]) }
+        guard isResolvable else {
+            guard choice != .acceptServer else { return nil }
+            return (type, payload.setting(choice.merged?.members ?? []), base)
+        }
+        var members: [JSONTree.Member] = [.init("of", .string(key)), .init("choice", .string(choice.name))]
+        if let merged = choice.merged { members.append(.init("merged", merged)) }
+        let each = (more.answer?["items"]?.elements ?? []).compactMap { item -> JSONTree.Member? in
+            guard let id = item["occurrenceId"]?.string, let rev = item["conflict"]?["server"]?["rev"] else {
+                return nil
+            }
+            return .init(id, .object([.init("rev", rev)]))
+        }
+        return ("resolve", .object(members), base ?? (each.isEmpty ? nil : .object(each)))
+    }
+}

@@ -1,0 +1,142 @@
+import JSON
+
+/// All that a device keeps, as values. The rules change it; the store writes what has changed in one transaction.
+///
+/// It is the same text as the database's at each commit: a rule that throws leaves a mirror that is read again.
+struct Mirror: Sendable {
+    /// What a transaction has to write.
+    struct Changes: Sendable {
+        var actions: Set<Int64> = []
+        var entities: Set<EntityKey> = []
+        var positions: Set<String> = []
+        var meta: Set<String> = []
+
+        var isEmpty: Bool { actions.isEmpty && entities.isEmpty && positions.isEmpty && meta.isEmpty }
+    }
+
+    /// In their order.
+    private(set) var actions: [QueuedRow] = []
+    private var places: [String: Int64] = [:]
+    private var entities: [EntityKind: [String: Entity]] = [:]
+    private(set) var positions: [String: StoredPosition] = [:]
+    private(set) var meta: [String: String] = [:]
+    /// Counts the changes of each kind of entity: a fold that has seen the count is not old.
+    private(set) var turns: [EntityKind: Int] = [:]
+    private(set) var changes = Changes()
+
+    // MARK: Reading
+
+    func row(key: String) -> QueuedRow? { places[key].flatMap(row(id:)) }
+
+    func row(id: Int64) -> QueuedRow? { place(of: id).map { actions[$0] } }
+
+    func all(_ kind: EntityKind) -> [String: Entity] { entities[kind] ?? [:] }
+
+    func entity(_ kind: EntityKind, _ id: String) -> Entity? { entities[kind]?[id] }
+
+    /// What the hub said of an entity; nil where it is deleted or not known.
+    func value(_ kind: EntityKind, _ id: String) -> JSONTree? { entities[kind]?[id]?.value }
+
+    /// Rows are sorted by id.
+    private func place(of id: Int64) -> Int? {
+        var (low, high) = (0, actions.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if actions[middle].id < id { low = middle + 1 } else { high = middle }
+        }
+        return low < actions.count && actions[low].id == id ? low : nil
+    }
+
+    // MARK: Changing
+
+    /// Appends a row, which gets the next place.
+    mutating func append(_ row: QueuedRow) {
+        var row = row
+        row.id = (actions.last?.id ?? 0) + 1
+        actions.append(row)
+        places[row.key] = row.id
+        changes.actions.insert(row.id)
+    }
+
+    mutating func put(_ row: QueuedRow) {
+        guard let place = place(of: row.id) else { return }
+        actions[place] = row
+        changes.actions.insert(row.id)
+    }
+
+    mutating func remove(_ row: QueuedRow) {
+        guard let place = place(of: row.id) else { return }
+        actions.remove(at: place)
+        places[row.key] = nil
+        changes.actions.insert(row.id)
+    }
+
+    mutating func put(_ entity: Entity) {
+        entities[entity.kind, default: [:]][entity.id] = entity
+        touch(entity.key)
+    }
+
+    mutating func remove(_ key: EntityKey) {
+        guard entities[key.kind]?.removeValue(forKey: key.id) != nil else { return }
+        touch(key)
+    }
+
+    mutating func clear(_ kind: EntityKind) {
+        for id in all(kind).keys { remove(EntityKey(kind: kind, id: id)) }
+    }
+
+    private mutating func touch(_ key: EntityKey) {
+        turns[key.kind, default: 0] += 1
+        changes.entities.insert(key)
+    }
+
+    mutating func put(_ position: StoredPosition, of channel: String) {
+        positions[channel] = position
+        changes.positions.insert(channel)
+    }
+
+    mutating func set(_ name: String, _ value: String?) {
+        guard meta[name] != value else { return }
+        meta[name] = value
+        changes.meta.insert(name)
+    }
+
+    /// What is to be written; afterwards nothing is.
+    mutating func takeChanges() -> Changes {
+        defer { changes = Changes() }
+        return changes
+    }
+
+    /// All that is kept, as changes.
+    var everything: Changes {
+        Changes(
+            actions: Set(actions.map(\.id)), entities: Set(entities.values.flatMap { $0.values.map(\.key) }),
+            positions: Set(positions.keys), meta: Set(meta.keys))
+    }
+
+    // MARK: Loading
+
+    /// What a store has. Rows are in their order.
+    init(
+        actions: [QueuedRow] = [], entities: [Entity] = [], positions: [String: StoredPosition] = [:],
+        meta: [String: String] = [:], turns: [EntityKind: Int] = [:]
+    ) {
+        self.actions = actions
+        self.positions = positions
+        self.meta = meta
+        for row in actions { places[row.key] = row.id }
+        for entity in entities { self.entities[entity.kind, default: [:]][entity.id] = entity }
+        // A fold that has seen the mirror before sees that this is another.
+        for kind in EntityKind.allCases { self.turns[kind] = (turns[kind] ?? 0) + 1 }
+    }
+}
+
+/// The names of what is kept once.
+enum MetaName {
+    static let device = "device"
+    static let number = "n"
+    static let lastSync = "lastSyncAt"
+    static let keptZone = "keptZone"
+    static let signedOut = "isSignedOut"
+    static let file = "file"
+}

@@ -1,0 +1,212 @@
+import Care
+import JSON
+
+// The queue, as the process that drains it changes it: first in, first out, numbered at first send, answered once.
+
+extension Mirror {
+    /// Unanswered actions at once. The hub allows 256 of a connection.
+    static let window = 128
+    /// Entities of which the device remembers the revision that it made itself.
+    private static let ownMax = 2000
+
+    /// The first actions that wait, one of an entity at a time: if it conflicts, those after it wait for the person.
+    func next() -> [QueuedRow] {
+        var next: [QueuedRow] = []
+        var touched: Set<String> = []
+        for row in actions where row.state.isWaiting {
+            if next.count >= Self.window || row.entities.contains(where: touched.contains) { break }
+            next.append(row)
+            touched.formUnion(row.entities)
+        }
+        return next
+    }
+
+    /// Gives the next actions their numbers; returns them all.
+    mutating func number() -> [QueuedRow] {
+        var last = meta[MetaName.number].flatMap { Int64($0) } ?? 0
+        let rows = next().map { row -> QueuedRow in
+            guard row.n == nil else { return row }
+            var row = row
+            last += 1
+            row.n = last
+            row.state = .sent
+            row.base = base(of: row)
+            put(row)
+            return row
+        }
+        set(MetaName.number, String(last))
+        return rows
+    }
+
+    /// What the person saw, and what this device itself has changed since: own actions never conflict with each other.
+    func base(of row: QueuedRow) -> JSONTree? {
+        guard let base = row.base else { return nil }
+        func newest(_ seen: JSONTree, _ entity: String) -> JSONTree {
+            guard let rev = seen.integer, let mine = self.entity(.own, entity)?.offset, mine > rev else { return seen }
+            return .integer(mine)
+        }
+        if let rev = base["rev"], !rev.isObject {
+            return base.setting([.init("rev", newest(rev, row.entities.first ?? ""))])
+        }
+        return .object(
+            base.members.map { member in
+                guard let rev = member.value["rev"] else { return member }
+                return .init(member.name, member.value.setting([.init("rev", newest(rev, "dose:\(member.name)"))]))
+            })
+    }
+
+    // MARK: Answers
+
+    /// Works off answers in their order. Those of `retry` are not among them.
+    mutating func settle(_ answers: [JSONTree], at now: Timestamp) {
+        for answer in answers {
+            guard let key = answer["key"]?.string, var row = row(key: key), row.state.isWaiting else { continue }
+            let revisions = Self.revisions(row, answer)
+            for (entity, rev) in revisions { put(Entity(.own, entity, offset: rev, value: nil)) }
+            if var memory = row.more.memory.flatMap(ActionMemory.init) {
+                var told: [Identifier: Int64] = [:]
+                for (entity, rev) in revisions where entity.hasPrefix("dose:") {
+                    told[Identifier(String(entity.dropFirst(5)))] = rev
+                }
+                memory.tell(told)
+                row.more.memory = memory.tree
+            }
+            switch answer["status"]?.string {
+            case "conflict": park(row, answer)
+            case "rejected": fail(row, answer)
+            default: finish(row, answer, at: now)
+            }
+        }
+    }
+
+    /// The revisions that an action of this device has made, by entities.
+    private static func revisions(_ row: QueuedRow, _ answer: JSONTree) -> [String: Int64] {
+        guard ["applied", "partial"].contains(answer["status"]?.string ?? "") else { return [:] }
+        var found: [String: Int64] = [:]
+        for item in answer["result"]?["items"]?.elements ?? [] {
+            guard let id = item["occurrenceId"]?.string, let rev = item["occurrence"]?["rev"]?.integer else { continue }
+            found["dose:\(id)"] = rev
+        }
+        if let rev = answer["result"]?["rev"]?.integer, let entity = row.entities.first { found[entity] = rev }
+        return found
+    }
+
+    /// Kept until its events are here, and for a day so that it can be undone.
+    private mutating func finish(_ row: QueuedRow, _ answer: JSONTree, at now: Timestamp) {
+        var row = row
+        if row.type == "resolve", let of = row.payload["of"]?.string { release(of) }
+        if row.type == "undo", let target = row.payload["targetKey"]?.string, var undone = self.row(key: target),
+            var memory = undone.more.memory.flatMap(ActionMemory.init)
+        {
+            memory.isUndone = true
+            undone.more.memory = memory.tree
+            put(undone)
+        }
+        let failed = (answer["result"]?["items"]?.elements ?? []).filter {
+            ["conflict", "rejected"].contains($0["status"]?.string ?? "")
+        }
+        let isPartial = answer["status"]?.string == "partial" && !failed.isEmpty
+        row.state = isPartial ? .failed : .done
+        row.more.answer = isPartial ? Self.brief(answer).setting([.init("items", .array(failed))]) : nil
+        row.more.until = Dictionary(
+            (answer["positions"]?.members ?? []).compactMap { member in
+                StoredPosition(member.value).map { (member.name, $0) }
+            }
+        ) { _, last in last }
+        row.more.answeredAt = now.microseconds
+        put(row)
+    }
+
+    /// A person must decide. Later actions on the same entity wait with it; all others go on.
+    private mutating func park(_ row: QueuedRow, _ answer: JSONTree) {
+        var row = row
+        let followed = row.type == "resolve" ? row.payload["of"]?.string : nil
+        if let followed, let target = self.row(key: followed) { remove(target) }
+        row.state = .parked
+        row.more.answer = Self.brief(answer)
+        put(row)
+        for var other in actions {
+            if let followed, other.more.behind == followed {
+                other.more.behind = row.key
+                put(other)
+            } else if other.state == .queued, other.id > row.id, other.n == nil, other.type != "resolve",
+                other.meets(row)
+            {
+                other.state = .parked
+                other.more.behind = row.key
+                put(other)
+            }
+        }
+    }
+
+    /// The hub refuses it for good: it is shown until the person has seen it.
+    private mutating func fail(_ row: QueuedRow, _ answer: JSONTree) {
+        var row = row
+        // The conflict that it should have decided waits for another decision.
+        if row.type == "resolve", let of = row.payload["of"]?.string, var target = self.row(key: of) {
+            target.more.decidedBy = nil
+            put(target)
+        }
+        row.state = .failed
+        row.more.answer = Self.brief(answer)
+        put(row)
+    }
+
+    private static func brief(_ answer: JSONTree) -> JSONTree {
+        var kept = answer.members.filter { ["status", "code", "message", "path", "conflict"].contains($0.name) }
+        if let items = answer["result"]?["items"] { kept.append(.init("items", items)) }
+        return .object(kept)
+    }
+
+    /// The hub asks to wait.
+    mutating func countRetry(_ key: String) {
+        guard var row = row(key: key) else { return }
+        row.retries += 1
+        put(row)
+    }
+
+    /// The first action gets the number that the hub expects, and those after it the next ones. Keys stay.
+    mutating func renumber(_ key: String, expected: Int64) {
+        let rows = actions.filter { $0.state.isWaiting && $0.n != nil }
+        guard let first = rows.first, first.key == key, first.n != expected else { return }
+        for (place, var row) in rows.enumerated() {
+            row.n = expected + Int64(place)
+            put(row)
+        }
+        set(MetaName.number, String(expected + Int64(rows.count) - 1))
+    }
+
+    /// The store is another device's now: numbers begin anew, keys stay.
+    mutating func becomeDevice(_ id: String) {
+        set(MetaName.device, id)
+        set(MetaName.number, nil)
+        for var row in actions where row.state.isWaiting && row.n != nil {
+            row.n = nil
+            row.state = .queued
+            put(row)
+        }
+    }
+
+    // MARK: Tidying
+
+    /// How long an action can be undone, in microseconds: a day.
+    static let keptFor: Int64 = 86_400_000_000
+
+    /// Forgets what cannot be undone any more, and deletions that are older than all positions.
+    mutating func tidy(channels: [Topic: String], at now: Timestamp) {
+        let unconfirmed = Set(counting.map(\.key))
+        for row in actions where row.state == .done && !unconfirmed.contains(row.key) {
+            if now.microseconds - (row.more.answeredAt ?? 0) > Self.keptFor { remove(row) }
+        }
+        // The newest revisions stay; an action that waits longer names what the person saw.
+        for old in all(.own).values.sorted(by: { $0.offset > $1.offset }).dropFirst(Self.ownMax) { remove(old.key) }
+        for (topic, channel) in channels {
+            guard let position = positions[channel] else { continue }
+            for kind in topic.kinds {
+                for row in all(kind).values where row.value == nil && row.offset < position.offset - 1000 {
+                    remove(row.key)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import JSON
+
+/// What became of a batch of events.
+enum BatchEnd: Sendable, Equatable {
+    case done
+    /// An event is missing before the next one.
+    case gap
+    /// There is no position yet: a snapshot is needed.
+    case none
+}
+
+/// One event of a channel.
+struct ChannelEvent: Sendable {
+    let name: String
+    let data: JSONTree
+
+    var offset: Int64? { data["_sync"]?["o"]?.integer }
+}
+
+extension Mirror {
+    /// Folds events that follow the stored position, and stores the new position. Called in one transaction: killed between
+    /// the two, a device would apply an event twice, or never.
+    mutating func apply(_ events: [ChannelEvent], of channel: String) -> BatchEnd {
+        guard var position = positions[channel] else { return .none }
+        var end = BatchEnd.done
+        let before = position
+        for event in events {
+            guard let offset = event.offset, offset > position.offset else { continue }
+            guard offset == position.offset + 1 else {
+                end = .gap
+                break
+            }
+            let key = event.data["_sync"]?["k"]?.string
+            // Texts of an action that waits for a person are not the hub's.
+            let own = key.flatMap { row(key: $0) }.flatMap { $0.state == .parked ? nil : $0 }
+            fold(event.name, event.data, own: own)
+            position.offset = offset
+        }
+        if position != before { put(position, of: channel) }
+        return end
+    }
+
+    /// Writes the snapshots of a topic in place of all that was there. The first was read first: what is newer in the
+    /// others is known by its number.
+    mutating func replace(_ topic: Topic, of channel: String, with snapshots: [ClientSnapshot]) -> Bool {
+        guard let first = snapshots.first, snapshots.allSatisfy({ $0.position.epoch == first.position.epoch }) else {
+            return false
+        }
+        for kind in topic.kinds { clear(kind) }
+        for snapshot in snapshots { put(snapshot) }
+        put(first.position, of: channel)
+        return true
+    }
+
+    /// Adds a snapshot of something that was not here, unless the channel has begun anew.
+    mutating func add(_ snapshot: ClientSnapshot, of channel: String) {
+        if positions[channel]?.epoch == snapshot.position.epoch { put(snapshot) }
+    }
+}

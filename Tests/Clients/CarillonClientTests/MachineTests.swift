@@ -1,0 +1,334 @@
+import Care
+import JSON
+import Testing
+
+@testable import CarillonClient
+
+/// Transcripts: what the machine is told, and what it asks for.
+@Suite struct MachineTests {
+    private let now = Timestamp(microseconds: 1_763_629_200_000_000)
+
+    /// A machine with what it has asked for.
+    private struct Desk {
+        var machine = ClientMachine(user: "u", backoff: JitteredWait(baseMs: 1000, capMs: 30_000))
+        let keeper: MemoryKeeper
+        var log: [String] = []
+        let now: Timestamp
+
+        /// The kinds that a test is about.
+        mutating func tell(_ input: (inout ClientMachine, inout [ClientEffect]) -> Void) -> [String] {
+            var effects: [ClientEffect] = []
+            input(&machine, &effects)
+            let lines = effects.compactMap(Self.line)
+            log += lines
+            return lines
+        }
+
+        mutating func hear(_ frames: String...) -> [String] {
+            tell { [keeper, now] in $0.hear(frames, keeper, at: now, random: 0.5, &$1) }
+        }
+
+        private static func line(_ effect: ClientEffect) -> String? {
+            switch effect {
+            case .connect: return "connect"
+            case .disconnect: return "disconnect"
+            case .send(let text):
+                let frame = JSONTree.parsed(text)
+                let data = frame["data"] ?? .null
+                let what = data["channel"]?.string ?? data["key"]?.string ?? data["token"]?.string
+                let named = data["channels"]?.members.map { "\($0.name)@\($0.value["offset"]?.integer ?? -1)" }.sorted()
+                let n = data["n"]?.integer.map { " #\($0)" } ?? ""
+                return "send \(frame["event"]?.string ?? "") \(what ?? named?.joined(separator: " ") ?? "")\(n)"
+            case .token: return "token"
+            case .fetch(let topic, let parts, _): return "fetch \(topic) \(parts.count)"
+            case .timer(.quiet, _), .cancel, .changed: return nil
+            case .timer(let timer, let milliseconds): return "wait \(timer) \(milliseconds)"
+            case .connection(let state): return state.rawValue
+            case .problem(let error): return error.map { "problem \($0)" }
+            case .message(let channel, let event, _): return "message \(channel) \(event)"
+            }
+        }
+
+        /// The line is open, and the user signed in.
+        mutating func open() {
+            _ = tell { $0.start(&$1) }
+            _ = hear(#"{"event": "pusher:connection_established", "data": "{\"activity_timeout\": 60}"}"#)
+            _ = tell { $0.token(.success("T"), serial: $0.session.serial, random: 0.5, &$1) }
+            _ = hear(#"{"event": "sync:auth_ok", "data": "{}"}"#)
+        }
+    }
+
+    private func desk(_ mirror: Mirror? = nil) -> Desk {
+        Desk(keeper: mirror.map { MemoryKeeper($0) } ?? MemoryKeeper(), now: now)
+    }
+
+    private func stored(_ offset: Int64 = 7) -> Mirror {
+        var mirror = Mirror(entities: [.dose("d1"), .dose("d2")], meta: [MetaName.device: "phone"])
+        for topic in Topic.allCases { mirror.put(StoredPosition(epoch: "e", offset: offset), of: "user.u.\(topic)") }
+        return mirror
+    }
+
+    // MARK: The line
+
+    @Test func aFirstStartFetchesSnapshots() {
+        var desk = desk()
+        #expect(desk.tell { $0.start(&$1) } == ["connect", "connecting"])
+        #expect(
+            desk.hear(#"{"event": "pusher:connection_established", "data": "{\"activity_timeout\": 60}"}"#) == [
+                "signing_in", "token", "send pusher:subscribe user.u.adherence",
+                "send pusher:subscribe user.u.reminders",
+                "send pusher:subscribe user.u.medications",
+            ])
+        let sent = desk.tell { $0.token(.success("T"), serial: $0.session.serial, random: 0, &$1) }
+        #expect(sent == ["send sync:auth T", "wait signIn 15000"])
+        #expect(desk.hear(#"{"event": "sync:auth_ok", "data": "{}"}"#) == ["connected", "send sync:backoff "])
+        let joined =
+            #"{"event": "pusher_internal:subscription_succeeded", "channel": "user.u.reminders", "data": "{}"}"#
+        #expect(desk.hear(joined) == ["fetch reminders 1"])
+    }
+
+    @Test func aReturnResumesInOneMessage() {
+        var desk = desk(stored())
+        desk.open()
+        #expect(desk.log.contains("send sync:resume user.u.adherence@7 user.u.medications@7 user.u.reminders@7"))
+        let resumed =
+            #"{"event": "sync:resumed", "data": {"channels": {"user.u.adherence": {"epoch": "e", "offset": 8, "recovered": true, "replayed": 1}, "user.u.reminders": {"recovered": false, "reason": "position_expired"}, "user.u.medications": {"recovered": false, "reason": "store_unavailable"}}}}"#
+        #expect(desk.hear(resumed) == ["fetch reminders 1", "wait stream(CarillonClient.Topic.medications) 1000"])
+        let event = #"{"event": "x", "channel": "user.u.adherence", "data": "{\"_sync\": {\"o\": 8}}"}"#
+        _ = desk.hear(event)
+        #expect(desk.keeper.mirror.positions["user.u.adherence"]?.offset == 8)
+    }
+
+    @Test func waitsGrowAndTheirBoundIsRandom() {
+        var desk = desk()
+        desk.open()
+        func lost(_ code: Int, _ random: Double) -> String? {
+            desk.tell { $0.lost(code: code, reason: "", random: random, &$1) }.first { $0.hasPrefix("wait reconnect") }
+        }
+        #expect(lost(1006, 0.5) == "wait reconnect 500")
+        _ = desk.tell { [keeper = desk.keeper] in $0.timer(.reconnect, keeper, random: 0, &$1) }
+        #expect(lost(1006, 0.5) == "wait reconnect 1000")
+        _ = desk.tell { [keeper = desk.keeper] in $0.timer(.reconnect, keeper, random: 0, &$1) }
+        #expect(lost(4200, 0.25) == "wait reconnect 1000")
+        // The network is back: at once.
+        #expect(desk.tell { $0.wake(&$1) } == ["connect", "connecting"])
+        desk.open()
+        _ = desk.hear(#"{"event": "pusher:connection_established", "data": "{}"}"#)
+    }
+
+    @Test func closeCodesSayWhenToComeBack() {
+        var once = desk()
+        once.open()
+        #expect(once.tell { $0.lost(code: 4200, reason: "", random: 0.9, &$1) }.contains("wait reconnect 0"))
+        var told = desk()
+        told.open()
+        _ = told.hear(#"{"event": "sync:backoff", "data": "{\"minMs\": 2000, \"maxMs\": 6000}"}"#)
+        #expect(told.tell { $0.lost(code: 1001, reason: "", random: 0.5, &$1) }.contains("wait reconnect 4000"))
+        var away = desk()
+        away.open()
+        let said = away.tell { $0.lost(code: 4009, reason: "terminated", random: 0, &$1) }
+        #expect(said == ["disconnect", "problem refused(code: 4009, reason: \"terminated\")", "refused"])
+        #expect(away.tell { $0.wake(&$1) } == [])
+    }
+
+    @Test func aSilentHubIsAskedAndThenLeft() {
+        var desk = desk()
+        desk.open()
+        let keeper = desk.keeper
+        #expect(desk.tell { $0.timer(.quiet, keeper, random: 0, &$1) } == ["send pusher:ping "])
+        _ = desk.hear(#"{"event": "pusher:pong", "data": "{}"}"#)
+        #expect(desk.tell { $0.timer(.quiet, keeper, random: 0, &$1) } == ["send pusher:ping "])
+        #expect(desk.tell { $0.timer(.quiet, keeper, random: 0, &$1) }.contains("disconnect"))
+        #expect(desk.hear(#"{"event": "pusher:ping", "data": "{}"}"#) == [])
+    }
+
+    // MARK: The session
+
+    @Test func aRefusedTokenIsAskedForAgain() {
+        var desk = desk()
+        _ = desk.tell { $0.start(&$1) }
+        _ = desk.hear(#"{"event": "pusher:connection_established", "data": "{}"}"#)
+        let old = desk.machine.session.serial
+        _ = desk.tell { $0.token(.success("T"), serial: old, random: 0, &$1) }
+        let refused = desk.hear(#"{"event": "pusher:error", "data": {"message": "expired", "code": null}}"#)
+        #expect(refused == ["problem unauthorized(\"expired\")", "wait signIn 1000"])
+        let keeper = desk.keeper
+        #expect(desk.tell { $0.timer(.signIn, keeper, random: 0, &$1) } == ["token"])
+        let none = desk.tell { $0.token(.failure(.noToken), serial: old, random: 0, &$1) }
+        #expect(none == ["problem noToken", "wait signIn 500"])
+        // A token for a line that is gone comes too late.
+        _ = desk.tell { $0.lost(code: 1006, reason: "", random: 0, &$1) }
+        #expect(desk.tell { $0.token(.success("T"), serial: old, random: 0, &$1) } == [])
+        desk.open()
+        #expect(desk.hear(#"{"event": "sync:auth_expiring", "data": "{}"}"#) == ["token"])
+    }
+
+    @Test func noAnswerToATokenEndsTheLine() {
+        var desk = desk()
+        _ = desk.tell { $0.start(&$1) }
+        _ = desk.hear(#"{"event": "pusher:connection_established", "data": "{}"}"#)
+        _ = desk.tell { $0.token(.success("T"), serial: $0.session.serial, random: 0, &$1) }
+        let keeper = desk.keeper
+        #expect(desk.tell { $0.timer(.signIn, keeper, random: 0, &$1) }.contains("disconnect"))
+    }
+
+    // MARK: Streams
+
+    @Test func aGapIsAskedFor() {
+        var desk = desk(stored())
+        desk.open()
+        _ = desk.hear(
+            #"{"event": "sync:resumed", "data": {"channels": {"user.u.adherence": {"offset": 7, "recovered": true}}}}"#)
+        let late = #"{"event": "x", "channel": "user.u.adherence", "data": "{\"_sync\": {\"o\": 9}}"}"#
+        #expect(desk.hear(late) == ["send sync:resume user.u.adherence@7"])
+        #expect(desk.keeper.mirror.positions["user.u.adherence"]?.offset == 7)
+        // What comes before the answer is not applied twice.
+        let next = #"{"event": "x", "channel": "user.u.adherence", "data": "{\"_sync\": {\"o\": 8}}"}"#
+        #expect(desk.hear(next, late) == [])
+        #expect(desk.keeper.mirror.positions["user.u.adherence"]?.offset == 9)
+    }
+
+    /// The worst moment: the store is full while events come. Their position is not stored, so they come again.
+    @Test func whatIsNotStoredIsAskedForAgain() {
+        var desk = desk(stored())
+        desk.open()
+        _ = desk.hear(
+            #"{"event": "sync:resumed", "data": {"channels": {"user.u.adherence": {"offset": 7, "recovered": true}}}}"#)
+        desk.keeper.failures = [desk.keeper.writes + 1]
+        let event = #"{"event": "x", "channel": "user.u.adherence", "data": "{\"_sync\": {\"o\": 8}}"}"#
+        let failed = desk.hear(event)
+        #expect(failed == ["wait stream(CarillonClient.Topic.adherence) 1000", "problem storage(\"full\")"])
+        #expect(desk.keeper.mirror.positions["user.u.adherence"]?.offset == 7)
+        let keeper = desk.keeper
+        #expect(
+            desk.tell { $0.timer(.stream(.adherence), keeper, random: 0, &$1) } == [
+                "send sync:resume user.u.adherence@7"
+            ])
+    }
+
+    @Test func eventsWaitForTheirSnapshot() {
+        var desk = desk()
+        desk.open()
+        _ = desk.hear(
+            #"{"event": "pusher_internal:subscription_succeeded", "channel": "user.u.medications", "data": "{}"}"#)
+        _ = desk.hear(
+            #"{"event": "medication.created", "channel": "user.u.medications", "data": "{\"id\": \"m2\", \"_sync\": {\"o\": 4}}"}"#
+        )
+        #expect(desk.keeper.mirror.all(.medication).isEmpty)
+        let body = JSONTree.parsed(#"{"items": [{"id": "m1"}], "stacks": [], "settings": {"timezone": "UTC"}}"#)
+        let snapshot = ClientSnapshot(
+            part: .list(.medications), body: body, position: StoredPosition(epoch: "e", offset: 3))
+        let keeper = desk.keeper
+        _ = desk.tell { $0.fetched(.medications, .success([snapshot]), serial: 99, keeper, random: 0, &$1) }
+        #expect(keeper.mirror.all(.medication).isEmpty)
+        let serial = desk.machine.streams[2].serial
+        _ = desk.tell { $0.fetched(.medications, .success([snapshot]), serial: serial, keeper, random: 0, &$1) }
+        #expect(Set(keeper.mirror.all(.medication).keys) == ["m1", "m2"])
+        #expect(keeper.mirror.positions["user.u.medications"]?.offset == 4)
+    }
+
+    @Test func aForbiddenChannelIsLeft() {
+        var desk = desk(stored())
+        desk.open()
+        let said = desk.hear(
+            #"{"event": "sync:resumed", "data": {"channels": {"user.u.adherence": {"recovered": false, "reason": "forbidden"}}}}"#
+        )
+        #expect(said == ["send pusher:unsubscribe user.u.adherence"])
+    }
+
+    // MARK: The queue
+
+    private func queued(_ doses: String...) throws -> Desk {
+        var mirror = stored()
+        for (place, dose) in doses.enumerated() { try mirror.enqueue(.made("k\(place + 1)", of: dose)) }
+        _ = mirror.takeChanges()
+        var desk = desk(mirror)
+        desk.open()
+        return desk
+    }
+
+    private func pump(_ desk: inout Desk) -> [String] {
+        let keeper = desk.keeper
+        return desk.tell { $0.pump(keeper, random: 0.5, &$1) }
+    }
+
+    @Test func theQueueIsSentWhenTheUserIsSignedIn() throws {
+        var desk = try queued("d1", "d2", "d1")
+        #expect(desk.log.suffix(3) == ["send sync:action k1 #1", "send sync:action k2 #2", "wait patience 30000"])
+        #expect(pump(&desk) == [])
+        let answered = desk.hear(#"{"event": "sync:result", "data": {"key": "k1", "status": "applied"}}"#)
+        #expect(answered.contains("send sync:action k3 #3"))
+    }
+
+    /// No answer came: the same key and number go on the next line.
+    @Test func aLostLineRepeatsKeysAndNumbers() throws {
+        var desk = try queued("d1", "d2")
+        _ = desk.hear(#"{"event": "sync:result", "data": {"key": "k2", "status": "applied"}}"#)
+        let keeper = desk.keeper
+        #expect(desk.tell { $0.timer(.patience, keeper, random: 0, &$1) }.contains("disconnect"))
+        desk.log = []
+        _ = desk.tell { $0.timer(.reconnect, keeper, random: 0, &$1) }
+        desk.open()
+        #expect(desk.log.filter { $0.hasPrefix("send sync:action") } == ["send sync:action k1 #1"])
+        // An answer of the old line, said twice, counts once.
+        _ = desk.hear(#"{"event": "sync:result", "data": {"key": "k2", "status": "rejected"}}"#)
+        #expect(keeper.mirror.row(key: "k2")?.state == .done)
+    }
+
+    @Test func outOfOrderRenumbersAndKeepsKeys() throws {
+        var desk = try queued("d1", "d2")
+        let first =
+            #"{"event": "sync:result", "data": {"key": "k1", "status": "retry", "code": "out_of_order", "expected": 41}}"#
+        let second =
+            #"{"event": "sync:result", "data": {"key": "k2", "status": "retry", "code": "out_of_order", "expected": 41}}"#
+        #expect(desk.hear(first).contains("wait retry 200"))
+        #expect(desk.hear(second).filter { $0.hasPrefix("send") } == [])
+        let keeper = desk.keeper
+        let again = desk.tell { $0.timer(.retry, keeper, random: 0, &$1) }
+        #expect(again.prefix(2) == ["send sync:action k1 #41", "send sync:action k2 #42"])
+    }
+
+    @Test func aBusyHubIsGivenTime() throws {
+        var desk = try queued("d1")
+        let busy = desk.hear(
+            #"{"event": "sync:result", "data": {"key": "k1", "status": "retry", "code": "busy", "afterMs": 400}}"#)
+        #expect(busy == ["wait retry 600"])
+        #expect(pump(&desk) == [] && desk.keeper.mirror.row(key: "k1")?.retries == 1)
+        let keeper = desk.keeper
+        #expect(desk.tell { $0.timer(.retry, keeper, random: 0, &$1) }.first == "send sync:action k1 #1")
+    }
+
+    /// The worst interleaving: the answer is here and cannot be stored. The action is asked again, with its key.
+    @Test func anAnswerThatIsNotStoredIsAskedForAgain() throws {
+        var desk = try queued("d1")
+        desk.keeper.failures = [desk.keeper.writes + 1]
+        let said = desk.hear(#"{"event": "sync:result", "data": {"key": "k1", "status": "applied"}}"#)
+        #expect(said.contains("problem storage(\"full\")") && desk.keeper.mirror.row(key: "k1")?.state == .sent)
+        let keeper = desk.keeper
+        #expect(desk.tell { $0.timer(.retry, keeper, random: 0, &$1) }.first == "send sync:action k1 #1")
+    }
+
+    @Test func aFollowerSendsNothing() throws {
+        var desk = try queued()
+        try desk.keeper.write(isFenced: false) { try $0.enqueue(.made("k1")) }
+        desk.keeper.isLeading = false
+        #expect(pump(&desk).contains("problem notLeading"))
+        #expect(desk.keeper.mirror.row(key: "k1")?.n == nil)
+    }
+
+    @Test func garbageIsNothing() {
+        var desk = desk(stored())
+        desk.open()
+        #expect(desk.hear("", "{", "[]", #"{"event": 1}"#, #"{"event": "sync:result", "data": "{"}"#, "\u{0}") == [])
+    }
+
+    @Test func ownChannelsAreHeard() {
+        var desk = desk()
+        desk.open()
+        #expect(desk.tell { $0.subscribe("news", &$1) } == ["send pusher:subscribe news"])
+        #expect(desk.hear(#"{"event": "hello", "channel": "news", "data": "1"}"#) == ["message news hello"])
+        #expect(desk.tell { $0.unsubscribe("news", &$1) } == ["send pusher:unsubscribe news"])
+        _ = desk.tell { $0.subscribe("user.u.adherence", &$1) }
+        #expect(desk.tell { $0.unsubscribe("user.u.adherence", &$1) } == [])
+    }
+}

@@ -1,0 +1,204 @@
+import Care
+import Foundation
+import JSON
+import Testing
+
+@testable import CarillonClient
+
+@Suite struct OverlayTests {
+    private let morning = Timestamp(microseconds: 1_763_627_400_000_000)  // 2025-11-20T08:30Z
+    private var channel: String { "user.u.adherence" }
+
+    private func mirror(_ doses: Entity...) -> Mirror {
+        let loaded = Entity(.loaded, "day:2025-11-20", offset: 1, value: .bool(true))
+        return Mirror(
+            entities: doses + [loaded], positions: [channel: StoredPosition(epoch: "e", offset: 1)],
+            meta: [MetaName.device: "phone"])
+    }
+
+    private func act(_ type: String, _ text: String, _ mirror: inout Mirror, at now: Timestamp) throws -> Prediction? {
+        let acting = Acting(mirror: mirror, zone: "UTC", now: now)
+        let made = try acting.row(type, .parsed(text), overlay: DoseOverlay()) { UUID().uuidString }
+        try mirror.enqueue(made.row)
+        return made.prediction
+    }
+
+    private func today(_ mirror: Mirror, at now: Timestamp, _ overlay: inout DoseOverlay) -> [String] {
+        overlay.fold(mirror, zone: "UTC", at: now)
+        let value = overlay.day(mirror, "2025-11-20", user: "u", at: now)
+        return value?.doses.map { "\($0.id) \($0.status.rawValue)\($0.isPending ? " pending" : "")" } ?? []
+    }
+
+    private func today(_ mirror: Mirror, at now: Timestamp) -> [String] {
+        var overlay = DoseOverlay()
+        return today(mirror, at: now, &overlay)
+    }
+
+    @Test func actionsAreFoldedOverTheHubsState() throws {
+        var mirror = mirror(.dose("d1"), .dose("d2"))
+        #expect(today(mirror, at: morning) == ["d1 scheduled", "d2 scheduled"])
+        #expect(try act("markTaken", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)?.status == "applied")
+        #expect(today(mirror, at: morning) == ["d1 taken pending", "d2 scheduled"])
+        #expect(try act("skip", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)?.code == "state")
+    }
+
+    @Test func timeMissesDosesAsTheJobDoes() throws {
+        var mirror = mirror(.dose("d1"), .dose("d2"))
+        let late = morning.adding(seconds: 4 * 3600 + 60)
+        var overlay = DoseOverlay()
+        #expect(today(mirror, at: morning, &overlay) == ["d1 scheduled", "d2 scheduled"])
+        #expect(overlay.edge == TimeText.instant("2025-11-20T12:00:00Z"))
+        _ = try act("markTaken", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)
+        #expect(today(mirror, at: late, &overlay) == ["d1 taken pending", "d2 missed"])
+        #expect(try act("markTaken", #"{"occurrenceId": "d2"}"#, &mirror, at: late)?.code == "late")
+    }
+
+    /// The value stays as the person made it, from the act until the hub's event is here.
+    @Test func theValueNeverFlickers() throws {
+        var mirror = mirror(.dose("d1"))
+        var overlay = DoseOverlay()
+        _ = try act("markTaken", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)
+        _ = try act("addNote", #"{"occurrenceId": "d1", "text": "with water"}"#, &mirror, at: morning)
+        func isTaken() -> Bool { today(mirror, at: morning, &overlay).first?.hasPrefix("d1 taken") == true }
+        #expect(isTaken())
+        let key = mirror.actions[0].key
+        _ = mirror.number()
+        #expect(isTaken())
+        let answer = #"""
+            {"key": "\#(key)", "status": "applied", "result": {"rev": 2},
+             "positions": {"\#(channel)": {"epoch": "e", "offset": 2}}}
+            """#
+        mirror.settle([.parsed(answer)], at: morning)
+        #expect(isTaken() && mirror.counting.count == 2)
+        let event = #"""
+            {"userId": "u", "occurrenceId": "d1", "updates": {"status": "taken", "takenAt": "2025-11-20T08:30:00+00:00",
+             "rev": 2, "hasNote": false}, "_sync": {"o": 2, "k": "\#(key)"}}
+            """#
+        _ = mirror.apply([ChannelEvent(name: "occurrence.updated", data: .parsed(event))], of: channel)
+        #expect(isTaken() && mirror.counting.count == 1)
+        overlay.fold(mirror, zone: "UTC", at: morning)
+        #expect(overlay.doses["d1"]?.note == "with water")
+    }
+
+    /// The event may come before the answer, and then the queue still has the action.
+    @Test func anEventBeforeItsAnswerChangesNothing() throws {
+        var mirror = mirror(.dose("d1"))
+        _ = try act("markTaken", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)
+        mirror.put(.dose("d1", "taken", rev: 2, offset: 2))
+        #expect(today(mirror, at: morning) == ["d1 taken"])
+    }
+
+    @Test func foldsGoOnWhereTheyWere() throws {
+        var mirror = mirror(.dose("d1"), .dose("d2"))
+        var going = DoseOverlay()
+        for (type, id) in [("markTaken", "d1"), ("skip", "d2"), ("addNote", "d1")] {
+            _ = try act(type, #"{"occurrenceId": "\#(id)", "text": "x"}"#, &mirror, at: morning)
+            #expect(today(mirror, at: morning, &going) == today(mirror, at: morning))
+        }
+        #expect(going.doses["d1"]?.note == "x")
+    }
+
+    @Test func anAnsweredActionCanBeUndone() throws {
+        var mirror = mirror(.dose("d1"))
+        _ = try act("markTaken", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)
+        let key = mirror.actions[0].key
+        _ = mirror.number()
+        mirror.settle([.parsed(#"{"key": "\#(key)", "status": "applied", "result": {"rev": 2}}"#)], at: morning)
+        mirror.put(.dose("d1", "taken", rev: 2, offset: 2))
+        #expect(try act("undo", #"{"targetKey": "\#(key)"}"#, &mirror, at: morning)?.status == "applied")
+        #expect(today(mirror, at: morning) == ["d1 scheduled pending"])
+        #expect(mirror.actions.last?.entities == ["dose:d1"])
+        // Once the undo is answered, another one changes nothing.
+        let undo = try #require(mirror.actions.last?.key)
+        _ = mirror.number()
+        mirror.settle([.parsed(#"{"key": "\#(undo)", "status": "applied"}"#)], at: morning)
+        #expect(try act("undo", #"{"targetKey": "\#(key)"}"#, &mirror, at: morning)?.status == "noop")
+    }
+
+    @Test func aDecisionIsFoldedToo() throws {
+        var mirror = mirror(.dose("d1", "missed", rev: 3))
+        _ = try act("markTaken", #"{"occurrenceId": "d1", "takenAt": "2025-11-20T08:10:00Z"}"#, &mirror, at: morning)
+        let key = mirror.actions[0].key
+        _ = mirror.number()
+        mirror.put(.dose("d1", "skipped", rev: 4, offset: 2))
+        let conflict = #"""
+            {"key": "\#(key)", "status": "conflict", "code": "state", "conflict": {"entity": {"type": "dose", "id": "d1"},
+             "server": {"rev": 4}, "local": {"status": "taken", "takenAt": "2025-11-20T08:10:00+00:00"}}}
+            """#
+        mirror.settle([.parsed(conflict)], at: morning)
+        #expect(today(mirror, at: morning) == ["d1 skipped"])
+        let row = try #require(mirror.row(key: key))
+        let wanted = try #require(row.decision(.keepLocal))
+        #expect(wanted.base?["rev"]?.integer == 4)
+        _ = try act("resolve", wanted.payload.canonicalText, &mirror, at: morning)
+        #expect(today(mirror, at: morning) == ["d1 taken pending"])
+    }
+
+    @Test func intakesWithoutAScheduleAreShownAndNotCounted() throws {
+        var mirror = mirror(.dose("d1"))
+        _ = try act("logDose", #"{"productId": "p"}"#, &mirror, at: morning)
+        var overlay = DoseOverlay()
+        overlay.fold(mirror, zone: "UTC", at: morning)
+        let value = try #require(overlay.day(mirror, "2025-11-20", user: "u", at: morning))
+        #expect(value.doses.map(\.isAsNeeded) == [false, true] && value.summary.scheduledCount == 1)
+    }
+
+    @Test func medicationsAreFolded() throws {
+        let settings = Entity(.settings, "settings", offset: 1, value: .parsed(#"{"timezone": "UTC"}"#))
+        let own = Entity(
+            .medication, "m1", offset: 1,
+            value: .parsed(
+                #"{"id": "m1", "name": "A", "rev": 2, "schedules": [{"id": "s1", "time": "08:00", "rev": 1}]}"#))
+        var mirror = Mirror(entities: [settings, own], meta: [MetaName.device: "phone"])
+        _ = try act("createMedication", #"{"name": "B", "times": ["09:00"]}"#, &mirror, at: morning)
+        _ = try act("updateSchedule", #"{"id": "s1", "time": "07:00"}"#, &mirror, at: morning)
+        let value = try #require(MedicationOverlay.value(mirror))
+        #expect(value.items.map(\.name) == ["A", "B"] && value.items.map(\.isPending) == [true, true])
+        #expect(value.items.map { $0.schedules.map(\.time) } == [["07:00"], ["09:00"]])
+        #expect(mirror.actions[1].entities == ["schedule:s1", "medication:m1"])
+        #expect(mirror.actions[1].base?["rev"]?.integer == 1)
+        _ = try act("archiveMedication", #"{"id": "m1"}"#, &mirror, at: morning)
+        #expect(MedicationOverlay.value(mirror)?.items.map(\.name) == ["B"])
+        // A revision that an own action is about to change is none that the person saw.
+        _ = try act("updateMedication", #"{"id": "m1", "name": "C"}"#, &mirror, at: morning)
+        #expect(mirror.actions.last?.base == nil)
+    }
+
+    @Test func remindersAreFolded() throws {
+        let rule = JSONTree.parsed(
+            #"""
+            {"id": "r1", "clientId": null, "rev": 3, "productId": "p", "appliesTo": "item", "time": "08:00",
+             "timezone": "Europe/Berlin", "tzMode": "fixed", "repeat": "daily", "delivery": "local", "enabled": true,
+             "createdAt": "2025-11-01T00:00:00+00:00",
+             "upcoming": [{"id": "o1", "ruleId": "r1", "start": "2025-11-21T08:00:00+01:00", "status": "scheduled"}]}
+            """#)
+        var mirror = Mirror(
+            entities: [Entity(.reminder, "r1", offset: 1, value: rule)],
+            positions: ["user.u.reminders": StoredPosition(epoch: "e", offset: 1)], meta: [MetaName.device: "phone"])
+        func value() -> CarillonReminders? {
+            ReminderOverlay.value(mirror, zone: "UTC", channel: "user.u.reminders", now: morning.second)
+        }
+        #expect(value()?.rules.map(\.isPending) == [false])
+        _ = try act("updateReminder", #"{"id": "r1", "time": "09:15"}"#, &mirror, at: morning)
+        #expect(mirror.actions[0].base?["rev"]?.integer == 3 && mirror.actions[0].entities == ["reminder:r1"])
+        let changed = try #require(value()?.rules.first)
+        #expect(changed.time == "09:15" && changed.isPending)
+        #expect(
+            changed.upcoming.first?.start
+                == TimeText.instant("2025-11-20T09:15:00+01:00").map(\.date)?.addingTimeInterval(86_400))
+        _ = try act("setReminderOccurrence", #"{"occurrenceId": "o1", "enabled": false}"#, &mirror, at: morning)
+        #expect(value()?.days.map { "\($0.date) \($0.status)" } == ["2025-11-21 cancelled"])
+        _ = try act("createReminder", #"{"productId": "q", "time": "10:00"}"#, &mirror, at: morning)
+        #expect(value()?.rules.count == 2)
+        _ = try act("deleteReminder", #"{"id": "r1"}"#, &mirror, at: morning)
+        #expect(value()?.rules.map(\.productID) == ["q"])
+    }
+
+    @Test func largeActionsAreRefused() {
+        let acting = Acting(mirror: Mirror(), zone: "UTC", now: morning)
+        let text = JSONTree.object([.init("text", .string(String(repeating: "x", count: 60_000)))])
+        #expect(throws: CarillonError.tooLarge) {
+            try acting.row("addNote", text, overlay: DoseOverlay()) { "k" }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+import Foundation
+import GRDB
+import JSON
+import TestSupport
+import Testing
+
+@testable import CarillonClient
+
+/// A folder that goes with this object.
+final class TemporaryFolder {
+    let url: URL
+
+    init() throws {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("carillon-client-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    var file: URL { url.appendingPathComponent("store.sqlite") }
+}
+
+@Suite(.ownThread, .timeLimit(.minutes(5))) struct StoreTests {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private func open(_ vault: Vault = .open, now: @escaping () -> Date = { Date() }) throws -> ClientStore {
+        try ClientStore(folder.file, vault: vault, now: now)
+    }
+
+    private func filled(_ store: ClientStore) throws {
+        var row = QueuedRow.made("a", base: 3)
+        row.more.until = ["c": StoredPosition(epoch: "e", offset: 4)]
+        try store.write(isFenced: false) { mirror in
+            try mirror.enqueue(row)
+            mirror.put(.dose("d1", "taken", rev: 4, offset: 9))
+            mirror.put(StoredPosition(epoch: "e", offset: 9), of: "c")
+            mirror.set("x", "y")
+        }
+    }
+
+    private func text(_ mirror: Mirror) -> String {
+        let rows = mirror.actions.map {
+            "\($0.key) \($0.state) \($0.n ?? 0) \($0.envelope(device: "").canonicalText) \($0.more.tree.canonicalText) \($0.entities)"
+        }
+        let doses = mirror.all(.dose).values.map {
+            "\($0.id) \($0.offset) \($0.statusRev) \($0.value?.canonicalText ?? "-")"
+        }
+        let positions = mirror.positions.map { "\($0.key) \($0.value)" }
+        return (rows + doses.sorted() + positions.sorted() + [mirror.meta["x"] ?? ""]).joined(separator: "\n")
+    }
+
+    @Test func whatIsWrittenIsReadAgain() throws {
+        var store: ClientStore? = try open()
+        try filled(try #require(store))
+        let before = text(try #require(store).mirror)
+        store?.close()
+        store = nil
+        let again = try open()
+        #expect(text(again.mirror) == before && before.contains("d1 9 4"))
+        try again.write(isFenced: false) { mirror in
+            mirror.remove(EntityKey(kind: .dose, id: "d1"))
+            if let row = mirror.row(key: "a") { mirror.remove(row) }
+            mirror.set("x", nil)
+        }
+        again.close()
+        #expect(text(try open().mirror) == "c StoredPosition(epoch: \"e\", offset: 9)\n")
+    }
+
+    @Test func whatThrowsWritesNothing() throws {
+        let store = try open()
+        try filled(store)
+        let before = text(store.mirror)
+        struct Refused: Error {}
+        #expect(throws: CarillonError.self) {
+            try store.write(isFenced: false) { mirror in
+                mirror.set("x", "z")
+                throw Refused()
+            }
+        }
+        #expect(text(store.mirror) == before)
+        store.failure = { _ in throw Refused() }
+        #expect(throws: CarillonError.self) { try store.write(isFenced: false) { $0.set("x", "z") } }
+        #expect(text(store.mirror) == before)
+    }
+
+    /// The app and its widget have the store open; each sees what the other has written.
+    @Test func twoProcessesShareOneQueue() throws {
+        let (app, widget) = (try open(), try open())
+        #expect(app.mirror.meta[MetaName.device] == widget.mirror.meta[MetaName.device])
+        try app.write(isFenced: false) { try $0.enqueue(.made("a")) }
+        try widget.write(isFenced: false) { try $0.enqueue(.made("b", of: "d2")) }
+        #expect(widget.mirror.actions.map(\.key) == ["a", "b"])
+        #expect(app.mirror.actions.map(\.key) == ["a"])
+        #expect(try app.look() && app.mirror.actions.map(\.key) == ["a", "b"])
+        #expect(try !app.look())
+    }
+
+    /// The worst interleaving: the app is frozen with its lease; the widget takes it over and numbers; the app wakes and
+    /// wants to number too.
+    @Test func aFrozenHolderNumbersNoMore() throws {
+        let clock = Guarded(Date(timeIntervalSince1970: 1_000_000))
+        let now = { clock.with { $0 } }
+        let (app, widget) = (try open(now: now), try open(now: now))
+        try app.write(isFenced: false) { try $0.enqueue(.made("a")) }
+        #expect(try app.lead() && !widget.lead())
+        clock.with { $0 += ClientStore.leaseSeconds - 1 }
+        #expect(try app.lead() && !widget.lead())
+        clock.with { $0 += ClientStore.leaseSeconds }
+        #expect(try widget.lead())
+        #expect(try widget.write(isFenced: true) { $0.number() }.map(\.n) == [1])
+        #expect(throws: CarillonError.notLeading) { try app.write(isFenced: true) { $0.number() } }
+        // The lock of the file is the app's still: awake, it leads again, and then the widget numbers no more.
+        #expect(try app.lead())
+        #expect(app.mirror.actions.first?.n == 1)
+        #expect(throws: CarillonError.notLeading) { try widget.write(isFenced: true) { $0.number() } }
+        #expect(try !widget.lead())
+    }
+
+    @Test func theLeaseOfADeadProcessIsFree() throws {
+        var first: ClientStore? = try open()
+        let second = try open()
+        #expect(try first?.lead() == true && !second.lead())
+        // As after a kill: nobody resigns, and the system lets the lock go.
+        first = nil
+        #expect(try second.lead())
+    }
+
+    @Test func aRestoredStoreIsAnotherDevice() throws {
+        let store = try open()
+        try store.write(isFenced: false) { mirror in
+            try mirror.enqueue(.made("a"))
+            _ = mirror.number()
+        }
+        let device = store.mirror.meta[MetaName.device]
+        store.close()
+        let copy = folder.url.appendingPathComponent("copy.sqlite")
+        try FileManager.default.copyItem(at: folder.file, to: copy)
+        #expect(try open().mirror.meta[MetaName.device] == device)
+        let restored = try ClientStore(copy)
+        #expect(restored.mirror.meta[MetaName.device] != device)
+        #expect(restored.mirror.actions.map(\.key) == ["a"] && restored.mirror.actions.first?.n == nil)
+    }
+
+    /// A newer version of the app adds a migration; the queue of the old one goes through it.
+    @Test func migrationsKeepTheQueue() throws {
+        let store = try open()
+        try filled(store)
+        store.close()
+        let queue = try DatabaseQueue(path: folder.file.path)
+        var migrator = Schema.migrator
+        migrator.registerMigration("next") { try $0.execute(sql: "ALTER TABLE actions ADD COLUMN later TEXT") }
+        try migrator.migrate(queue)
+        try queue.close()
+        #expect(try open().mirror.actions.map(\.key) == ["a"])
+    }
+
+    // MARK: Encryption
+
+    private var keys: FileKeyStore { FileKeyStore(folder.url.appendingPathComponent("keys")) }
+
+    private func bytes() throws -> Data {
+        try ["", "-wal"].map { folder.file.path + $0 }.filter(FileManager.default.fileExists).reduce(into: Data()) {
+            $0 += try Data(contentsOf: URL(fileURLWithPath: $1))
+        }
+    }
+
+    @Test func nothingOfAPersonIsInTheFile() throws {
+        let store = try open(try Vault(keys))
+        try filled(store)
+        #expect(try bytes().range(of: Data("Ramipril".utf8)) == nil)
+        let rights = try FileManager.default.attributesOfItem(atPath: folder.url.path + "/keys")[.posixPermissions]
+        #expect((rights as? NSNumber)?.intValue == 0o600)
+        store.close()
+        #expect(try open(try Vault(keys)).mirror.value(.dose, "d1")?["productName"]?.string == "Ramipril")
+        // Without its keys it is not read.
+        #expect(throws: CarillonError.tampered) { try open() }
+    }
+
+    @Test func rotatedKeysReadBoth() throws {
+        let store = try open(try Vault(keys))
+        try filled(store)
+        try store.seal(with: try Vault.rotate(keys))
+        #expect(try keys.keys().keys.sorted() == [1, 2])
+        store.close()
+        let again = try open(try Vault(keys))
+        #expect(again.mirror.actions.map(\.key) == ["a"])
+        again.close()
+        // The old key is of no use any more.
+        try keys.save(try keys.keys().filter { $0.key == 2 })
+        #expect(try open(try Vault(keys)).mirror.actions.map(\.key) == ["a"])
+    }
+
+    @Test func tamperingIsFound() throws {
+        let vault = try Vault(keys)
+        let store = try open(vault)
+        try filled(store)
+        try store.write(isFenced: false) { $0.put(.dose("d2", "skipped", rev: 2)) }
+        store.close()
+        let queue = try DatabaseQueue(path: folder.file.path)
+        // A value that was moved to another row.
+        try queue.write {
+            try $0.execute(
+                sql: "UPDATE entities SET value = (SELECT value FROM entities WHERE id = 'd2') WHERE id = 'd1'")
+        }
+        #expect(throws: CarillonError.tampered) { try open(vault) }
+        // One that somebody has written in the clear.
+        try queue.write { try $0.execute(sql: "UPDATE entities SET value = X'007B7D' WHERE id = 'd1'") }
+        #expect(throws: CarillonError.tampered) { try open(vault) }
+        try queue.close()
+    }
+
+    @Test func anInsecureHubIsRefused() throws {
+        func client(_ hub: String) throws -> CarillonClient {
+            let address = try #require(URL(string: hub))
+            return try CarillonClient(CarillonOptions(hub: address, key: "k", user: "u", folder: folder.url) { "" })
+        }
+        #expect(throws: CarillonError.insecure) { try client("http://hub.example.com") }
+        #expect(throws: CarillonError.invalid("the hub's address begins with https")) { try client("ftp://127.0.0.1") }
+        _ = try client("http://127.0.0.1:6001")
+        _ = try client("https://hub.example.com")
+    }
+}
