@@ -45,6 +45,7 @@ end;
 --   go on    those after planned_until: no job came by
 --   ahead    none
 --   gap      only those after planned_until whose time has passed, and nothing else: what the schedule gave until it was changed
+--   start    only those from starts_on on whose time has passed, and nothing else: for a schedule that begins earlier than it did
 --
 -- Lock order: the schedules (before), care.dose_occurrence in the order of ids. A first statement finds what is to
 -- change, a second locks it, and each that writes looks again: between the first two a person may have acted.
@@ -67,9 +68,9 @@ begin
     select array_agg(w order by w.id collate "C") into wanted
     from (select *, least(p.fill_from, p.first) as since from care.plan_spans(schedules, fill, clock) as p offset 0) as r
     cross join lateral care.slots(r.s, r.since, r.last, r.fill_from) as w
-    where fill <> 'gap' or w.late and w.at <= clock;
+    where fill not in ('gap', 'start') or w.late and w.at <= clock;
 
-    if fill <> 'gap' then
+    if fill not in ('gap', 'start') then
         select array_agg(d.id) into changing
         from (select * from care.plan_spans(schedules, fill, clock) offset 0) as r
         cross join lateral (
@@ -115,7 +116,7 @@ begin
     order by w.id collate "C"
     on conflict (id) do nothing;
     get diagnostics n = row_count;
-    if fill <> 'gap' then
+    if fill not in ('gap', 'start') then
         perform care.note_plan(schedules, fill, clock);
     end if;
     perform set_config('care.planning', '', true);
@@ -133,7 +134,7 @@ returns table(s care.schedule, today date, first date, last date, fill_from date
 language sql stable rows 10
 begin atomic
     select k.s, t.today, t.today - 2, greatest(t.today + care.horizon(), p.planned_until),
-           case when fill = 'new' and (k.s).starts_on is not null then greatest((k.s).starts_on, t.today - 90)
+           case when fill in ('new', 'start') and (k.s).starts_on is not null then greatest((k.s).starts_on, t.today - 90)
                 when fill in ('go on', 'gap') and p.planned_until is not null
                     then greatest(p.planned_until + 1, t.today - 90) end,
            case when (k.s).enabled and (k.s).repeat <> 'as_needed' then (k.s).ends_on else '-infinity' end

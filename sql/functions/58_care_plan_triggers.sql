@@ -20,7 +20,8 @@ end
 $$;
 
 -- care.plan_schedules: plans what a statement did to care.schedule. A change first fills the days that the schedule as it was
--- should have been planned for until now.
+-- should have been planned for until now. One that begins earlier than it did is filled from there to where it began, as a new
+-- one would be.
 -- Lock order: the schedules (by the statement), care.stack of new ones (SHARE), then as care.plan_doses.
 --
 -- The worst interleavings: (1) a schedule of a stack is made while an item is added: neither sees the other. So it takes the
@@ -36,6 +37,7 @@ declare
     before care.schedule[];
     gone care.schedule[];
     after care.schedule[];
+    earlier care.schedule[];
     stacks text[];
 begin
     if tg_op = 'INSERT' then
@@ -76,6 +78,16 @@ begin
     end if;
     if after is not null then
         perform care.plan_doses(after, case tg_op when 'INSERT' then 'new' else 'ahead' end, clock);
+    end if;
+    if tg_op = 'UPDATE' then
+        select array_agg(jsonb_populate_record(
+                   n::care.schedule, jsonb_build_object('ends_on', least(n.ends_on, o.starts_on - 1))) order by n.id collate "C")
+        into earlier
+        from old_rows as o join new_rows as n on n.id = o.id
+        where n.starts_on < o.starts_on;
+        if earlier is not null then
+            perform care.plan_doses(earlier, 'start', clock);
+        end if;
     end if;
     return null;
 end

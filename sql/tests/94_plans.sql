@@ -82,6 +82,21 @@ update care.schedule set id = 'e3' where id = 'e';
 select test.is('another id: other doses', (select count(*) from care.dose_occurrence where schedule_id = 'e3' and status = 'scheduled') || ' ' || (select count(*) from care.dose_occurrence where schedule_id = 'e' and status = 'scheduled' and scheduled_at > sync.clock()), '14 0');
 delete from care.schedule where id = 'e3';
 
+-- A start that moves. At 10:00 today's 08:00 has begun.
+insert into care.schedule (id, user_id, product_id, time, starts_on) values ('b', 'e', 'p1', '08:00', '2025-11-22');
+update care.schedule set starts_on = '2025-11-18' where id = 'b';
+select test.is('an earlier start: the days before are filled', test.doses('b'), '11-18..12-04=17 08:00 scheduled');
+update care.dose_occurrence set status = 'taken' where schedule_id = 'b' and local_date = '2025-11-19';
+update care.schedule set starts_on = '2025-11-20' where id = 'b';
+update care.schedule set starts_on = '2025-11-17', time = '09:00' where id = 'b';
+select test.is('earlier again: what was there stays, and has its slot', test.doses('b'), '11-17 09:00 scheduled, 11-18 08:00 scheduled, 11-19 08:00 taken, 11-20 08:00 scheduled, 11-21..12-04=14 08:00 cancelled*, 11-21..12-04=14 09:00 scheduled');
+update care.schedule set starts_on = '2020-01-01', ends_on = '2025-11-15' where id = 'b';
+select test.is('90 days back at most, and not beyond the end', (select min(local_date) || ' ' || count(*) from care.dose_occurrence where schedule_id = 'b' and local_date < '2025-11-17' and status = 'scheduled'), '2025-08-22 86');
+update care.schedule set starts_on = null where id = 'b';
+update care.schedule set enabled = false, starts_on = '2019-01-01', ends_on = null where id = 'b';
+select test.is('a start that was none is no later one; nor is a paused schedule filled', (select count(*) from care.dose_occurrence where schedule_id = 'b' and local_date < '2025-11-17'), 86::bigint);
+delete from care.schedule where id = 'b';
+
 -- Stacks.
 insert into care.stack (id, user_id, name) values ('st', 's', 'Morning');
 insert into care.schedule (id, user_id, stack_id, time) values ('s', 's', 'st', '12:00');

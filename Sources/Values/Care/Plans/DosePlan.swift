@@ -29,6 +29,9 @@ package struct DosePlan: Sendable {
             fillGap(before, at: now)
             schedules[schedule.id] = schedule
             plan(schedule, at: now, lateFrom: nil)
+            if let end = before.startsOn, let start = schedule.startsOn {
+                fill(schedule, from: start, until: end, at: now)
+            }
         } else {
             schedules[schedule.id] = schedule
             plan(schedule, at: now, lateFrom: schedule.startsOn.map { max($0, today.adding(-Self.past)) })
@@ -90,6 +93,16 @@ package struct DosePlan: Sendable {
     private mutating func fillGap(_ schedule: PlannedSchedule, at now: Int) {
         guard var day = unplanned(schedule, at: now) else { return }
         while day <= schedule.zone.day(at: now) {
+            for slot in schedule.slots(on: day) where slot.second <= now { make(slot) }
+            day = day.adding(1)
+        }
+    }
+
+    /// A schedule that begins earlier than it did: what it gave until now, before its former start.
+    private mutating func fill(_ schedule: PlannedSchedule, from start: LocalDate, until end: LocalDate, at now: Int) {
+        let today = schedule.zone.day(at: now)
+        var day = max(start, today.adding(-Self.past))
+        while day < end, day <= today {
             for slot in schedule.slots(on: day) where slot.second <= now { make(slot) }
             day = day.adding(1)
         }
