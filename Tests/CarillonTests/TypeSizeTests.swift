@@ -4,6 +4,7 @@ import Testing
     /// Larger types, each with its reason.
     private static let exceptions = [
         "CarillonClient.CarillonClient": "the actor: what apps may ask, and what it carries out, a file for each subject",
+        "CarillonClient.CarillonDose": "the members of a dose on the wire",
         "CarillonClient.Mirror": "all that a device keeps: its rules are functions on it, a file for each subject",
         "Care.ReminderBook": "the reference model of reminders: each of its rules asks the others",
         "Gateway.HTTPConversation": "all that a connection may wait for before its upgrade, in one order of states",

@@ -1,6 +1,7 @@
 import Foundation
 
-// What the client libraries use of Apple's UserNotifications: declarations only, so that Tests/apple can check types on Linux.
+// What the client libraries use of Apple's UserNotifications: declarations only, so that Tests/apple can check types on
+// Linux.
 
 public enum UNAuthorizationStatus: Sendable { case notDetermined, denied, authorized, provisional, ephemeral }
 

@@ -227,6 +227,40 @@ import Testing
         #expect(keeper.mirror.positions["user.u.medications"]?.offset == 4)
     }
 
+    /// An answer of an old line must not end the wait for that of the new one.
+    @Test func whatIsLackingIsFetchedOnEachLine() throws {
+        var desk = desk(stored())
+        let keeper = desk.keeper
+        let today = try #require(TimeText.day("2025-11-20"))
+        let resumed = Topic.allCases.map { #""user.u.\#($0)": {"offset": 7, "recovered": true}"# }.joined(
+            separator: ",")
+        func open() {
+            desk.open()
+            _ = desk.hear(#"{"event": "sync:resumed", "data": {"channels": {\#(resumed)}}}"#)
+        }
+        func complete() -> [String] { desk.tell { $0.complete(keeper.mirror, today: today, &$1) } }
+        #expect(complete() == [])
+        open()
+        #expect(complete() == ["fetch adherence 3"])
+        #expect(complete() == [])
+        _ = desk.tell { $0.lost(code: 1006, reason: "", random: 0, &$1) }
+        _ = desk.tell { $0.timer(.reconnect, keeper, random: 0, &$1) }
+        open()
+        #expect(complete() == ["fetch adherence 3"])
+        let month = ClientSnapshot(
+            part: .month("2025-11"), body: .array([]), position: StoredPosition(epoch: "e", offset: 7))
+        _ = desk.tell { $0.fetched(.adherence, .success([month]), serial: -1, keeper, random: 0, &$1) }
+        #expect(keeper.mirror.entity(.loaded, "month:2025-11") == nil && complete() == [])
+        _ = desk.tell { $0.fetched(.adherence, .success([month]), serial: -2, keeper, random: 0, &$1) }
+        #expect(keeper.mirror.entity(.loaded, "month:2025-11") != nil)
+        // A failure waits.
+        #expect(complete() == ["fetch adherence 3"])
+        let failed = desk.tell { $0.fetched(.adherence, .failure(.http(503)), serial: -3, keeper, random: 0, &$1) }
+        #expect(failed == ["problem http(503)", "wait complete 500"] && complete() == [])
+        _ = desk.tell { $0.timer(.complete, keeper, random: 0, &$1) }
+        #expect(complete() == ["fetch adherence 3"])
+    }
+
     @Test func aForbiddenChannelIsLeft() {
         var desk = desk(stored())
         desk.open()

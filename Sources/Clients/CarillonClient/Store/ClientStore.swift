@@ -88,7 +88,9 @@ final class ClientStore: Keeper {
                 return result
             }
         } catch {
-            // What the rule has changed is not on disk: the mirror is what is.
+            // What the rule has changed is not on disk: the mirror is what is. If that cannot be read now, the next write
+            // reads it.
+            version = -1
             try? reload()
             throw Self.told(error)
         }

@@ -62,13 +62,15 @@ public struct CarillonOptions: Sendable {
     var socketURL: URL? {
         var parts = URLComponents(url: hub, resolvingAgainstBaseURL: false)
         parts?.scheme = hub.scheme == "https" ? "wss" : "ws"
-        parts?.percentEncodedPath = hub.path + "/app/" + escaped(key)
+        parts?.percentEncodedPath = path + "/app/" + escaped(key)
         parts?.percentEncodedQuery = "protocol=7&client=carillon-swift&version=1.0.0"
         return parts?.url
     }
 
+    /// A hub may be below a path.
+    private var path: String { hub.path.hasSuffix("/") ? String(hub.path.dropLast()) : hub.path }
+
     func url(of part: ClientSnapshot.Part) -> URL? {
-        let path = hub.path.hasSuffix("/") ? String(hub.path.dropLast()) : hub.path
         var parts = URLComponents(url: hub, resolvingAgainstBaseURL: false)
         let pieces = part.path.split(separator: "?", maxSplits: 1)
         parts?.percentEncodedPath = path + "/users/" + escaped(user) + "/" + pieces[0]

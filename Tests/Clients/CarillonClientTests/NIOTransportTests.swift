@@ -12,7 +12,7 @@ import Testing
 @testable import CarillonClient
 
 /// The network by swift-nio, on a real hub.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(5))) struct TransportTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(5))) struct NIOTransportTests {
     private let folder: CertificateFolder
     private let pair: CertificateFolder.Pair
 

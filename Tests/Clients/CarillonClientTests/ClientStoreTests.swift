@@ -20,7 +20,7 @@ final class TemporaryFolder {
     var file: URL { url.appendingPathComponent("store.sqlite") }
 }
 
-@Suite(.ownThread, .timeLimit(.minutes(5))) struct StoreTests {
+@Suite(.ownThread, .timeLimit(.minutes(5))) struct ClientStoreTests {
     private let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }
