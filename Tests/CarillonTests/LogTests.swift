@@ -35,6 +35,14 @@ struct LogTests {
         #expect(object["time"]?.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil)
     }
 
+    /// A member with such a name would be shown as `field_time`.
+    @Test func noLineOfTheHubTakesTheNamesOfEveryLine() throws {
+        let taken = try SourceTree.texts().flatMap { path, text in
+            text.matches(of: /metadata: \[[^\]]*"(time|level|logger|message)":/).map { "\(path): \($0.1)" }
+        }
+        #expect(taken == [])
+    }
+
     @Test func linesForPeopleCannotBeForged() throws {
         let (logger, lines) = logger(.plain)
         logger.info("one\ntwo \u{1B}[31m", metadata: ["b": "x\ry", "a": "1"])

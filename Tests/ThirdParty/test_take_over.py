@@ -1,5 +1,6 @@
 """`carillon serve --take-over`: a hub follows another on one host, and whichever is killed, one serves."""
 
+import json
 import os
 import signal
 import stat
@@ -34,7 +35,7 @@ def test_clients_come_back_at_once_and_nobody_is_refused(place):
         balancer.has_come()
     assert visitor.failures == [] and balancer.failures == []
     assert place.status() == 200
-    says(old, '"drained"')
+    assert json.loads(says(old, '"drained"'))["took"].endswith(("ms", "s"))
     place.serves()
     # The files are the new hub's now.
     assert new.interrupt() == 0
@@ -139,8 +140,10 @@ def test_a_successor_that_never_becomes_ready_changes_nothing(place):
     new.kill()
     says(old, "the successor has gone before it was ready")
     assert old.process.poll() is None
-    # Now it is the third one's turn.
+    # Now it is the third one's turn. The second one has called listen(2) last, and yet it takes over from the first.
     says(third, "took over")
+    for line in ('"taking over"', "the hub before this one has ended"):
+        assert json.loads(says(third, line))["process"] == str(old.pid)
     assert close_code(client) == 4200
     wait_for_end(old)
     place.serves()

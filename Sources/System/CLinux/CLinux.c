@@ -96,21 +96,29 @@ ssize_t cl_send_descriptors(int fd, const void *bytes, size_t count, const int *
     return sent;
 }
 
-ssize_t cl_receive_descriptors(int fd, void *bytes, size_t count, int *descriptors, size_t *descriptor_count) {
+ssize_t cl_receive_descriptors(
+    int fd, void *bytes, size_t count, int *descriptors, size_t *descriptor_count, pid_t *sender) {
     union {
         struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int) * CL_DESCRIPTORS_MAX)];
+        char room[CMSG_SPACE(sizeof(int) * CL_DESCRIPTORS_MAX) + CMSG_SPACE(sizeof(struct ucred))];
     } control;
     struct iovec text = {.iov_base = bytes, .iov_len = count};
     struct msghdr message = {
         .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     *descriptor_count = 0;
+    *sender = 0;
     ssize_t received;
     do received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     while (received < 0 && errno == EINTR);
     if (received < 0) return received;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        if (header->cmsg_level != SOL_SOCKET) continue;
+        if (header->cmsg_type == SCM_CREDENTIALS) {
+            struct ucred from;
+            memcpy(&from, CMSG_DATA(header), sizeof from);
+            *sender = from.pid;
+        }
+        if (header->cmsg_type != SCM_RIGHTS) continue;
         size_t more = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t index = 0; index < more; index++) {
             int descriptor;

@@ -42,7 +42,7 @@ struct DrainCommand: SettingsReader {
             switch LocalSocket.receive(connection, atMost: ControlAnswer.bytesMax) {
             case .nothing: continue
             case .end: throw Self.lost
-            case .bytes(let bytes, _): guard lines.append(bytes) else { throw Self.lost }
+            case .bytes(let bytes, _, _): guard lines.append(bytes) else { throw Self.lost }
             }
             while let line = lines.next() {
                 switch ControlAnswer(line) {

@@ -213,7 +213,7 @@ private final class ControlLoop {
         switch LocalSocket.receive(descriptor, atMost: ControlRequest.bytesMax) {
         case .nothing: return
         case .end: left(peer)
-        case .bytes(let bytes, let descriptors):
+        case .bytes(let bytes, let descriptors, _):
             for descriptor in descriptors { Socket.close(descriptor) }
             guard callers[peer]?.lines.append(bytes) == true else { return left(peer) }
             while let line = callers[peer]?.lines.next() {
@@ -240,7 +240,7 @@ private final class ControlLoop {
         switch LocalSocket.receive(connection, atMost: ControlAnswer.bytesMax) {
         case .nothing: return
         case .end: predecessorEnded()
-        case .bytes(let bytes, let descriptors):
+        case .bytes(let bytes, let descriptors, _):
             for descriptor in descriptors { Socket.close(descriptor) }
             guard predecessorLines.append(bytes) else { return predecessorEnded() }
             while let line = predecessorLines.next() {
@@ -337,7 +337,7 @@ private final class ControlLoop {
             case .closeRest: hub.gateway.drain(order(perSecond: nil))
             case .finished:
                 hub.logger.notice(
-                    "drained", metadata: ["left": "\(connections)", "time": "\(Form.brief(progress.time(at: now)))"])
+                    "drained", metadata: ["left": "\(connections)", "took": "\(Form.brief(progress.time(at: now)))"])
                 received(.drained)
             }
         }

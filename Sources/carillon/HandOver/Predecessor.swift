@@ -55,23 +55,25 @@ enum Predecessor {
             guard let peer = LocalSocket.peer(connection), peer.isTrusted else {
                 throw Failure("control.socket \(path): another user's program listens there", status: .configuration)
             }
+            // The kernel names the peer that listened last: that may be a successor which has failed.
+            LocalSocket.tellsSenders(connection)
             guard LocalSocket.send(ControlRequest.takeOver(version: ControlRequest.version).line, to: connection) else {
                 return .gone
             }
             switch try answer(connection, stop) {
             case nil: return .gone
-            case (.sockets(let names), let descriptors)?:
+            case (.sockets(let names), let descriptors, let sender)?:
                 guard names.count == descriptors.count else {
                     for descriptor in descriptors { Socket.close(descriptor) }
                     throw Failure("the running hub sent \(descriptors.count) sockets for \(names.count) names")
                 }
                 return .given(
                     GivenSockets.Predecessor(
-                        connection: connection, process: peer.process,
+                        connection: connection, process: sender ?? peer.process,
                         sockets: zip(names, descriptors).map { InheritedSocket($1, name: $0) }))
-            case (.later(let reason), _)?: return .later(reason)
-            case (.refused(let reason), _)?: throw Failure("the running hub does not hand over: \(reason)")
-            case (_, let descriptors)?:
+            case (.later(let reason), _, _)?: return .later(reason)
+            case (.refused(let reason), _, _)?: throw Failure("the running hub does not hand over: \(reason)")
+            case (_, let descriptors, _)?:
                 for descriptor in descriptors { Socket.close(descriptor) }
                 throw Failure("the running hub answered with something else than its sockets")
             }
@@ -84,9 +86,10 @@ enum Predecessor {
     /// Nil when the hub has ended, or `stop` is set.
     private static func answer(
         _ connection: Int32, _ stop: Latch
-    ) throws(Failure) -> (ControlAnswer, descriptors: [Int32])? {
+    ) throws(Failure) -> (ControlAnswer, descriptors: [Int32], sender: pid_t?)? {
         var lines = LineBuffer(bytesMax: ControlAnswer.bytesMax)
         var descriptors: [Int32] = []
+        var sender: pid_t?
         let end = Instant.read().advanced(by: answerTime)
         while !stop.isSet {
             let left = end.duration(since: .read()).wholeMilliseconds
@@ -101,13 +104,14 @@ enum Predecessor {
             case .end:
                 for descriptor in descriptors { Socket.close(descriptor) }
                 return nil
-            case .bytes(let bytes, let more):
+            case .bytes(let bytes, let more, let process):
                 descriptors += more
+                sender = process
                 guard lines.append(bytes) else { throw Failure("the running hub answers with bytes that are no line") }
             }
             guard let line = lines.next() else { continue }
             guard let answer = ControlAnswer(line) else { throw Failure("the running hub answers \"\(line)\"") }
-            return (answer, descriptors)
+            return (answer, descriptors, sender)
         }
         return nil
     }

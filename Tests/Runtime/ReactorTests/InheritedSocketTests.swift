@@ -110,11 +110,19 @@ import Testing
             #expect(LocalSocket.peer(server)?.process == getpid() && LocalSocket.peer(server)?.isTrusted == true)
             let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
             #expect(LocalSocket.send("sockets a b\n", [socket.descriptor, server], to: server))
-            guard case .bytes(let bytes, let descriptors) = LocalSocket.receive(client, atMost: 64) else {
+            guard case .bytes(let bytes, let descriptors, let sender) = LocalSocket.receive(client, atMost: 64) else {
                 Issue.record("nothing came")
                 return
             }
-            #expect(bytes == Array("sockets a b\n".utf8) && descriptors.count == 2)
+            #expect(bytes == Array("sockets a b\n".utf8) && descriptors.count == 2 && sender == nil)
+            LocalSocket.tellsSenders(client)
+            #expect(LocalSocket.send("x\n", [socket.descriptor], to: server))
+            guard case .bytes(_, let more, let named) = LocalSocket.receive(client, atMost: 64) else {
+                Issue.record("nothing came")
+                return
+            }
+            #expect(more.count == 1 && named == getpid())
+            for descriptor in more { close(descriptor) }
             #expect(InheritedSocket(descriptors[0], name: "a").listens(at: socket.endpoint))
             for descriptor in descriptors {
                 #expect(fcntl(descriptor, F_GETFD) & FD_CLOEXEC != 0)

@@ -7,7 +7,8 @@ public enum LocalSocket {
     public struct Peer: Equatable, Sendable {
         /// Its effective user when it connected, or listened.
         public let user: uid_t
-        /// Its process.
+        /// Its process. At a connection to a socket that several processes have, it is the last that called listen(2):
+        /// see `tellsSenders`.
         public let process: pid_t
 
         /// Whether it may do what this process may: the same user, or root.
@@ -37,6 +38,11 @@ public enum LocalSocket {
         return cl_peer(descriptor, &user, &process) == 0 ? Peer(user: user, process: process) : nil
     }
 
+    /// From now on, what is received tells which process sent it.
+    public static func tellsSenders(_ descriptor: Int32) {
+        _ = cl_set_option(descriptor, SOL_SOCKET, SO_PASSCRED, 1)
+    }
+
     /// Sends a short text with descriptors, all of it or nothing. False where the peer has gone or reads nothing.
     public static func send(_ text: String, _ descriptors: [Int32] = [], to descriptor: Int32) -> Bool {
         var text = text
@@ -51,7 +57,8 @@ public enum LocalSocket {
 
     /// What has come.
     public enum Received: Equatable, Sendable {
-        case bytes([UInt8], descriptors: [Int32])
+        /// The sender is nil unless `tellsSenders` was called.
+        case bytes([UInt8], descriptors: [Int32], sender: pid_t?)
         /// Nothing now.
         case nothing
         /// The peer has ended the connection, or it is broken.
@@ -61,13 +68,17 @@ public enum LocalSocket {
     /// Reads what has come. The caller closes the descriptors.
     public static func receive(_ descriptor: Int32, atMost bytesMax: Int) -> Received {
         var descriptors = [Int32](repeating: -1, count: Int(CL_DESCRIPTORS_MAX))
-        var (descriptorCount, count, code) = (0, 0, Int32(0))
+        var (descriptorCount, count, code, sender) = (0, 0, Int32(0), pid_t(0))
         let bytes = [UInt8](unsafeUninitializedCapacity: bytesMax) { room, filled in
-            count = cl_receive_descriptors(descriptor, room.baseAddress, bytesMax, &descriptors, &descriptorCount)
+            count = cl_receive_descriptors(
+                descriptor, room.baseAddress, bytesMax, &descriptors, &descriptorCount, &sender)
             code = errno
             filled = max(0, count)
         }
-        if count > 0 { return .bytes(bytes, descriptors: Array(descriptors[..<descriptorCount])) }
+        if count > 0 {
+            return .bytes(
+                bytes, descriptors: Array(descriptors[..<descriptorCount]), sender: sender > 0 ? sender : nil)
+        }
         return count < 0 && code == EAGAIN ? .nothing : .end
     }
 }

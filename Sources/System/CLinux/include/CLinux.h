@@ -53,7 +53,9 @@ int cl_peer(int fd, uid_t *user, pid_t *process);
 /// sendmsg(2) of bytes with 1 to CL_DESCRIPTORS_MAX descriptors (SCM_RIGHTS).
 ssize_t cl_send_descriptors(int fd, const void *bytes, size_t count, const int *descriptors, size_t descriptor_count);
 /// recvmsg(2) of bytes and of at most CL_DESCRIPTORS_MAX descriptors, which are closed on exec; further ones are closed.
-ssize_t cl_receive_descriptors(int fd, void *bytes, size_t count, int *descriptors, size_t *descriptor_count);
+/// `sender` is the process that sent them where SO_PASSCRED is set; otherwise 0.
+ssize_t cl_receive_descriptors(
+    int fd, void *bytes, size_t count, int *descriptors, size_t *descriptor_count, pid_t *sender);
 int cl_set_thread_name(const char *name);
 
 /// Starts a program found in PATH, in a session of its own and in the folder /, with no signal blocked or ignored and
