@@ -87,11 +87,19 @@ final class JobsLoop {
         }
     }
 
+    /// The schema or `sync.job` is missing.
+    private static let unmigrated: Set<SQLState> = ["3F000", "42883"]
+
     private func failed(_ job: Job, _ error: PostgresError) {
         metrics.failed(job)
         plan.failed(job, now: .read())
-        // Lost races and locks pass by themselves.
-        if error.advice != .again, error.advice != .locked { faults.tell("\(job.name) failed: \(error.description)") }
+        if !error.isInFunction, let sqlstate = error.sqlstate, Self.unmigrated.contains(sqlstate) {
+            // It is so for all jobs: one line tells of them.
+            faults.tell("none runs: \(error.description)")
+        } else if error.advice != .again, error.advice != .locked {
+            // Lost races and locks pass by themselves.
+            faults.tell("\(job.name) failed: \(error.description)")
+        }
         // A server that became a standby is left for the new primary.
         if error.isOfConnection || error.advice == .readOnly {
             slot?.drop(error)

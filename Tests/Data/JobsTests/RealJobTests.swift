@@ -119,4 +119,15 @@ import Testing
         try wait(until: "SELECT count(*) = 0 FROM sync.event WHERE user_id = 'old'")
         #expect(eventually { self.lines.all.contains { $0.contains("miss_doses failed") && $0.contains("42883") } })
     }
+
+    @Test func aDatabaseThatIsNotMigratedIsToldInOneLine() throws {
+        try admin.execute("DROP FUNCTION sync.job(text, int, timestamptz)")
+        let metrics = JobsMetrics()
+        try start(metrics) { $0.retainDelay = .zero }
+        let failed = Job.allCases.map { "carillon_job_batches_total{type=\"\($0.name)\",result=\"failed\"} 0\n" }
+        #expect(eventually { !failed.contains { self.text(metrics).contains($0) } })
+        let told = lines.all.filter { $0.contains("42883") }
+        let line = "none runs: a function is missing: run carillon migrate"
+        #expect(told.count == 1 && told.allSatisfy { $0.contains(line) })
+    }
 }
