@@ -43,15 +43,39 @@ struct SecureTailTests {
         let known = try tail("localhost", environment: ["SSL_CERT_FILE": pair.certificate])
         #expect(known.line(containing: "subscribed to news") != nil)
         let unknown = try tail("localhost")
-        #expect(unknown.line(containing: "not connected")?.contains("the hub's certificate is not good: self") == true)
+        let told = unknown.rest()
+        #expect(told.hasPrefix("carillon: wss://localhost:\(port): the hub's certificate is not good: self"), "\(told)")
+        #expect(told.contains("give --ca-file FILE") && told.split(separator: "\n").count == 1)
+        #expect(unknown.end() == 1)
     }
 
     @Test func anotherNameOrRootIsRefused() throws {
         let other = try folder.make("other", hosts: ["localhost"])
         let stranger = try tail("localhost", ["--ca-file", other.certificate])
-        #expect(stranger.line(containing: "not connected")?.contains("the hub's certificate is not good") == true)
+        #expect(stranger.line(containing: "the hub's certificate is not good")?.contains(other.certificate) == true)
+        #expect(stranger.end() == 1)
         let elsewhere = try tail("127.0.0.1", ["--ca-file", pair.certificate])
-        #expect(elsewhere.line(containing: "not connected")?.contains("IP address mismatch") == true)
+        #expect(elsewhere.line(containing: "IP address mismatch")?.contains("the name 127.0.0.1") == true)
+        #expect(elsewhere.end() == 1)
+    }
+
+    /// One that has been connected comes back: somebody may mend the certificate.
+    @Test func aCertificateThatTurnsBadIsWaitedFor() throws {
+        let tail = try tail("localhost", ["--ca-file", pair.certificate])
+        #expect(tail.line(containing: "subscribed to news") != nil)
+        let other = try folder.make("hub-other", hosts: ["localhost"])
+        for (from, to) in [(other.certificate, pair.certificate), (other.key, pair.key)] {
+            #expect(rename(from, to) == 0)
+        }
+        #expect(hub.stop(SIGTERM) == 0)
+        let next = try RunningCommand(
+            [
+                "serve", "--listen", "tls:127.0.0.1:\(port)", "--operations-listen", "off",
+                "--tls-certificate-files", pair.certificate, "--tls-key-files", pair.key,
+            ], isMixed: true, environment: ["CARILLON_APPS": #"[{"id": "1", "key": "one", "secret": "s"}]"#])
+        #expect(next.line(containing: #""listening""#) != nil)
+        #expect(tail.line(containing: "not connected: the hub's certificate is not good") != nil)
+        #expect(tail.line(containing: "not connected: the hub's certificate is not good") != nil, "it goes on")
     }
 
     @Test func theOtherSchemeIsNamed() throws {

@@ -17,7 +17,8 @@ struct TailCommand: ParsableCommand {
     @Option(help: "Folder of `carillon dev`.")
     var dir = ".carillon"
 
-    @Option(help: "Another hub: ws://HOST:PORT or wss://HOST:PORT. It needs --app-key, and --token for a user.")
+    @Option(
+        help: "Another hub: ws://HOST:PORT or wss://HOST:PORT. It needs --app-key, and a token for a user.")
     var url: String?
 
     @Option(help: "PEM file of root certificates for wss://, in place of the system's.")
@@ -26,7 +27,7 @@ struct TailCommand: ParsableCommand {
     @Option(help: "Key of the app.")
     var appKey: String?
 
-    @Option(help: "Token of the user, for a hub that is not `carillon dev`'s.")
+    @Option(help: "Token of the user. With --url, it may be in the environment instead: CARILLON_TOKEN.")
     var token: String?
 
     @Option(help: "A channel to follow, by its full name. May be given several times.")
@@ -41,9 +42,11 @@ struct TailCommand: ParsableCommand {
         let printer = EventPrinter()
         var cursors = Cursors()
         var delay = Duration.zero
+        var hasConnected = false
         while !stop.wait(timeout: delay) {
             do {
                 let device = try Device(target.address, appKey: target.appKey, tls: target.tls, stop: stop)
+                hasConnected = true
                 switch try Self.follow(device, target, &cursors, printer) {
                 case .closed(let code): delay = Self.delay(after: code)
                 case .tokenRefused(let reason): throw Failure("the hub refuses the token: \(reason)")
@@ -55,6 +58,9 @@ struct TailCommand: ParsableCommand {
                 case .timeout: printer.note("the hub does not take what is sent")
                 case .closed(let reason): printer.note("not connected: \(reason)")
                 case .hopeless(let reason): throw Failure("\(target.address): \(reason)")
+                // A certificate that was good may be replaced by mistake, and mended soon.
+                case .untrusted(let reason) where hasConnected: printer.note("not connected: \(reason)")
+                case .untrusted(let reason): throw Failure("\(target.address): \(reason); \(target.advice)")
                 }
                 // 1, 2, 4, then every 8 seconds: a person is waiting.
                 delay = min(.seconds(8), max(.seconds(1), delay * 2))
@@ -167,9 +173,19 @@ struct Target {
     let isOnlyUsers: Bool
     /// Returns a token that is valid now; nil when no user is followed.
     let token: () -> String?
+    /// Roots that the user has named.
+    var rootsFile: String?
+
+    /// What to do about a certificate that is not good.
+    var advice: String {
+        if let rootsFile { return "it must have the name \(address.host), and its root must be in \(rootsFile)" }
+        return "it must have the name \(address.host); for a root that this system does not know, give --ca-file FILE"
+    }
 }
 
 extension Target {
+    static let tokenVariable = "CARILLON_TOKEN"
+
     init(_ command: TailCommand) throws(Failure) {
         var channels = command.channel
         if let user = command.user {
@@ -188,12 +204,14 @@ extension Target {
 
         if let url = command.url {
             guard let appKey = command.appKey else { throw Failure("--url also needs --app-key") }
-            guard command.user == nil || command.token != nil else {
-                throw Failure("--url also needs --token for a user")
+            // The process list shows an option to all users of the machine, and no variable.
+            let given = command.token ?? ProcessInfo.processInfo.environment[Self.tokenVariable]
+            guard command.user == nil || given != nil else {
+                throw Failure("--url also needs a token for a user: set \(Self.tokenVariable), or give --token")
             }
             address = try HubAddress(url)
             self.appKey = appKey
-            token = { [token = command.token] in token }
+            token = { given }
         } else {
             let hub = try DevelopmentFolder.find(command.dir).hub()
             address = try HubAddress(hub.url)
@@ -206,6 +224,7 @@ extension Target {
             }
         }
         tls = try Self.tls(of: address, judgedBy: command.caFile)
+        rootsFile = command.caFile
     }
 
     private static func tls(of address: HubAddress, judgedBy file: String?) throws(Failure) -> TLSClient? {

@@ -84,7 +84,8 @@ struct SettingsSources {
         // Scripts may write `DATABASE_URL=` for no database.
         let database = SettingsTable[\.databaseURL].key
         if texts[database] == "" { texts[database] = nil }
-        var known = SettingsTable.all.map(\.environment) + [Self.fileEnvironment]
+        // One shell may serve both commands.
+        var known = SettingsTable.all.map(\.environment) + [Self.fileEnvironment, Target.tokenVariable]
         #if DEBUG
         known.append(Self.failpointEnvironment)
         #endif

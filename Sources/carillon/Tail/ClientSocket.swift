@@ -12,6 +12,8 @@ final class ClientSocket {
         case closed(String)
         /// A retry would fail, too; in words.
         case hopeless(String)
+        /// The hub's certificate is not good; in words.
+        case untrusted(String)
     }
 
     private let descriptor: Int32

@@ -29,7 +29,7 @@ final class SecuredStream {
         case .endOfStream: return false
         case .failed:
             if let complaint = session.certificateComplaint {
-                throw .closed("TLS: the hub's certificate is not good: \(complaint)")
+                throw .untrusted("the hub's certificate is not good: \(complaint)")
             }
             switch session.failure {
             case .plainHTTP, .notTLS:
