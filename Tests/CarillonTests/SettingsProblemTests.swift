@@ -30,6 +30,14 @@ struct SettingsProblemTests {
             ([], ["CARILLON_LOG_LEVEL": "loud"], ["log.level", "trace, debug"]),
             ([], ["CARILLON_API_REFUSE_REPLAYS": "yes"], ["api.refuseReplays", "true or false"]),
             ([], ["DATABASE_URL": "mydb"], ["DATABASE_URL", "postgresql://"]),
+            (
+                [], ["DATABASE_URL": "postgresql://carillon_hub:change-me@h/hub"],
+                ["environment DATABASE_URL: ", "\"change-me\"", "put your own"]
+            ),
+            (
+                [], ["CARILLON_APPS": #"[{"id":"1","key":"k","secret":"change-me-too"}]"#],
+                ["environment CARILLON_APPS: apps has \"change-me\""]
+            ),
         ] as [([String], [String: String], [String])])
     func badNamesAndValuesAreNamed(_ arguments: [String], _ environment: [String: String], _ words: [String]) throws {
         let failure = try #require(refusedSettings(arguments, environment: environment))
@@ -107,6 +115,14 @@ struct SettingsProblemTests {
         }
     }
 
+    @Test func examplesOfAFileAreRefusedWithTheirLine() throws {
+        try withSettingsFile("{\n  \"apps\": [{\"id\": \"1\", \"key\": \"change-me-key\", \"secret\": \"s\"}]\n}") {
+            path in
+            let failure = try #require(refusedSettings(["--config", path]))
+            #expect(failure.description.hasPrefix("file \(path) line 2 apps: apps has \"change-me\""), "\(failure)")
+        }
+    }
+
     @Test func variablesOfKubernetesArePassedOver() throws {
         let links = [
             "CARILLON_SERVICE_HOST": "10.0.0.1", "CARILLON_SERVICE_PORT": "6001", "CARILLON_SERVICE_PORT_WS": "6001",
@@ -114,6 +130,8 @@ struct SettingsProblemTests {
         ]
         #expect(refusedSettings(environment: links) == nil)
         #expect(refusedSettings(environment: ["CARILLON_PORTS": "1"]) != nil)
+        // That of `carillon tail`.
+        #expect(refusedSettings(environment: ["CARILLON_TOKEN": "a.b.c"]) == nil)
     }
 
     @Test func aKeySetThatIsMissingIsOfTheConfiguration() throws {

@@ -1,4 +1,5 @@
 import Gateway
+import TestSupport
 import Testing
 
 @testable import carillon
@@ -41,6 +42,23 @@ struct SettingsTogetherTests {
         let apps = ["--apps", #"[{"id":"1","key":"k","secret":"s","limits":{"batchEvents":30}}]"#]
         let long = try warnings(four + apps + ["--limits-unfinished-bytes", "\(needed)"])
         #expect(long.count == 1 && long.first?.contains("(apps, limits.messageBytes)") == true)
+    }
+
+    @Test func aFileOfTLSThatIsMissingIsNamedWithItsSetting() throws {
+        let folder = try CertificateFolder()
+        let pair = try folder.make("hub", hosts: ["localhost"])
+        func complaint(_ certificate: String, _ key: String, tickets: String? = nil) -> String? {
+            let settings = TLSSettings(certificateFiles: [certificate], keyFiles: [key], ticketKeysFile: tickets)
+            let failure = #expect(throws: Failure.self) { try settings.server() }
+            #expect(failure?.status == .configuration)
+            return failure?.description
+        }
+        let missing = "/no/such.file: No such file or directory"
+        #expect(complaint("/no/such.file", pair.key) == "tls.certificateFiles: \(missing)")
+        #expect(complaint(pair.certificate, "/no/such.file") == "tls.keyFiles: \(missing)")
+        #expect(complaint("/no/such.file", "/no/such.file") == "tls.certificateFiles, tls.keyFiles: \(missing)")
+        #expect(
+            complaint(pair.certificate, pair.key, tickets: "/no/such.file") == "tls.ticketKeysFile: \(missing)")
     }
 
     @Test func aCertificateNeedsItsKey() throws {

@@ -178,13 +178,21 @@ def test_kubernetes_manifests_are_as_their_schemas_say(version):
         kubernetes_validate.validate(document, version, strict=True)
 
 
+def own(settings):
+    """With values of one's own in place of the example's."""
+    assert any("change-me" in value for value in settings.values())
+    return {name: value.replace("change-me", "our-own") for name, value in settings.items()}
+
+
 def test_the_hub_takes_kubernetes_settings():
     secret, hub = (next(one for one in manifests() if one["kind"] == kind) for kind in ("Secret", "Deployment"))
     pod = hub["spec"]["template"]["spec"]
     container, = pod["containers"]
     environment = {one["name"]: one["value"] for one in container["env"]}
-    status, words = checked({**secret["stringData"], **environment})
+    status, words = checked({**own(secret["stringData"]), **environment})
     assert status == 0, words
+    status, words = checked({**secret["stringData"], **environment})
+    assert status == 78 and words.count("put your own in its place") == 2, words
     # Webhooks are sent for eight seconds after the pause.
     assert pod["terminationGracePeriodSeconds"] > seconds(environment["CARILLON_DRAIN_PAUSE"]) + 20
     assert pod["enableServiceLinks"] is False

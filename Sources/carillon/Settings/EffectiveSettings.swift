@@ -22,6 +22,8 @@ struct EffectiveSettings: Sendable {
     /// The parsed values, each checked by itself.
     private(set) var values = Settings()
     let profile: SettingsProfile
+    /// Begins each secret in the files of examples. All who read them know these.
+    static let placeholder = "change-me"
     private(set) var warnings: [String] = []
 
     /// Reads every setting from all sources and parses every value.
@@ -41,6 +43,14 @@ struct EffectiveSettings: Sendable {
             let fallback = setting.fallback(in: profile).map { Entry(text: $0, source: "default") }
             guard let entry = found ?? fallback else { continue }
             entries[setting.key] = entry
+            if found?.text.contains(Self.placeholder) == true {
+                problems.append(
+                    """
+                    \(entry.source): \(setting.key) has "\(Self.placeholder)", which stands in an example: put your own in \
+                    its place
+                    """)
+                continue
+            }
             if let file = entry.file, setting.shown(entry.text) != entry.text { secrets.insert(file) }
             do {
                 try setting.read(entry.text, &values)

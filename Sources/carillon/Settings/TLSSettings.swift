@@ -58,7 +58,7 @@ struct TLSSettings: Sendable {
 
     /// Reads the files; nil when there are none.
     ///
-    /// - Throws: a configuration failure that names the file.
+    /// - Throws: a configuration failure that names the setting and the file.
     func server() throws(Failure) -> TLSServer? {
         guard !certificateFiles.isEmpty else { return nil }
         do throws(TLSError) {
@@ -67,7 +67,16 @@ struct TLSSettings: Sendable {
                     certificates: zip(certificateFiles, keyFiles).map { TLSCertificateFiles(certificate: $0, key: $1) },
                     ticketKeys: ticketKeysFile))
         } catch {
-            throw Failure("tls: \(error)", status: .configuration)
+            throw Failure("\(key(of: error)): \(error)", status: .configuration)
         }
+    }
+
+    /// The setting, or both settings, that name the file of which an error tells; otherwise "tls".
+    private func key(of error: TLSError) -> String {
+        let named = [
+            (SettingsTable[\.tls.certificateFiles], certificateFiles), (SettingsTable[\.tls.keyFiles], keyFiles),
+            (SettingsTable[\.tls.ticketKeysFile], ticketKeysFile.map { [$0] } ?? []),
+        ].filter { _, files in files.contains { error.description.hasPrefix("\($0): ") } }.map(\.0.key)
+        return named.isEmpty ? "tls" : named.joined(separator: ", ")
     }
 }
