@@ -9,7 +9,9 @@ struct PageNamesTests {
     /// All pages except the changelog, which also names what was removed.
     private static let pages =
         ["", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "sql/", "deploy/", "loadtest/", "Tests/"]
-        .map { $0 + "README.md" } + ["deploy/settings.md", "deploy/metrics.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .map { $0 + "README.md" } + [
+            "deploy/install.md", "deploy/settings.md", "deploy/metrics.md", "CONTRIBUTING.md", "SECURITY.md",
+        ]
 
     /// The text of all files with one of these extensions below these folders.
     private static func text(of extensions: Set<String>, below folders: [String]) throws -> String {
@@ -54,7 +56,7 @@ struct PageNamesTests {
         let variables = Set(SettingsTable.all.map(\.environment))
             .union([
                 "CARILLON_CONFIG", "CARILLON_SEED", "CARILLON_ACTIONS", "CARILLON_PLANS", "CARILLON_REMINDERS",
-                "CARILLON_WEEKS", "CARILLON_SERVICE_", "CARILLON_PORT", "CARILLON_VECTORS",
+                "CARILLON_WEEKS", "CARILLON_SERVICE_", "CARILLON_PORT", "CARILLON_VECTORS", "CARILLON_TOKEN",
             ])
         // Names of fixed limits are in the table of limits, where the metric uses them.
         let limits = try Self.text(
