@@ -1,5 +1,5 @@
 -- A small demonstration: two users in different zones, a few products, a stack, schedules (which plan their doses, from
--- today on) and reminder rules. Run as carillon_owner; safe to run again.
+-- today on), five weeks of history of one of them, and reminder rules. Run as carillon_owner; safe to run again.
 begin;
 
 insert into care.user_settings (user_id, zone) values
@@ -50,6 +50,27 @@ insert into care.reminder_rule (id, user_id, product_id, stack_id, applies_to, p
      'weekdays', null, 10, 'local'),
     ('demo2-reminder-night', 'demo2', 'magnesium', null, 'item', 'BEDTIME', 'Before sleep', '22:30', 'daily', null, 10, 'push')
 on conflict (id) do nothing;
+
+-- What demo has taken in the five weeks before, for the month and the streaks: nearly all of it, by a pattern that is the same
+-- each time. Only at the first run.
+insert into care.dose_occurrence (user_id, schedule_id, product_id, status, taken_at, scheduled_at, tz, local_date, local_time,
+                                  window_start, window_end, dose)
+select 'demo', s.id, p.product_id, p.status,
+       case p.status when 'taken' then at.due + make_interval(mins => 2 + p.lot % 23)
+                     when 'made_up' then at.due + make_interval(hours => 3) end,
+       at.due, 'Europe/Berlin', d.day, s.time, at.due - interval '30 minutes', at.due + interval '30 minutes', p.dose
+from care.schedule as s
+cross join lateral (select s.starts_on - back as day, back from generate_series(1, 35) as back) as d
+cross join lateral (
+    select i.product_id, coalesce(i.dose, s.dose) as dose, abs(hashtext(s.id || i.product_id || d.back)) % 100 as lot
+    from (select product_id, dose from care.stack_item where stack_id = s.stack_id
+          union all select s.product_id, s.dose where s.product_id is not null) as i) as i(product_id, dose, lot)
+cross join lateral (
+    select i.*, case when d.back < 6 or d.back between 14 and 24 then 'taken' when i.lot < 12 then 'missed'
+                     when i.lot < 20 then 'made_up' else 'taken' end as status) as p
+cross join lateral (select care.resolve_local(d.day + s.time, 'Europe/Berlin') as due) as at
+where s.user_id = 'demo'
+  and not exists (select from care.dose_occurrence where user_id = 'demo' and local_date < s.starts_on);
 
 -- Of a later run: the days since.
 select care.job_plan_doses(1000, sync.clock());

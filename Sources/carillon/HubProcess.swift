@@ -28,6 +28,7 @@ enum HubProcess {
     ///   - hangUp: re-reads the certificates and the apps.
     ///   - given: sockets of systemd or of the hub before this one.
     ///   - reloading: the settings and their sources; nil when SIGHUP does not re-read apps.
+    ///   - demonstration: of `carillon dev`.
     ///   - onListening: called once, when clients may connect.
     ///   - onReady: called once, when `/readyz` is 200: with a database, after the first catch-up. Not if it ends first.
     /// - Throws: a `Failure` of one clear line when the hub cannot start, such as for a port in use, or when it takes over
@@ -35,6 +36,7 @@ enum HubProcess {
     static func run(
         settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp, given: GivenSockets = .none,
         reloading: (effective: EffectiveSettings, sources: SettingsSources)? = nil,
+        demonstration: DemonstrationRoutes? = nil,
         onListening: (HubAddresses) throws -> Void = { _ in }, onReady: (HubAddresses) throws -> Void
     ) throws {
         cl_map_large_blocks()
@@ -55,7 +57,8 @@ enum HubProcess {
         for warning in settings.warnings { logger.warning("\(warning)") }
         for notice in settings.notices { logger.notice("\(notice)") }
         let gateway = try start(
-            settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, courier, metrics, logger)
+            settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, courier, metrics,
+            demonstration, logger)
         defer {
             // The accepting loop closes them first.
             listeners.release()
@@ -161,7 +164,7 @@ enum HubProcess {
 
     private static func start(
         _ settings: Settings, _ sockets: [ListeningSocket], acceptsAtOnce: Bool, _ tls: TLSServer?, _ courier: Courier,
-        _ metrics: HubMetrics, _ logger: Logger
+        _ metrics: HubMetrics, _ demonstration: DemonstrationRoutes?, _ logger: Logger
     ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
         configuration.tls = tls
@@ -183,7 +186,7 @@ enum HubProcess {
                 configuration, sockets: sockets, acceptsAtOnce: acceptsAtOnce, verifier: verifier,
                 routes: HubRoutes(
                     pusher: PusherRoutes(settings.api, metrics: metrics.api), users: users,
-                    origins: configuration.origins),
+                    origins: configuration.origins, demonstration: demonstration),
                 webhooks: courier, metrics: metrics.gateway,
                 startFeed: settings.databaseURL.map { url in
                     { sink in

@@ -180,6 +180,8 @@ export interface Options {
   token: () => string | Promise<string>;
   /** The app's own pusher-js, used in place of a connection of the client's own. */
   pusher?: unknown;
+  /** A name, where one browser plays several devices, as in a demonstration. Each has a store of its own. */
+  device?: string;
   topics?: ('adherence' | 'reminders' | 'medications')[];
   /** The zone before the hub has said the user's. By default the browser's. */
   zone?: string;

@@ -22,16 +22,17 @@ export class Carillon {
 
   /**
    * `hub`: its address, such as `https://hub.example.com`; `key`: the app's; `user`: the user's id; `token()`: a fresh token
-   * of the user, from the app's backend. `pusher`: the app's own pusher-js, to be used in place of a connection.
+   * of the user, from the app's backend. `pusher`: the app's own pusher-js, to be used in place of a connection. `device`:
+   * a name, where one browser plays several devices: each has a store of its own.
    */
-  constructor({ hub, key, user, token, pusher = null, topics = TOPICS, ...more }) {
+  constructor({ hub, key, user, token, pusher = null, topics = TOPICS, device = null, ...more }) {
     if (!hub || !user || typeof token !== 'function' || !(key || pusher)) {
       throw new CarillonError('invalid', 'hub, user, token, and key or pusher are needed');
     }
     this.user = user;
     this.topics = topics;
     this.options = { hub, key, token: async () => token(), pusher, ...more };
-    this.name = `carillon:${new URL(hub).origin}:${user}`;
+    this.name = `carillon:${new URL(hub).origin}:${user}${device === null ? '' : `:${device}`}`;
     this.now = more.now ?? Date.now;
     this.api = new Api({ hub, user, token: this.options.token, ...(more.fetch && { fetch: more.fetch }) });
     this.connection = new Signal('offline');

@@ -7,7 +7,7 @@ import Pusher
 
 // API: the HTTP routes. Purpose: decide the answer to a request; the gateway reads requests and writes answers. The routes
 // are Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in, the product's
-// routes (a table), the description of these, and the modules of the web client.
+// routes (a table), the description of these, the modules of the web client, and the demonstration of `carillon dev`.
 
 /// All routes of the hub, by path. CORS (Fetch standard §3.2) uses the allow-list of upgrades, except for calls of
 /// backends, which no page may make.
@@ -29,15 +29,21 @@ package struct HubRoutes: HTTPRoutes {
     private let table: RouteTable
     private let origins: AllowedOrigins
     private let document: OpenAPIDocument?
+    private let demonstration: DemonstrationRoutes?
 
     /// - Parameters:
     ///   - pusher: the calls of the apps' backends.
     ///   - users: nil if no app owns a database; the hub then knows no users.
-    package init(pusher: PusherRoutes, users: OfUsers?, table: RouteTable = .product, origins: AllowedOrigins) {
+    ///   - demonstration: only of `carillon dev`.
+    package init(
+        pusher: PusherRoutes, users: OfUsers?, table: RouteTable = .product, origins: AllowedOrigins,
+        demonstration: DemonstrationRoutes? = nil
+    ) {
         self.pusher = pusher
         self.users = users
         self.table = table
         self.origins = origins
+        self.demonstration = demonstration
         document = users.map { _ in OpenAPIDocument(table.routes) }
     }
 
@@ -47,6 +53,9 @@ package struct HubRoutes: HTTPRoutes {
     ) -> HTTPResponse? {
         if let path = PusherPath(request.path) {
             return pusher.respond(to: request, path, channels) { exchange.respond($0) }
+        }
+        if let demonstration, DemonstrationRoutes.owns(request.path) {
+            return demonstration.respond(to: request) { exchange.respond($0) }
         }
         let origin = request.origin
         guard let route = route(request.path) else {
@@ -108,7 +117,7 @@ package struct HubRoutes: HTTPRoutes {
     private func route(_ path: String) -> Route? {
         if path == AuthRoutes.channelPath || path == AuthRoutes.userPath { return .auth }
         if path == OpenAPIDocument.path { return .document }
-        if let file = WebClientFile.all[path] { return .webClient(file) }
+        if let file = WebFile.client[path] { return .webClient(file) }
         let matches = table.matches(path)
         return matches.isEmpty ? nil : .product(matches)
     }
@@ -116,7 +125,7 @@ package struct HubRoutes: HTTPRoutes {
     private enum Route {
         case auth
         case document
-        case webClient(WebClientFile)
+        case webClient(WebFile)
         case product([RouteTable.Match])
 
         func allows(_ method: Method) -> Bool {

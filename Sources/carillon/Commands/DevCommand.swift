@@ -1,3 +1,4 @@
+import API
 import ArgumentParser
 import FoundationEssentials
 import Glibc
@@ -44,7 +45,9 @@ struct DevCommand: SettingsReader {
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
-        try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
+        try HubProcess.run(
+            settings: settings, logger: logger, stop: stop, hangUp: hangUp, demonstration: demonstration(of: settings)
+        ) { addresses in
             guard let clients = addresses.reachable else { return }
             try folder.writeHub(record(of: settings, at: clients, addresses))
             say("ready on ws://\(clients) (app key \(databaseApp(of: settings)?.key ?? ""))")
@@ -52,7 +55,7 @@ struct DevCommand: SettingsReader {
             if let operations = addresses.operations {
                 say("  http://\(operations.reachable) has /livez, /readyz and /metrics")
             }
-            invite(folder: folder, dose: dose)
+            invite(folder: folder, dose: dose, at: clients)
         }
         say("stopping PostgreSQL")
     }
@@ -109,12 +112,27 @@ struct DevCommand: SettingsReader {
         return rows?.first?.first ?? nil
     }
 
-    private func invite(folder: DevelopmentFolder, dose: String?) {
+    /// How long a token of the demonstration's page is good.
+    private static let passTime = Duration.seconds(600)
+
+    /// The page at `/demo`; nil where no app owns the database.
+    private func demonstration(of settings: Settings) -> DemonstrationRoutes? {
+        guard let app = databaseApp(of: settings), let secret = settings.jwt.secret else { return nil }
+        let (issuer, audience) = (settings.jwt.issuer, settings.jwt.audience)
+        return DemonstrationRoutes(key: app.key, user: "demo", zone: "Europe/Berlin") {
+            let token = try DevelopmentToken(
+                user: "demo", issuer: issuer, audience: audience, lifetime: Self.passTime, now: Date())
+            return .init(token: try await token.signed(secret: secret), seconds: Int(Self.passTime.components.seconds))
+        }
+    }
+
+    private func invite(folder: DevelopmentFolder, dose: String?, at clients: ListenAddress) {
         // As it was typed, even a name found in PATH: that works in another terminal, too.
         let program = shellWord(CommandLine.arguments.first ?? "carillon")
         let option = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
         let url = shellWord(relative(folder.databaseURLFile))
-        say("try, in another terminal:")
+        say("open in a browser of this machine: http://\(clients)/demo")
+        say("or try, in another terminal:")
         say("  \(program) tail --user demo\(option)")
         if let dose {
             say(

@@ -12,6 +12,11 @@ struct DevelopmentToken: JWTPayload, Equatable {
 
     /// - Throws: a failure when no hub could accept the user.
     init(hub: HubRecord, user: String, lifetime: Duration, now: Date) throws(Failure) {
+        try self.init(user: user, issuer: hub.jwtIssuer, audience: hub.jwtAudience, lifetime: lifetime, now: now)
+    }
+
+    /// - Throws: a failure when no hub could accept the user.
+    init(user: String, issuer: String?, audience: String?, lifetime: Duration, now: Date) throws(Failure) {
         guard !user.isEmpty else { throw Failure("--user is empty") }
         sub = SubjectClaim(value: user)
         // Whole seconds: some verifiers reject fractions.
@@ -19,8 +24,8 @@ struct DevelopmentToken: JWTPayload, Equatable {
         iat = IssuedAtClaim(value: start)
         exp = ExpirationClaim(value: start.addingTimeInterval(max(1, lifetime / .seconds(1))))
         jti = IDClaim(value: UUID().uuidString)
-        iss = hub.jwtIssuer.map { IssuerClaim(value: $0) }
-        aud = hub.jwtAudience.map { AudienceClaim(value: $0) }
+        iss = issuer.map { IssuerClaim(value: $0) }
+        aud = audience.map { AudienceClaim(value: $0) }
     }
 
     func verify(using algorithm: some JWTAlgorithm) async throws {

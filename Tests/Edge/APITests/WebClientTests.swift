@@ -14,10 +14,10 @@ import Testing
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path)
             .filter { $0.hasSuffix(".js") || $0.hasSuffix(".d.ts") }
         #expect(names.count > 10)
-        #expect(Set(WebClientFile.all.keys) == Set(names.map { "/client/\($0)" }))
+        #expect(Set(WebFile.client.keys) == Set(names.map { "/client/\($0)" }))
         for name in names {
             let bytes = try [UInt8](Data(contentsOf: Self.folder.appendingPathComponent(name)))
-            #expect(WebClientFile.all["/client/\(name)"]?.body == bytes, "\(name)")
+            #expect(WebFile.client["/client/\(name)"]?.body == bytes, "\(name)")
         }
     }
 

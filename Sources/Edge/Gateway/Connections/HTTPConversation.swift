@@ -172,7 +172,8 @@ final class HTTPConversation {
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
         let exchange = HTTPExchange(
             mailbox: owner.mailbox, connection: connection.sessionID, store: owner.hubContext.store)
-        if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange, channels: owner.directory)
+        if let response = owner.hubContext.routes.respond(
+            to: HTTPRequest(request, from: connection.address), exchange, channels: owner.directory)
         {
             answer(response, connection)
         } else {

@@ -29,6 +29,11 @@ package struct HTTPRequest: Sendable {
     package let contentType: String?
     /// Whether the client understands chunked bodies: HTTP/1.1.
     package let takesChunks: Bool
+    /// Whether a client of this machine sends it, to this machine by a name that is no other's: not by another host's page
+    /// whose name leads here.
+    package let isLocal: Bool
+    /// Whether the origin is that of the host itself.
+    package let isOfOwnOrigin: Bool
     /// The whole body; empty where there is none.
     package let body: [UInt8]
 }
@@ -171,7 +176,9 @@ extension HTTPResponse {
 }
 
 extension HTTPRequest {
-    init(_ request: ParsedRequest) {
+    /// - Parameter client: the address that the request counts for.
+    init(_ request: ParsedRequest, from client: PeerAddress) {
+        let host = request.field("host")
         method = request.method
         path = request.path.string
         query = request.query.map { Array($0) } ?? []
@@ -182,6 +189,24 @@ extension HTTPRequest {
         ifNoneMatch = request.field("if-none-match").map { Array($0) }
         contentType = request.field("content-type")?.string
         takesChunks = request.minorVersion > 0
+        isLocal = client.isLoopback && host?.namesLoopback == true
+        isOfOwnOrigin = host.map { request.field("origin")?.isOrigin(of: $0) == true } ?? false
         body = Array(request.body)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Whether this field `Host` is a name of the machine itself, with a port or without.
+    fileprivate var namesLoopback: Bool {
+        let colon = lastIndex(of: UInt8(ascii: ":"))
+        let hasPort = colon.map { part($0 + 1..<count).allSatisfy { $0.isASCIIDigit } } ?? false
+        let name = part(0..<(hasPort ? colon ?? count : count))
+        return name.equals("127.0.0.1") || name.equals("[::1]") || name.equalsIgnoringCase("localhost")
+    }
+
+    /// Whether this field `Origin` is that host's, by HTTP or HTTPS.
+    fileprivate func isOrigin(of host: UnsafeRawBufferPointer) -> Bool {
+        let scheme = hasPrefix("http://") ? 7 : hasPrefix("https://") ? 8 : count
+        return host.count > 0 && part(scheme..<count).elementsEqual(host)
     }
 }

@@ -9,6 +9,9 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
     /// Peers on a unix-domain socket, which have no address: `::`, which is nobody's.
     public static let unix = PeerAddress(high: 0, low: 0)
 
+    /// Whether it is this machine's own: `::1`, or one of 127.0.0.0/8.
+    package var isLoopback: Bool { high == 0 && (low == 1 || low >> 24 == 0xff_ff7f) }
+
     init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low

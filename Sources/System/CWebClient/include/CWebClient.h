@@ -1,4 +1,5 @@
-// The web client's modules (Sources/Clients/Web), embedded at build time.
+// The web client's modules (Sources/Clients/Web) and the files of the demonstration's page (Sources/Clients/Demonstration),
+// embedded at build time.
 #ifndef CARILLON_WEB_CLIENT_H
 #define CARILLON_WEB_CLIENT_H
 
@@ -17,5 +18,11 @@ size_t carillon_web_module_count(void);
 
 /// The modules by name. NULL at the count and beyond.
 const struct carillon_web_module *_Nullable carillon_web_module_at(size_t index);
+
+/// How many files the demonstration's page has.
+size_t carillon_demonstration_file_count(void);
+
+/// These files by name. NULL at the count and beyond.
+const struct carillon_web_module *_Nullable carillon_demonstration_file_at(size_t index);
 
 #endif
