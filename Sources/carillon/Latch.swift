@@ -1,3 +1,4 @@
+import Clock
 import Glibc
 import Reactor
 import Synchronization
@@ -36,11 +37,10 @@ final class Latch: Sendable {
     ///
     /// - Returns: whether it is set.
     @discardableResult func wait(timeout: Duration? = nil) -> Bool {
-        let deadline = timeout.map { ContinuousClock.now + $0 }
+        let deadline = timeout.map { Instant.read().advanced(by: $0) }
         while !isSet {
-            let left = deadline.map { max(.zero, $0 - ContinuousClock.now) }
-            // Rounded up, so that the last turn does not spin.
-            let milliseconds = left.map { Int32(clamping: Int64(($0 / .milliseconds(1)).rounded(.up))) } ?? -1
+            let left = deadline.map { $0.duration(since: .read()) }
+            let milliseconds = left.map { Int32(clamping: $0.millisecondsRoundedUp) } ?? -1
             var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             let count = poll(&entry, 1, milliseconds)
             if count == 0 || (count < 0 && errno != EINTR) { return isSet }

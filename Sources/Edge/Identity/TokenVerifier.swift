@@ -152,7 +152,7 @@ package actor TokenVerifier {
     }
 
     private func accept(_ claims: Claims) throws(TokenRejection) -> VerifiedToken {
-        let now = Date().timeIntervalSince1970
+        let now = Double(UnixTime.read().microseconds) / 1_000_000
         let leeway = Double(policy.leeway.components.seconds)
         guard claims.areOfTheirKinds, let user = claims.sub, !user.isEmpty, user.utf8.count <= 128,
             let expiry = claims.exp, expiry.isFinite, abs(expiry) < 1e15

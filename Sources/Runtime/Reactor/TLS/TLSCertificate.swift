@@ -1,4 +1,5 @@
 import COpenSSL
+import Clock
 import Glibc
 
 /// A certificate and its key, as the operator names them: two files in PEM form.
@@ -37,7 +38,7 @@ package struct TLSCertificate: Sendable {
     }
 
     /// A warning for the operator about its times; nil where they are good.
-    package func warning(now: Int64 = Int64(time(nil))) -> String? {
+    package func warning(now: Int64 = UnixTime.read().microseconds / 1_000_000) -> String? {
         if expiresAt <= now {
             return "\(path): this certificate has expired, and clients refuse it; put a new one there"
         }
