@@ -58,7 +58,8 @@ public actor CarillonClient {
         heartbeat = Task { [weak self] in
             var count = 0
             while !Task.isCancelled {
-                try? await Task.sleep(nanoseconds: 1_000_000_000)
+                // Cancelled while it slept, it must not lead once more: the app is suspended.
+                guard (try? await Task.sleep(nanoseconds: 1_000_000_000)) != nil else { return }
                 count += 1
                 await self?.beat(count)
             }
@@ -67,7 +68,7 @@ public actor CarillonClient {
 
     /// Looks at what other processes have written, and holds the lease.
     private func beat(_ count: Int) {
-        guard !isClosed else { return }
+        guard !isClosed, count == 0 || heartbeat != nil else { return }
         do {
             let wasLeading = store.fence != nil
             let isLeading = count % 3 == 0 || !wasLeading ? try store.lead() : true
