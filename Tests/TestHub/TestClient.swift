@@ -220,6 +220,19 @@ package actor TestClient {
         return (head, body)
     }
 
+    /// What comes, up to the end of `mark`; nil if the stream ends before.
+    package func text(through mark: String) async throws -> String? {
+        while true {
+            let end = Data(buffer).range(of: Data(mark.utf8))?.upperBound
+            if let end {
+                let text = String(decoding: buffer.prefix(end), as: UTF8.self)
+                buffer.removeFirst(end)
+                return text
+            }
+            guard try await fill() else { return nil }
+        }
+    }
+
     /// The head of the next HTTP response; the caller must read its body.
     package func readHeadOnly() async throws -> String { try await readHead() }
 

@@ -30,6 +30,7 @@ package struct HubRoutes: HTTPRoutes {
     private let origins: AllowedOrigins
     private let document: OpenAPIDocument?
     private let demonstration: DemonstrationRoutes?
+    private let events: EventStreamRoutes
 
     /// - Parameters:
     ///   - pusher: the calls of the apps' backends.
@@ -44,6 +45,7 @@ package struct HubRoutes: HTTPRoutes {
         self.table = table
         self.origins = origins
         self.demonstration = demonstration
+        events = EventStreamRoutes(appID: users?.auth.appID)
         document = users.map { _ in OpenAPIDocument(table.routes) }
     }
 
@@ -86,6 +88,7 @@ package struct HubRoutes: HTTPRoutes {
             return response
         }
         if case .webClient(let file) = route { return file.response(to: request) }
+        if case .events(let target) = route { return events.response(to: request, target, channels) }
         guard let users, let document else {
             return .problem(
                 .notFound, "This hub has no database, so it knows no users; let your own backend sign.")
@@ -93,7 +96,7 @@ package struct HubRoutes: HTTPRoutes {
         switch route {
         case .auth: return users.auth.respond(to: request, channels, answer)
         case .document: return document.response(to: request)
-        case .webClient: return nil
+        case .webClient, .events: return nil
         case .product(let matches):
             return matches.first(for: request.method)
                 .flatMap { users.product.respond(to: request, $0, exchange, channels, pusher, answer) }
@@ -108,7 +111,7 @@ package struct HubRoutes: HTTPRoutes {
             .with(
                 "Access-Control-Allow-Headers",
                 request.requestedHeaders.flatMap { FieldNames.list($0) }
-                    ?? "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Requested-With"
+                    ?? "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Requested-With"
             )
             .with("Access-Control-Max-Age", "7200")
             .with("Vary", "Origin, Access-Control-Request-Headers")
@@ -118,6 +121,7 @@ package struct HubRoutes: HTTPRoutes {
         if path == AuthRoutes.channelPath || path == AuthRoutes.userPath { return .auth }
         if path == OpenAPIDocument.path { return .document }
         if let file = WebFile.client[path] { return .webClient(file) }
+        if let target = EventStreamRoutes.target(path) { return .events(target) }
         let matches = table.matches(path)
         return matches.isEmpty ? nil : .product(matches)
     }
@@ -126,12 +130,14 @@ package struct HubRoutes: HTTPRoutes {
         case auth
         case document
         case webClient(WebFile)
+        case events(EventStreamRoutes.Target)
         case product([RouteTable.Match])
 
         func allows(_ method: Method) -> Bool {
             switch self {
             case .auth: method == .post
             case .document, .webClient: method == .get || method == .head
+            case .events: method == .get
             case .product(let matches): matches.first(for: method) != nil
             }
         }
@@ -140,6 +146,7 @@ package struct HubRoutes: HTTPRoutes {
             switch self {
             case .auth: ["POST", "OPTIONS"]
             case .document, .webClient: ["GET", "HEAD", "OPTIONS"]
+            case .events: ["GET", "OPTIONS"]
             case .product(let matches): matches.methods
             }
         }

@@ -9,7 +9,8 @@ import Testing
 /// CORS answers to browsers (Fetch standard §3.2).
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct CrossOriginTests {
     private static let origin = "https://app.example"
-    private static let usual = "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Requested-With"
+    private static let usual =
+        "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Requested-With"
     private static let paths = [
         "/pusher/auth", "/pusher/user-auth", "/users/u1/adherence/actions", "/users/u1/adherence/bulk",
         "/users/u1/adherence/today", "/users/u1/adherence/month", "/users/u1/reminders",

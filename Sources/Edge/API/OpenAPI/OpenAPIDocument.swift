@@ -51,7 +51,7 @@ struct OpenAPIDocument: Sendable {
                 OpenAPIText.object(
                     paths.map { path, rows in
                         (path, OpenAPIText.object(rows.map { ("\($0.method.name)".lowercased(), operation($0)) }))
-                    })
+                    } + [(EventStreamRoutes.userPath.text, OpenAPIText.object([("get", events)]))])
             ),
             (
                 "components",
@@ -79,6 +79,40 @@ struct OpenAPIDocument: Sendable {
         if let body = requestBody(row) { members.append(("requestBody", body)) }
         members.append(("responses", OpenAPIText.object(responses(row))))
         return OpenAPIText.object(members)
+    }
+
+    /// The user's event stream, which is no row of the table.
+    private static var events: String {
+        let text = RouteParameter.Kind.text(1...4_096).schema()
+        let problem = ["application/json": OpenAPIText.reference("Problem")]
+        let refusals: [(Status, String)] = [
+            (.badRequest, "topics or Last-Event-ID is wrong."), (.unauthorized, "There is no good token."),
+            (.forbidden, "It is another user's, or the origin may not call."),
+            (.methodNotAllowed, "The path has another method."),
+            (.serviceUnavailable, "There is no room: again after a while."),
+        ]
+        return OpenAPIText.object([
+            ("operationId", OpenAPIText.quoted("getEvents")),
+            ("summary", OpenAPIText.quoted("The user's events, as they happen, and those since Last-Event-ID")),
+            ("tags", OpenAPIText.array([OpenAPIText.quoted("events")])),
+            ("security", #"[{"bearerAuth":[]}]"#),
+            (
+                "parameters",
+                OpenAPIText.array([
+                    parameter("userId", "path", RouteParameter.Kind.text(1...128).schema(), isRequired: true),
+                    parameter("topics", "query", text, isRequired: true),
+                    parameter("Last-Event-ID", "header", text, isRequired: false),
+                ])
+            ),
+            (
+                "responses",
+                OpenAPIText.object(
+                    [("200", response("It does not end.", ["text/event-stream": #"{"type":"string"}"#]))]
+                        + refusals.map { ("\($0.code)", response($1, problem)) } + [
+                            ("default", response("Another error.", [:]))
+                        ])
+            ),
+        ])
     }
 
     private static func parameters(_ row: ProductRoute) -> [String] {

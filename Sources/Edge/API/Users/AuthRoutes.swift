@@ -18,7 +18,7 @@ package struct AuthRoutes: Sendable {
     static let userPath = "/pusher/user-auth"
 
     /// Only the id: the app's value is replaced when its secret changes.
-    private let appID: String
+    let appID: String
     private let bearer: BearerUser
 
     /// Signs for `app` what a verified token proves.

@@ -15,13 +15,14 @@ final class ClientConnection: EventSource {
         case none
         case http(HTTPConversation)
         case webSocket(Session)
+        case eventStream(EventStream)
     }
 
     // Fields that a delivery touches come first, side by side: its cost is mostly cache lines. Small ones fill gaps.
     /// The window for compressing messages to this peer; nil for no compression.
     var deflateWindow: DeflateWindow?
-    /// Whether its session may be behind with a stream.
-    var isPulled = false
+    // There is room for one byte.
+    var marks = Marks()
     /// Bytes unsent, as last reported to `MemoryBudget`.
     var queuedHeld: UInt32 = 0
     var transport: Transport
@@ -56,16 +57,18 @@ final class ClientConnection: EventSource {
 
     deinit { Socket.close(transport.descriptor) }
 
+    /// Whether frames are queued to it as lines of an event stream.
+    var isEventStream: Bool { marks.isEventStream }
+
     var session: Session? {
-        guard case .webSocket(let session) = talk else { return nil }
-        return session
+        if case .webSocket(let session) = talk { return session }
+        return eventStream?.session
     }
 
+    var eventStream: EventStream? { if case .eventStream(let stream) = talk { stream } else { nil } }
+
     /// Nil after the upgrade.
-    var conversation: HTTPConversation? {
-        guard case .http(let conversation) = talk else { return nil }
-        return conversation
-    }
+    var conversation: HTTPConversation? { if case .http(let conversation) = talk { conversation } else { nil } }
 
     var identityLook: Instant? {
         get { identityLookAt == Self.never ? nil : identityLookAt }
@@ -74,8 +77,8 @@ final class ClientConnection: EventSource {
 
     var sessionID: SessionID { SessionID(slot: slot, generation: generation) }
 
-    /// A WebSocket to which frames may be sent.
-    var isEstablished: Bool { webSocket?.isEstablished == true }
+    /// A WebSocket or an event stream, to which frames may be sent.
+    var isEstablished: Bool { webSocket?.isEstablished == true || isEventStream }
 
     /// A WebSocket whose token is being verified.
     var awaitsToken: Bool { webSocket?.state == .open(.afterPause) }
@@ -100,7 +103,7 @@ final class ClientConnection: EventSource {
         // A socket that takes nothing any more may hold earlier input.
         if readiness.contains(.writable), !readiness.contains(.hangup) {
             flush()
-            if isPulled { owner.slowReaders.pullIfDrained(self) }
+            if marks.isPulled { owner.slowReaders.pullIfDrained(self) }
             owner.budget.queuedChanged(self)
         }
         if hasEnded { return }
@@ -119,7 +122,7 @@ final class ClientConnection: EventSource {
         if outcome == .broken { return owner.webSockets.broken(self) }
         // Nearly always: a WebSocket without anything else to do.
         if outcome == .drained, webSocket != nil, transport.state == .open, interest == .readable, queuedHeld == 0,
-            transport.tls == nil, !isPulled
+            transport.tls == nil, !marks.isPulled
         {
             return
         }
@@ -129,7 +132,7 @@ final class ClientConnection: EventSource {
         } else if queuedHeld > 0 || transport.hasUnsent {
             owner.budget.queuedChanged(self)
         }
-        if isPulled { owner.slowReaders.pullIfDrained(self) }
+        if marks.isPulled { owner.slowReaders.pullIfDrained(self) }
     }
 
     /// It has its turn: its client is read from now on, and has its time for the handshake.
@@ -153,7 +156,12 @@ final class ClientConnection: EventSource {
         switch transport.state {
         case .securing: owner.handshakes.failed(self, .timeout)
         case .open:
-            if let conversation { conversation.deadlineReached(self) } else { owner.webSockets.deadlineReached(self) }
+            if let conversation { return conversation.deadlineReached(self) }
+            if isEventStream {
+                owner.eventStreams.deadlineReached(self)
+            } else {
+                owner.webSockets.deadlineReached(self)
+            }
         case .finishing: if conversation?.awaitsReader(self) != true { drop() }
         case .shut: break
         }
@@ -167,7 +175,9 @@ final class ClientConnection: EventSource {
     func hubEnds() {
         switch transport.state {
         case .securing: drop()
-        case .open: if let conversation { conversation.hubEnds(self) } else { owner.webSockets.hubEnds(self) }
+        case .open:
+            if let conversation { return conversation.hubEnds(self) }
+            if isEventStream { owner.eventStreams.hubEnds(self) } else { owner.webSockets.hubEnds(self) }
         case .finishing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
         case .shut: break
         }
@@ -189,6 +199,7 @@ final class ClientConnection: EventSource {
         if transport.tls?.hasUnsent == true { owner.loop.markDirty(self) }
         if transport.state == .securing, !owner.handshakes.advanced(self, result) { return false }
         switch result {
+        case .bytes where isEventStream: drop()
         case .bytes(let count):
             if webSocket?.heard(at: owner.loop.now) == true { owner.webSockets.alive(self) }
             consume(held: held, received: count)
@@ -257,6 +268,7 @@ final class ClientConnection: EventSource {
     /// `queue` for a caller that has the loop at hand: the path of an event to its many receivers.
     @inline(__always)
     func queue(_ frame: consuming SharedBytes, on loop: EventLoop) {
+        if isEventStream { return owner.eventStreams.queue(frame, self) }
         transport.queue(frame)
         loop.markDirty(self)
     }
@@ -315,10 +327,14 @@ final class ClientConnection: EventSource {
         webSocket = machine
     }
 
+    func streams(_ stream: EventStream) { (talk, marks.isEventStream) = (.eventStream(stream), true) }
+
     /// - Parameter mayReturn: whether the client may be back in a moment; false where it left by request.
     func leaveChannels(mayReturn: Bool = true) {
         guard let session else { return }
         talk = .none
+        if isEventStream { owner.eventStreams.ended() }
+        marks.isEventStream = false
         if !hasEnded { session.app.counts.connections.leave() }
         owner.engage(self) { $0.closed(session, mayReturn: mayReturn, &$1) }
     }
@@ -326,10 +342,15 @@ final class ClientConnection: EventSource {
     // MARK: Ending
 
     /// Closes with one of Pusher's codes, which tells the client when to come back.
-    func close(_ code: ErrorCode) { owner.webSockets.close(self, CloseCode(code), code.message) }
+    func close(_ code: ErrorCode) {
+        if isEventStream { return owner.eventStreams.close(self, code) }
+        owner.webSockets.close(self, CloseCode(code), code.message)
+    }
 
     /// The user's access has ended. Unsent data is dropped: it is health data. What TLS has sealed cannot be taken back.
     func cutOff(_ code: ErrorCode) {
+        // Lines cannot be told apart here, and nothing may follow a part of one.
+        if isEventStream { return drop() }
         transport.dropUnsent()
         close(code)
     }
@@ -385,5 +406,22 @@ final class ClientConnection: EventSource {
         owner.loop.unwatch(self)
         session.app.counts.connections.leave()
         owner.departed(self)
+    }
+}
+
+/// Two of a connection's facts in one byte.
+struct Marks {
+    private var bits: UInt8 = 0
+
+    /// Whether its session may be behind with a stream.
+    var isPulled: Bool {
+        get { bits & 1 != 0 }
+        set { bits = newValue ? bits | 1 : bits & ~1 }
+    }
+
+    /// Whether frames are queued to it as lines of an event stream.
+    var isEventStream: Bool {
+        get { bits & 2 != 0 }
+        set { bits = newValue ? bits | 2 : bits & ~2 }
     }
 }

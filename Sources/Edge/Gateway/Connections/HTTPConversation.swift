@@ -30,6 +30,7 @@ final class HTTPConversation {
         /// Boxed: the conversation stays small.
         indirect case turn(PendingUpgrade?, token: String?)
         case body(StreamedBody)
+        case events(PendingEventStream)
     }
 
     /// An upgrade that is good except for its token, which is being verified: the prepared 101 response, and the app.
@@ -46,6 +47,14 @@ final class HTTPConversation {
     }
 
     var upgrade: PendingUpgrade? { if case .upgrade(let upgrade) = asked { upgrade } else { nil } }
+
+    /// The app of a client whose token is being verified.
+    var awaitingApp: App? { upgrade?.app ?? pendingEvents?.app }
+
+    private var pendingEvents: PendingEventStream? { if case .events(let pending) = asked { pending } else { nil } }
+
+    /// The field `Origin` of the request being answered.
+    var origin: [UInt8]? { if case .request(let origin) = asked { origin } else { pendingEvents?.origin } }
 
     /// Whether it waits for its client's turn.
     var awaitsBeginning: Bool { if case .turn = asked { true } else { false } }
@@ -149,7 +158,7 @@ final class HTTPConversation {
         let origin = request.field("origin")
         asked = .request(origin: origin.map { Array($0) })
         if let refusal { return answer(refusal, connection) }
-        let isUpgrade = request.path.hasPrefix("/app/")
+        let isUpgrade = request.path.hasPrefix("/app/") && !request.path.endsInEvents
         var time: Instant?
         // For which client a trusted peer sends it, and whether that client is allowed.
         if owner.settings.hasTrustedPeers, owner.settings.trustedPeers.contains(peer) {
@@ -271,6 +280,7 @@ final class HTTPConversation {
 
     func answer(_ given: HTTPResponse, keepsAlive: Bool = true, _ connection: ClientConnection) {
         let owner = connection.owner
+        if let order = given.events { return owner.eventStreams.begin(order, given, connection) }
         guard let answering = machine.answer(keepsAlive: keepsAlive && !owner.isLeaving) else {
             return connection.drop()
         }
@@ -335,13 +345,34 @@ final class HTTPConversation {
 
     /// Lets the asking page read an answer that no route gave. Otherwise a browser hides it, even its status.
     private func shared(_ response: HTTPResponse, _ owner: ClientLoop) -> HTTPResponse {
-        guard case .request(let origin?) = asked else { return response }
+        guard let origin else { return response }
         return owner.settings.configuration.origins.shared(response, with: String(decoding: origin, as: UTF8.self))
     }
 
     /// Whether the loop may hold the answer beside what is unsent. If not, the connection would be closed at once.
     private func fits(_ response: HTTPResponse, _ connection: ClientConnection) -> Bool {
         connection.transport.output.byteCount + response.bytesMax <= connection.owner.budget.queued.bytesMax
+    }
+
+    /// The token of a request for an event stream is being verified.
+    func awaits(_ pending: PendingEventStream, _ connection: ClientConnection) {
+        asked = .events(pending)
+        machine.upgrades()
+        connection.owner.loop.setDeadline(
+            connection, connection.owner.loop.now.advanced(by: connection.owner.settings.timeouts.handshake))
+        connection.updateInterest()
+    }
+
+    /// The token is verified; nil where the deadline has answered.
+    private func takeEvents() -> PendingEventStream? {
+        guard let pending = pendingEvents, machine.state == .upgrading else { return nil }
+        asked = .request(origin: pending.origin)
+        return pending
+    }
+
+    /// Refuses an event stream.
+    func refuse(_ response: HTTPResponse, _ connection: ClientConnection) {
+        answer(shared(response, connection.owner), keepsAlive: false, connection)
     }
 
     // MARK: The upgrade
@@ -406,8 +437,9 @@ final class HTTPConversation {
     func verified(
         _ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: ClientConnection
     ) {
-        guard let upgrade else { return }
         let owner = connection.owner
+        if let pending = takeEvents() { return owner.eventStreams.verified(result, pending, endedBy: code, connection) }
+        guard let upgrade else { return }
         switch result {
         case .failure(let rejection): answer(.problem(.unauthorized, rejection.message), keepsAlive: false, connection)
         case .success(let token):
@@ -455,18 +487,7 @@ final class HTTPConversation {
     }
 }
 
-extension HTTPResponse {
-    /// An upper bound for its bytes.
-    fileprivate var bytesMax: Int { fields.reduce(Self.headBytesMax + body.count) { $0 + $1.value.utf8.count } }
-
-    fileprivate func written(_ answering: HTTPMachine.Answering) -> SharedBytes {
-        var writer = ByteWriter(capacity: body.count + 256)
-        body.withUnsafeBytes { body in
-            writer.append(
-                response: status, contentType: contentType, keepsAlive: answering.keepsAlive,
-                omitsBody: answering.omitsBody, body: body
-            ) { writer in for field in fields { writer.append(field: field.name, field.value) } }
-        }
-        return writer.finish()
-    }
+extension UnsafeRawBufferPointer {
+    /// Whether the path is that of an app's event stream, `/app/{key}/events`.
+    fileprivate var endsInEvents: Bool { count > 7 && part(count - 7..<count).equals("/events") }
 }

@@ -25,6 +25,8 @@ package struct HTTPRequest: Sendable {
     package let idempotencyKey: [UInt8]?
     /// The field `If-None-Match`, as it came.
     package let ifNoneMatch: [UInt8]?
+    /// The field `Last-Event-ID`; nil where there is none.
+    package let lastEventID: String?
     /// The field `Content-Type`; nil where there is none.
     package let contentType: String?
     /// Whether the client understands chunked bodies: HTTP/1.1.
@@ -52,6 +54,8 @@ package struct HTTPResponse: Sendable {
     package var limit: ReachedLimit?
     /// The source and type of a body that is sent piece by piece.
     package var export: (source: Export, contentType: String)?
+    /// An event stream, in place of a body.
+    package var events: EventStreamOrder?
 
     /// An answer with a whole body.
     package init(
@@ -62,6 +66,12 @@ package struct HTTPResponse: Sendable {
         self.contentType = contentType
         self.body = body
         self.fields = fields
+    }
+
+    /// An answer that is an event stream.
+    package init(_ events: EventStreamOrder) {
+        self.init(.ok, contentType: "text/event-stream")
+        self.events = events
     }
 
     /// The answer with a `Retry-After` in whole seconds, rounded up, at least one (RFC 9110 §10.2.3).
@@ -187,6 +197,7 @@ extension HTTPRequest {
         bearerToken = request.bearerToken?.string
         idempotencyKey = request.field("idempotency-key").map { Array($0) }
         ifNoneMatch = request.field("if-none-match").map { Array($0) }
+        lastEventID = request.field("last-event-id")?.string
         contentType = request.field("content-type")?.string
         takesChunks = request.minorVersion > 0
         isLocal = client.isLoopback && host?.namesLoopback == true
@@ -208,5 +219,21 @@ extension UnsafeRawBufferPointer {
     fileprivate func isOrigin(of host: UnsafeRawBufferPointer) -> Bool {
         let scheme = hasPrefix("http://") ? 7 : hasPrefix("https://") ? 8 : count
         return host.count > 0 && part(scheme..<count).elementsEqual(host)
+    }
+}
+
+extension HTTPResponse {
+    /// An upper bound for its bytes.
+    var bytesMax: Int { fields.reduce(Self.headBytesMax + body.count) { $0 + $1.value.utf8.count } }
+
+    func written(_ answering: HTTPMachine.Answering) -> SharedBytes {
+        var writer = ByteWriter(capacity: body.count + 256)
+        body.withUnsafeBytes { body in
+            writer.append(
+                response: status, contentType: contentType, keepsAlive: answering.keepsAlive,
+                omitsBody: answering.omitsBody, body: body
+            ) { writer in for field in fields { writer.append(field: field.name, field.value) } }
+        }
+        return writer.finish()
     }
 }

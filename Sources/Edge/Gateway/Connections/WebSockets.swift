@@ -14,6 +14,8 @@ final class WebSockets {
     private let takers: Takers
     private let identities: IdentityWatch
     let turns: ConnectionTurns
+    /// Their like without a WebSocket.
+    let eventStreams: EventStreams
     private let settings: ConnectionSettings
     private let metrics: GatewayMetrics
 
@@ -25,6 +27,7 @@ final class WebSockets {
         self.takers = takers
         self.identities = identities
         self.turns = turns
+        eventStreams = EventStreams(on: loop, takers, identities, metrics)
         self.settings = settings
         self.metrics = metrics
     }

@@ -39,6 +39,7 @@ final class ClientLoop: EffectPerformer {
     var effects = SessionEngine.Effects()
 
     var slowReaders: SlowReaders { takers.slowReaders }
+    var eventStreams: EventStreams { webSockets.eventStreams }
     var turns: ConnectionTurns { webSockets.turns }
     var compression: LoopCompression? { takers.compression }
     var router: Router { runner.router }

@@ -104,6 +104,7 @@ final class Drainage {
     /// Whether the connection can be closed without cutting off what it is about, and is not being closed already.
     private static func mayGo(_ connection: ClientConnection) -> Bool {
         guard connection.transport.state == .open else { return false }
+        if connection.isEventStream { return true }
         if let conversation = connection.conversation { return conversation.isBetweenRequests }
         guard case .open? = connection.webSocket?.state else { return false }
         return true

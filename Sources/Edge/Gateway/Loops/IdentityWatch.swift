@@ -40,7 +40,7 @@ final class IdentityWatch {
     func verified(_ id: SessionID, _ result: Result<VerifiedToken, TokenRejection>) {
         let connection = loop.connection(id)
         var user: UserKey?
-        let app = connection?.session?.app ?? connection?.conversation?.upgrade?.app
+        let app = connection?.session?.app ?? connection?.conversation?.awaitingApp
         if let app, case .success(let token) = result { user = UserKey(token.userID, of: app.index) }
         let code = verifications.end(id, as: user)
         guard let connection else { return }

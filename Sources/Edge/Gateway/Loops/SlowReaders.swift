@@ -50,7 +50,7 @@ final class SlowReaders {
 
     /// Feeds the connection by pages: the next at the end of the tick, if it has room. From now on its progress is checked.
     func pull(_ connection: ClientConnection) {
-        connection.isPulled = true
+        connection.marks.isPulled = true
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
             pulling[connection.sessionID] = PullProgress(connection.transport, at: loop.now)
@@ -61,7 +61,7 @@ final class SlowReaders {
     /// A session that is behind gets its next page when little is left in its queue.
     func pullIfDrained(_ connection: ClientConnection) {
         guard let session = connection.session, session.isBehind else {
-            connection.isPulled = false
+            connection.marks.isPulled = false
             return
         }
         let (output, limits) = (connection.transport.output, connection.owner.settings.limits)
@@ -96,7 +96,7 @@ final class SlowReaders {
         metrics.queued.record(UInt64(connection.transport.output.byteCount))
         // An HTTP answer may be longer than that. No further one is made before it is sent (`HTTPMachine.reads`), and a
         // reader that takes nothing is found by unacknowledged bytes.
-        if connection.webSocket != nil, connection.transport.state == .open,
+        if connection.webSocket != nil || connection.isEventStream, connection.transport.state == .open,
             connection.isOverfull(connection.owner.settings.limits)
         {
             overfull(connection)
@@ -111,6 +111,8 @@ final class SlowReaders {
 
     /// The client does not read. If it ever does, it is told that it may come back later.
     func close(_ connection: ClientConnection) {
+        // Lines are no frames: nothing could follow the part of one.
+        if connection.isEventStream { return connection.drop() }
         connection.transport.dropUnsent()
         guard connection.isEstablished else { return connection.drop() }
         connection.close(.overCapacity)

@@ -9,6 +9,7 @@ package final class GatewayMetrics: MetricSource {
     package let tls = TLSMetrics()
     let connections = Gauge()
     let webSockets = Gauge()
+    let eventStreams = Gauge()
     /// 1 while connections are closed because they must go elsewhere.
     let draining = Gauge()
     let drained = Counter()
@@ -104,6 +105,8 @@ package final class GatewayMetrics: MetricSource {
         exposition.gauge(
             "connections", "Open connections, by kind; those of HTTP may still become WebSockets.",
             [([.init("kind", "websocket")], Double(open)), ([.init("kind", "http")], Double(max(0, all - open)))])
+        exposition.gauge(
+            "event_streams", "Open event streams; they count as connections of HTTP.", Double(eventStreams.level))
         exposition.counter("connections_total", "Connections accepted.", accepted.count)
         exposition.counter(
             "connections_refused_total", "Connections refused for a limit of the hub or of their address.", refusals)
