@@ -134,6 +134,13 @@ struct ReadmeTests {
         try run(["UPDATE app.weight SET grams = 71500000"], as: "backend")
         try run(blocks(of: "### Large jobs", in: Self.sqlPage).map { $0.joined(separator: "\n") }, as: "backend")
         #expect(try server.query("SELECT grams FROM app.weight") == [["71500"]])
+        #expect(throws: (any Error).self, "a backend cannot write a false history") {
+            try server.query(
+                """
+                INSERT INTO care.dose_audit (occurrence_id, user_id, at, actor, status)
+                VALUES ('d', '42', now(), 'user', 'taken')
+                """, as: "backend")
+        }
     }
 
     @Test func letsABackendRevoke() throws {
@@ -258,9 +265,10 @@ struct ReadmeTests {
         let cluster = try server.start()
         try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded()).migrate { _ in }
         let roles = try statements(of: "### Roles and grants", in: Self.sqlPage)
-        try #require(roles.count == 7 && roles[0].hasPrefix("CREATE ROLE app"))
+        try #require(roles.count == 10 && roles[0].hasPrefix("CREATE ROLE app"))
+        try #require(roles[5] == "SET ROLE carillon_owner" && roles[9] == "RESET ROLE")
         for statement in roles[..<5] { try server.query(statement, as: "postgres") }
-        for statement in roles[5...] { try server.query(statement, as: DevelopmentCluster.owner) }
+        for statement in roles[6..<9] { try server.query(statement, as: DevelopmentCluster.owner) }
         let table = try statements(of: "## Publish a table", in: Self.sqlPage)
         try #require(table.map { $0.prefix(6) } == ["CREATE", "SELECT", "INSERT", "GRANT "])
         for statement in table { try server.query(statement, as: "app") }
