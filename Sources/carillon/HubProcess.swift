@@ -85,7 +85,6 @@ enum HubProcess {
             hangUp.does {
                 certificates?.reload()
                 apps?.reload()
-                pushes?.reload()
             }
         }
         let addresses = HubAddresses(

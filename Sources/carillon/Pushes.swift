@@ -8,9 +8,6 @@ import Reactor
 final class Pushes: Sendable {
     let outbox: Outbox
     private let sender: PushSender
-    private let settings: PushSettings
-    private let logger: Logger
-    private let keys: Locked<PushSettings.KeyFiles>
 
     /// The job after which pushes may wait.
     static let firingJob = "fire_reminders"
@@ -19,8 +16,7 @@ final class Pushes: Sendable {
     ///
     /// - Throws: a `Failure` of one clear line.
     static func start(_ settings: Settings, _ metrics: HubMetrics, _ logger: Logger) throws(Failure) -> Pushes? {
-        let keys = try settings.push.keyFiles()
-        let configuration = try settings.push.configuration(settings, keys)
+        let configuration = try settings.push.configuration(settings)
         guard let url = settings.databaseURL, configuration.hasProvider else { return nil }
         do {
             let door = Locked<Outbox?>(nil)
@@ -39,18 +35,14 @@ final class Pushes: Sendable {
                 door = try? made.get()
                 return made
             }.get()
-            return Pushes(outbox, sender, settings.push, keys, logger)
+            return Pushes(outbox, sender)
         } catch {
             throw Failure("pushes: \(error)")
         }
     }
 
-    private init(
-        _ outbox: Outbox, _ sender: PushSender, _ settings: PushSettings, _ keys: PushSettings.KeyFiles,
-        _ logger: Logger
-    ) {
-        (self.outbox, self.sender, self.settings, self.logger) = (outbox, sender, settings, logger)
-        self.keys = Locked(keys)
+    private init(_ outbox: Outbox, _ sender: PushSender) {
+        (self.outbox, self.sender) = (outbox, sender)
     }
 
     /// Claims at once.
@@ -60,28 +52,7 @@ final class Pushes: Sendable {
 
     /// Signs requests to the webhook by other credentials.
     func replace(_ credentials: AppCredentials) {
-        var accounts = PushAccounts()
-        accounts.webhook = credentials
-        sender.take(accounts)
-    }
-
-    /// Reads the key files anew. If one is broken, both keys stay. A key that is as it was stays in use, with its token:
-    /// Apple refuses tokens that change often.
-    func reload() {
-        do throws(Failure) {
-            let files = try settings.keyFiles()
-            let known = keys.withLock { $0 }
-            var accounts = PushAccounts()
-            if files.apns != known.apns { accounts.apns = try settings.apnsAccount(files) }
-            if files.fcm != known.fcm { accounts.fcm = try settings.fcmAccount(files) }
-            let new = [("apns", accounts.apns != nil), ("fcm", accounts.fcm != nil)].filter(\.1).map(\.0)
-            guard !new.isEmpty else { return }
-            sender.take(accounts)
-            keys.withLock { $0 = files }
-            logger.notice("keys of pushes read anew", metadata: ["platforms": "\(new.joined(separator: ", "))"])
-        } catch {
-            logger.error("keys of pushes stay as they were", metadata: ["reason": "\(error)"])
-        }
+        sender.replace(credentials)
     }
 
     /// Claims nothing any more, waits two seconds for answers, and settles what they say. What is left is another hub's

@@ -4,7 +4,6 @@ steps."""
 import json
 import random
 import re
-import signal
 import threading
 import urllib.request
 
@@ -35,8 +34,7 @@ def pem(key):
 class Scene:
     """A hub, its providers, and its database."""
 
-    def __init__(self, folder, stage, apple, google, receiver):
-        self.folder = folder
+    def __init__(self, stage, apple, google, receiver):
         self.stage, self.hub, self.apple, self.google, self.receiver = stage, stage.hubs[0], apple, google, receiver
 
     def device(self, user, platform="apns", token="00aa", device="phone", registered="sync.clock()"):
@@ -105,7 +103,7 @@ def scene(tmp_path_factory):
             "HTTPS_PROXY": "http://127.0.0.1:1", "https_proxy": "http://127.0.0.1:1", "ALL_PROXY": "http://127.0.0.1:1",
             "http_proxy": "http://127.0.0.1:1", "NO_PROXY": "", "no_proxy": ""}
         with Stage(settings=settings) as stage:
-            yield Scene(folder, stage, apple, google, receiver)
+            yield Scene(stage, apple, google, receiver)
 
 
 @pytest.fixture(autouse=True)
@@ -456,24 +454,3 @@ def test_nothing_of_them_is_logged(scene):
     assert "pushes fail" in log
     for text in (log, metrics):
         assert SECRET not in text and "ff00ff00" not in text
-
-
-def test_keys_are_read_anew(scene):
-    """A new key of Apple's signs from SIGHUP on; while a file is broken, the old key does."""
-    def hang_up(told):
-        scene.hub.program.process.send_signal(signal.SIGHUP)
-        return scene.hub.program.err.wait_for(lambda line: told in line, f"the log says that {told}")
-
-    file = scene.folder / "AuthKey.p8"
-    new = ec.generate_private_key(ec.SECP256R1())
-    scene.device("rita")
-    file.write_text("nonsense")
-    assert str(file) in hang_up("keys of pushes stay as they were")
-    scene.push("rita", "old-key")
-    scene.becomes("old-key", "sent")
-    file.write_text(pem(new))
-    assert "apns" in hang_up("keys of pushes read anew")
-    scene.apple.key = new.public_key()
-    scene.push("rita", "new-key")
-    scene.becomes("new-key", "sent")
-    assert scene.counted('push_failures_total{reason="InvalidProviderToken"}') == 0

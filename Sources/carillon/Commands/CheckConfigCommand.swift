@@ -30,7 +30,7 @@ struct CheckConfigCommand: SettingsReader {
         for warning in settings.warnings { complain("warning: \(warning)") }
         for notice in settings.notices { complain("notice: \(notice)") }
         try settings.webhooks.checkFile()
-        _ = try settings.push.configuration(settings, settings.push.keyFiles())
+        _ = try settings.push.configuration(settings)
         if let tls = try settings.tls.server() {
             for warning in tls.warnings() { complain("warning: \(warning)") }
         }

@@ -21,52 +21,34 @@ struct PushSettings: Sendable {
         }
     }
 
-    /// What the key files hold; nil where one is not set.
-    struct KeyFiles: Sendable, Equatable {
-        var apns: String?
-        var fcm: String?
-    }
-
     /// Reads the files.
     ///
     /// - Throws: a configuration failure that names the file.
-    func keyFiles() throws(Failure) -> KeyFiles {
-        var files = KeyFiles()
-        if let apnsKey { files.apns = try Self.text(of: apnsKey.file, SettingsTable[\.push.apnsKey]) }
-        if let fcmKeyFile { files.fcm = try Self.text(of: fcmKeyFile, SettingsTable[\.push.fcmKeyFile]) }
-        return files
-    }
-
-    /// - Throws: a configuration failure that names the file.
-    func configuration(_ settings: Settings, _ files: KeyFiles) throws(Failure) -> PushConfiguration {
+    func configuration(_ settings: Settings) throws(Failure) -> PushConfiguration {
         var configuration = PushConfiguration()
-        configuration.apns = try apnsAccount(files)
-        configuration.fcm = try fcmAccount(files)
+        if let apnsKey {
+            guard let key = SigningKey(pem: try Self.text(of: apnsKey.file, SettingsTable[\.push.apnsKey])),
+                key.algorithm == .es256
+            else {
+                throw Failure(
+                    "push.apnsKey: \(apnsKey.file) holds no private key of the curve P-256", status: .configuration)
+            }
+            configuration.apns = APNsAccount(
+                key: key, keyID: apnsKey.id, teamID: apnsKey.team, origin: apnsURL.map(Self.origin))
+        }
+        if let fcmKeyFile {
+            let text = try Self.text(of: fcmKeyFile, SettingsTable[\.push.fcmKeyFile])
+            do throws(CourierError) {
+                configuration.fcm = try FCMAccount(file: text)
+            } catch {
+                throw Failure("push.fcmKeyFile: \(fcmKeyFile) \(error)", status: .configuration)
+            }
+        }
         configuration.webhookURL = webhookURL
         configuration.webhookCredentials = settings.apps.first { $0.id == settings.databaseApp }?.credentials
         configuration.caFile = settings.webhooks.caFile
         configuration.userAgent = settings.webhooks.userAgent
         return configuration
-    }
-
-    /// - Throws: a configuration failure that names the file.
-    func apnsAccount(_ files: KeyFiles) throws(Failure) -> APNsAccount? {
-        guard let apnsKey, let text = files.apns else { return nil }
-        guard let key = SigningKey(pem: text), key.algorithm == .es256 else {
-            throw Failure(
-                "push.apnsKey: \(apnsKey.file) holds no private key of the curve P-256", status: .configuration)
-        }
-        return APNsAccount(key: key, keyID: apnsKey.id, teamID: apnsKey.team, origin: apnsURL.map(Self.origin))
-    }
-
-    /// - Throws: a configuration failure that names the file.
-    func fcmAccount(_ files: KeyFiles) throws(Failure) -> FCMAccount? {
-        guard let fcmKeyFile, let text = files.fcm else { return nil }
-        do throws(CourierError) {
-            return try FCMAccount(file: text)
-        } catch {
-            throw Failure("push.fcmKeyFile: \(fcmKeyFile) \(error)", status: .configuration)
-        }
     }
 
     private static func text(of path: String, _ setting: Setting) throws(Failure) -> String {

@@ -228,14 +228,14 @@ enum SettingsTable {
             "push.apnsKey", \.push.apnsKey, .optional(.apnsKey),
             """
             The key that Apple gave you for APNs, as KEYID:TEAMID:FILE: its id, your team's id, and the file (.p8). With it, \
-            devices of platform apns get pushes. Read again on SIGHUP.
+            devices of platform apns get pushes. Read at start only.
             """),
         Setting(
             "push.apnsURL", \.push.apnsURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
             "Where APNs is reached, in place of Apple's production and sandbox, for gateways and tests."),
         Setting(
             "push.fcmKeyFile", \.push.fcmKeyFile, .optional(.some("path")),
-            "JSON file of a Firebase service account. With it, devices of platform fcm get pushes. Read again on SIGHUP."),
+            "JSON file of a Firebase service account. With it, devices of platform fcm get pushes. Read at start only."),
         Setting(
             "push.webhookURL", \.push.webhookURL, .optional(.url), mask: { SettingMask.withoutCredentials(url: $0) },
             "URL of your backend that sends text messages or anything else. With it, devices of platform webhook get pushes."

@@ -23,7 +23,7 @@ package struct APNsAccount: Sendable {
 
 /// Requests to APNs and what its answers mean.
 struct APNs: PushProvider {
-    private(set) var account: APNsAccount
+    let account: APNsAccount
     let requestsMax = PushLimits.requestsOfService
     private var token: (text: String, number: Int, madeAt: Instant)?
     private var lastNumber = 0
@@ -35,11 +35,6 @@ struct APNs: PushProvider {
 
     init(_ account: APNsAccount) {
         self.account = account
-    }
-
-    mutating func take(_ accounts: PushAccounts) {
-        guard let account = accounts.apns else { return }
-        (self.account, token) = (account, nil)
     }
 
     mutating func credential(now: Instant, time: UnixTime) -> PushCredential {

@@ -49,7 +49,7 @@ package struct FCMAccount: Sendable {
 
 /// Requests to Firebase Cloud Messaging (HTTP v1) and what its answers mean.
 struct FCM: PushProvider {
-    private(set) var account: FCMAccount
+    let account: FCMAccount
     let requestsMax = PushLimits.requestsOfService
     private var token: (text: String, number: Int, end: Instant)?
     private var lastNumber = 0
@@ -63,12 +63,6 @@ struct FCM: PushProvider {
 
     init(_ account: FCMAccount) {
         self.account = account
-    }
-
-    /// An access token of the old account that is on its way is used until it is refused, then renewed.
-    mutating func take(_ accounts: PushAccounts) {
-        guard let account = accounts.fcm else { return }
-        (self.account, token, failures, pauseEnd) = (account, nil, 0, .min)
     }
 
     // MARK: The access token (RFC 7523, and Google, "Using OAuth 2.0 for Server to Server Applications")

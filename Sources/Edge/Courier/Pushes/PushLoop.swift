@@ -46,7 +46,7 @@ final class PushLoop {
 
     private func takeInbox() {
         let contents = inbox.takeAll()
-        for accounts in contents.accounts { plan.take(accounts) }
+        if let webhook = contents.webhook { plan.replace(.webhook, webhook) }
         plan.add(contents.pushes)
         if let patience = contents.patience, end == nil {
             end = Instant.read().advanced(by: patience)

@@ -73,8 +73,8 @@ struct PushPlan {
     /// Whether no push waits for room or for a credential.
     var isIdle: Bool { lanes.allSatisfy { $0.waiting.isEmpty } }
 
-    mutating func take(_ accounts: PushAccounts) {
-        for index in lanes.indices { lanes[index].provider?.take(accounts) }
+    mutating func replace(_ platform: PushPlatform, _ provider: any PushProvider) {
+        for index in lanes.indices where lanes[index].platform == platform { lanes[index].provider = provider }
     }
 
     mutating func add(_ pushes: [DuePush]) {

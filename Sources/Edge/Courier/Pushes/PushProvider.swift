@@ -17,9 +17,6 @@ protocol PushProvider: Sendable {
     /// Requests in flight.
     var requestsMax: Int { get }
 
-    /// Goes on with its account of these, if there is one.
-    mutating func take(_ accounts: PushAccounts)
-
     /// What authorises a request made now.
     mutating func credential(now: Instant, time: UnixTime) -> PushCredential
 
@@ -39,8 +36,6 @@ protocol PushProvider: Sendable {
 }
 
 extension PushProvider {
-    mutating func take(_ accounts: PushAccounts) {}
-
     mutating func expired(number: Int, now: Instant) -> Bool { false }
 
     func credentialRequest(time: UnixTime) -> PushRequest? { nil }

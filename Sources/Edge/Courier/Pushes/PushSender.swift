@@ -45,23 +45,11 @@ package struct PushConfiguration: Sendable {
     }
 }
 
-/// Accounts in place of those that a hub has; nil where one stays.
-package struct PushAccounts: Sendable {
-    /// Apple's service.
-    package var apns: APNsAccount?
-    /// Google's service.
-    package var fcm: FCMAccount?
-    /// What signs requests to the webhook.
-    package var webhook: AppCredentials?
-
-    /// All stay.
-    package init() {}
-}
-
 /// Sends pushes on a thread of its own. Any thread may call it; only `stop` blocks.
 package final class PushSender: Sendable {
     private let inbox: PushInbox
     private let thread: SystemThread
+    private let webhookURL: String?
 
     /// Starts the thread.
     ///
@@ -75,6 +63,7 @@ package final class PushSender: Sendable {
             connections: PushLimits.connectionsMax, ofHost: PushLimits.connectionsOfHost,
             streams: PushLimits.streamsOfConnection)
         inbox = PushInbox(multi)
+        webhookURL = configuration.webhookURL
         let loop = PushLoop(configuration, inbox, metrics, logger, settle)
         do throws(ReactorError) {
             // `SystemThread` blocks signals, so writing to a closed connection does not end the process.
@@ -89,9 +78,10 @@ package final class PushSender: Sendable {
         inbox.post { $0.pushes += pushes }
     }
 
-    /// Goes on with these accounts. Requests in flight have the old ones.
-    package func take(_ accounts: PushAccounts) {
-        inbox.post { $0.accounts.append(accounts) }
+    /// Signs requests to the webhook by other credentials from now on.
+    package func replace(_ credentials: AppCredentials) {
+        guard let webhookURL else { return }
+        inbox.post { $0.webhook = PushWebhook(url: webhookURL, credentials: credentials) }
     }
 
     /// Gives back what waits, waits for answers for at most `patience`, and ends the thread. Call once.
@@ -105,7 +95,7 @@ package final class PushSender: Sendable {
 final class PushInbox: Sendable {
     struct Contents: Sendable {
         var pushes: [DuePush] = []
-        var accounts: [PushAccounts] = []
+        var webhook: PushWebhook?
         /// Set when the hub stops: the time that is left.
         var patience: Duration?
     }

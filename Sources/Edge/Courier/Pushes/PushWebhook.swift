@@ -9,10 +9,6 @@ struct PushWebhook: PushProvider {
     var credentials: AppCredentials
     let requestsMax = PushLimits.requestsOfWebhook
 
-    mutating func take(_ accounts: PushAccounts) {
-        if let credentials = accounts.webhook { self.credentials = credentials }
-    }
-
     mutating func credential(now: Instant, time: UnixTime) -> PushCredential { .use("", number: 0) }
 
     func request(_ push: DuePush, _ credential: String, now: Instant, time: UnixTime) -> PushRequest? {

@@ -158,38 +158,6 @@ import Testing
         #expect(one != two)
     }
 
-    @Test func aNewKeySignsFromNowOn() throws {
-        var apns = try apns()
-        _ = apns.credential(now: .second(0), time: time)
-        apns.take(PushAccounts())
-        guard case .use(let old, number: 1) = apns.credential(now: .second(1), time: time) else {
-            Issue.record("the token is renewed for another provider's key")
-            return
-        }
-        var accounts = PushAccounts()
-        let key = try #require(SigningKey(pem: ProviderKeys.p256))
-        accounts.apns = APNsAccount(key: key, keyID: "KEY7654321", teamID: "TEAM123456")
-        apns.take(accounts)
-        guard case .use(let new, number: 2) = apns.credential(now: .second(2), time: time) else {
-            Issue.record("the old token is used on")
-            return
-        }
-        #expect(new.prefix { $0 != "." } != old.prefix { $0 != "." })
-        // A push that was sent with the old one gets the new one.
-        expect(apns.expired(number: 1, now: .second(3)))
-        expect(apns.credential(now: .second(3), time: time) == .use(new, number: 2))
-    }
-
-    @Test func aNewServiceAccountIsAskedForAtOnce() throws {
-        var fcm = try fcm()
-        expect(fcm.credentialCame(.failed(.connect), now: .second(0)) == "connect")
-        expect(fcm.credential(now: .second(0), time: time) == .wait(until: .second(1)))
-        var accounts = PushAccounts()
-        accounts.fcm = fcm.account
-        fcm.take(accounts)
-        expect(fcm.credential(now: .second(0), time: time) == .ask)
-    }
-
     @Test func aNewTokenIsNotRenewedAgain() throws {
         var apns = try apns()
         _ = apns.credential(now: .second(0), time: time)
