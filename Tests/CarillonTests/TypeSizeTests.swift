@@ -3,7 +3,7 @@ import Testing
 @Suite struct TypeSizeTests {
     /// Larger types, each with its reason.
     private static let exceptions = [
-        "CarillonClient.CarillonClient": "the actor: what apps may ask, and what it carries out, a file for each subject",
+        "CarillonClient.CarillonClient": "the actor: what apps ask and what it carries out, a file for each subject",
         "CarillonClient.CarillonDose": "the members of a dose on the wire",
         "CarillonClient.Mirror": "all that a device keeps: its rules are functions on it, a file for each subject",
         "Care.ReminderBook": "the reference model of reminders: each of its rules asks the others",

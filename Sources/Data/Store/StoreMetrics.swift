@@ -80,7 +80,8 @@ package final class StoreMetrics: MetricSource {
         guard !actions.knows(type) else { return actions }
         return registered.withLock { registered in
             if let own = registered[type] { return own }
-            guard isAccepted, registered.count < Self.registeredMax else { return actions }
+            // A type of that name would be a second series with the labels of the rest.
+            guard isAccepted, type != CounterTable.other, registered.count < Self.registeredMax else { return actions }
             let own = CounterTable("type", [type], by: "result", ActionStatus.allCases.map(\.rawValue))
             registered[type] = own
             return own

@@ -89,7 +89,7 @@ extension Settings {
         gateway.loops = loops > 0 ? loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
         // The grace must exceed the leeway, or an accepted token's connection might close at once, again and again.
         gateway.timeouts.identity.grace = max(gateway.timeouts.identity.grace, jwt.leeway + .seconds(5))
-        // A page comes on top of the queue and must not be what closes the connection.
+        // What waits at most before pages of the log take over.
         gateway.limits.pullQueueBytesMax = gateway.limits.sendQueueBytesMax / 8
         gateway.httpLimits.bodyBytes = apps.map(\.limits.bodyBytes).reduce(gateway.httpLimits.bodyBytes, max)
         // In the unit of the rate: a message within the size limit must always fit.

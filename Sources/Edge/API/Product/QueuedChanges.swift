@@ -160,11 +160,18 @@ private struct QueuedChange {
         return found
     }
 
+    /// Whether it is about one occurrence. The rule's revision does not rise then, so it tells no repeat.
+    private var isOfOccurrence: Bool {
+        self["op"]?.equals("occurrence") == true || self["op"]?.equals("snooze") == true
+            || own("applyTo")?.equals("occurrence") == true
+    }
+
     /// Equal for each repeat of a dated change. One without a date that says which revision it saw, or makes a rule under a
-    /// temporary name, has the queue's key up to it: so the same queue sent again is known. Any other may be meant twice.
+    /// temporary name, has the queue's key up to it: so the same queue sent again is known. Any other may be meant twice: a
+    /// person who cancels an occurrence, takes that back, and cancels it again, means each.
     func derivedKey(_ chain: String) -> String {
         if timestamp != nil { return "hub-" + SHA256.hash(text).hex }
-        if isOnlyOne || self["base"] != nil || own("rev") != nil { return chain }
+        if isOnlyOne || !isOfOccurrence && (self["base"] != nil || own("rev") != nil) { return chain }
         var random = SystemRandomNumberGenerator()
         return "hub-" + String(random.next(), radix: 16) + String(random.next(), radix: 16)
     }

@@ -399,7 +399,7 @@ final class ClientConnection: EventSource {
 
     /// The peer has gone. The costliest part, leaving the session's channels, waits for its turn.
     func depart() {
-        guard webSocket?.isOpen == true, let session else { return drop() }
+        guard isEventStream || webSocket?.isOpen == true, let session else { return drop() }
         owner.webSockets.end(self)
         transport.shut()
         owner.budget.left(self)

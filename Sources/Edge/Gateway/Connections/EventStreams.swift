@@ -146,7 +146,11 @@ final class EventStreams {
         }
         guard connection.isEventStream else { return }
         if session.isBehind { takers.slowReaders.pull(connection) }
-        loop.setDeadline(connection, loop.now.advanced(by: pause(connection)))
+        // It may be over already: then it ends at once, and not with the next heartbeat.
+        let isOver = connection.eventStream?.isOver == true
+        loop.setDeadline(connection, isOver ? loop.now : loop.now.advanced(by: pause(connection)))
+        // What the client sent behind its request is not read, and counts no more.
+        owner.budget.unfinishedChanged(connection)
         connection.updateInterest()
     }
 

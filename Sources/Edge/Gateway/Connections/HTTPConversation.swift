@@ -488,6 +488,6 @@ final class HTTPConversation {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether the path is that of an app's event stream, `/app/{key}/events`.
-    fileprivate var endsInEvents: Bool { count > 7 && part(count - 7..<count).equals("/events") }
+    /// Whether the path is that of an app's event stream, `/app/{key}/events`. An app's key may be `events`.
+    fileprivate var endsInEvents: Bool { count > 12 && part(count - 7..<count).equals("/events") }
 }

@@ -57,6 +57,8 @@ extension ReminderBook {
         let start = rule.start(on: day.day, exception, in: zone(of: rule))
         var length = minutes ?? Self.snoozeMinutes
         if minutes == nil, case .number(let own) = rule.fields[.snoozeMinutes] { length = own }
+        // A device may hold what no hub would accept.
+        length = min(max(length, 0), Self.snoozeSeconds / 60)
         let wanted = min(until ?? cause.now + length * 60, start + Self.snoozeSeconds)
         guard wanted > max(start, exception.snoozedUntil ?? start, cause.now), exception.snoozes < Self.snoozesMax
         else {

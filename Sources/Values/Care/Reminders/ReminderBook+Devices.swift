@@ -51,7 +51,11 @@ extension ReminderValue {
         switch (tree, field) {
         case (.string(let text), .time):
             let parts = text.split(separator: ":").compactMap { Int($0) }
-            self = parts.count >= 2 ? .number(parts[0] * 60 + parts[1]) : .absent
+            guard parts.count >= 2, (0..<24).contains(parts[0]), (0..<60).contains(parts[1]) else {
+                self = .absent
+                return
+            }
+            self = .number(parts[0] * 60 + parts[1])
         case (.string(let text), _): self = .text(text)
         case (.bool(let flag), _): self = .flag(flag)
         case (.array(let days), _): self = .days(days.compactMap { $0.integer.map { Int($0) } })

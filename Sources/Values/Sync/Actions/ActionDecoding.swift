@@ -26,9 +26,6 @@ package enum ActionShape: Sendable, Equatable {
     /// Whether the body is the payload.
     package var isWhole: Bool { if case .whole = self { true } else { false } }
 
-    /// Whether `rev` stays in the payload. An object of a rule may be sent back for one of its occurrences, and its `rev` is
-    /// the rule's then: what it is of is told by what else the payload says.
-    fileprivate var keepsRev: Bool { self == .whole(type: "updateReminder") }
 }
 
 /// How an action was written, so that an answer names fields as the client did.
@@ -167,7 +164,7 @@ private struct ActionMembers {
         guard shape != .envelope else { return ActionWording(shape: shape) }
         return ActionWording(
             shape: shape, isPayloadOutside: shape == .plainBulk && self[.payload] == nil || shape.isWhole,
-            hasRev: self[.base] == nil && self[.rev] != nil && !shape.keepsRev,
+            hasRev: self[.base] == nil && self[.rev] != nil && !keepsRev(shape),
             hasTimestamp: self[.clientTime] == nil && self[.timestamp] != nil, hasType: hasType)
     }
 
@@ -247,17 +244,31 @@ private struct ActionMembers {
         return [UInt8](payload.bytes)
     }
 
+    /// Whether `rev` stays in the payload: an object of a rule that is sent back for one of its occurrences has the rule's.
+    /// In all other bodies it is the `base`. It must stay so: the digest of an action is of its payload, and a request that
+    /// is repeated at a newer hub is the same action.
+    private func keepsRev(_ shape: ActionShape) -> Bool {
+        guard shape == .whole(type: "updateReminder"),
+            var reader = try? JSONObjectReader(text, maxDepth: ActionLimits.depth)
+        else { return false }
+        while let member = try? reader.next() {
+            if member.isNamed("applyTo") { return member.value.equals("occurrence") }
+        }
+        return false
+    }
+
     private func base(_ wording: ActionWording) -> [UInt8]? {
         wording.hasRev ? object(of: [.rev]) : self[.base].map { [UInt8]($0.bytes) }
     }
 
     /// The whole text without the members beside the payload, and with the members from path and query.
     private func whole(_ shape: ActionShape) -> [UInt8]? {
+        let keepsRev = keepsRev(shape)
         var writer = ByteWriter(capacity: text.count + 64)
         guard var reader = try? JSONObjectReader(text, maxDepth: ActionLimits.depth) else { return nil }
         while let member = try? reader.next() {
             let isBeside = ActionField.all.contains { $0.isBesideWhole && member.isNamed($0.name) }
-            let isKept = shape.keepsRev && member.isNamed(ActionField.rev.name)
+            let isKept = keepsRev && member.isNamed(ActionField.rev.name)
             if isBeside && !isKept || named.contains(where: { member.isNamed($0.0) }) { continue }
             writer.append(writer.count > 0 ? "," : "{")
             writer.append(member.key.bytes)
