@@ -33,9 +33,9 @@ import Testing
             let left = again.queueLength.current ?? 0
             #expect(left <= keys.count)
             try await again.start()
-            await again.drained()
+            try await again.drained()
             for key in keys { #expect(try stage.count(key) == 1, "write \(number)") }
-            await again.sees(dose, taken == nil ? .scheduled : .taken)
+            try await again.sees(dose, taken == nil ? .scheduled : .taken)
             if taken != nil { #expect(try stage.status(dose) == "taken") }
             await again.close()
         }

@@ -80,15 +80,56 @@ final class HubStage {
 }
 
 extension CarillonClient {
-    /// Waits until nothing is left to send and all that the hub told is here.
-    func drained() async {
-        _ = await queueLength.first { $0 == 0 }
+    /// Waits until a value is as wanted. If it does not come, the error tells what was waited for, and where the client
+    /// stands.
+    @discardableResult
+    func waits<Value>(
+        for what: String, _ values: CarillonValues<Value>, seconds: Int = 30,
+        _ fits: @escaping @Sendable (Value) -> Bool
+    ) async throws -> Value {
+        let found = await withTaskGroup(of: Value?.self) { group in
+            group.addTask { await values.first(fits) }
+            group.addTask {
+                try? await Task.sleep(for: .seconds(seconds))
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+        guard let found else { throw NeverCame(what: what, state: standing) }
+        return found
+    }
+
+    /// Waits until nothing is left to send.
+    func drained(seconds: Int = 30) async throws {
+        try await waits(for: "an empty queue", queueLength, seconds: seconds) { $0 == 0 }
     }
 
     /// Waits until a dose is as wanted, confirmed by the hub.
-    func sees(_ dose: String, _ status: CarillonDose.Status) async {
-        _ = await today().first { today in
+    func sees(_ dose: String, _ status: CarillonDose.Status) async throws {
+        try await waits(for: "\(dose) \(status)", today()) { today in
             today.doses.contains { $0.id == dose && $0.status == status && !$0.isPending }
         }
     }
+
+    /// All that says why it does not go on.
+    private var standing: String {
+        let rows = store.mirror.actions.map { "\($0.n ?? 0) \($0.type) \($0.entities) \($0.state)" }
+        let doses = today().current?.doses.map { "\($0.id) \($0.status)\($0.isPending ? " pending" : "")" }
+        return """
+            fence \(store.fence ?? -1), \(connection.current.map(\.rawValue) ?? "-"), problem \(problem.current, default: "none")
+            rows \(rows.prefix(20)) of \(rows.count)
+            doses \(doses ?? [])
+            positions \(store.mirror.positions)
+            \(machine)
+            """
+    }
+}
+
+/// What a device waited for in vain.
+struct NeverCame: Error, CustomStringConvertible {
+    let what: String
+    let state: String
+
+    var description: String { "waited in vain for \(what):\n\(state)" }
 }

@@ -12,22 +12,22 @@ import Testing
         let (phone, tablet) = (try stage.device("phone"), try stage.device("tablet"))
         try await phone.start()
         try await tablet.start()
-        await tablet.sees("d1", .scheduled)
-        await phone.sees("d1", .scheduled)
+        try await tablet.sees("d1", .scheduled)
+        try await phone.sees("d1", .scheduled)
         let receipt = try await phone.act(.markTaken("d1", note: "with water"))
         #expect(receipt.status == "applied")
         #expect(phone.today().current?.doses.first { $0.id == "d1" }?.status == .taken)
-        await tablet.sees("d1", .taken)
-        await phone.drained()
-        await phone.sees("d1", .taken)
+        try await tablet.sees("d1", .taken)
+        try await phone.drained()
+        try await phone.sees("d1", .taken)
         #expect(try stage.count(receipt.key) == 1)
         // The note's text is in no event: the tablet has fetched it.
-        _ = await tablet.today().first { $0.doses.contains { $0.note == "with water" } }
+        try await tablet.waits(for: "the note", tablet.today()) { $0.doses.contains { $0.note == "with water" } }
         #expect(phone.connection.current == .connected && phone.problem.current == nil)
-        _ = await phone.lastSyncAt.first { _ in true }
+        try await phone.waits(for: "a sync", phone.lastSyncAt) { _ in true }
         let undone = try await phone.undo(key: receipt.key)
         #expect(undone != nil)
-        await tablet.sees("d1", .scheduled)
+        try await tablet.sees("d1", .scheduled)
         await stage.end()
     }
 
@@ -37,8 +37,8 @@ import Testing
         let (phone, tablet) = (try stage.device("phone"), try stage.device("tablet"))
         try await phone.start()
         try await tablet.start()
-        await phone.sees("d3", .scheduled)
-        await tablet.sees("d3", .scheduled)
+        try await phone.sees("d3", .scheduled)
+        try await tablet.sees("d3", .scheduled)
         await phone.suspend()
         let skip = try await phone.act(.skip("d1", reason: "ill"))
         let behind = try await phone.act(.addNote("d1", "in the plane"))
@@ -46,23 +46,23 @@ import Testing
         #expect(phone.queueLength.current == 3)
         #expect(phone.today().current?.doses.map(\.status) == [.skipped, .taken, .scheduled])
         try await tablet.act(.markTaken("d1"))
-        await tablet.drained()
-        await tablet.sees("d1", .taken)
+        try await tablet.drained()
+        try await tablet.sees("d1", .taken)
         try await phone.start()
         // The conflict holds back its dose, and no other.
-        let conflicts = await phone.conflicts.first { !$0.isEmpty } ?? []
+        let conflicts = try await phone.waits(for: "a conflict", phone.conflicts) { !$0.isEmpty }
         #expect(conflicts.map(\.key) == [skip.key] && conflicts.first?.code == "state")
         #expect(conflicts.first?.conflict?["server"]?["status"] == "taken")
-        await tablet.sees("d2", .taken)
+        try await tablet.sees("d2", .taken)
         #expect(try stage.count(other.key) == 1 && stage.count(behind.key) == 0)
         #expect(phone.today().current?.doses.first?.hasConflict == true)
         try await phone.resolve(key: skip.key, choice: .keepLocal)
-        await tablet.sees("d1", .skipped)
-        _ = await tablet.today().first { $0.doses.contains { $0.note == "in the plane" } }
-        await phone.drained()
+        try await tablet.sees("d1", .skipped)
+        try await tablet.waits(for: "the note", tablet.today()) { $0.doses.contains { $0.note == "in the plane" } }
+        try await phone.drained()
         #expect(phone.conflicts.current == [] && phone.queueLength.current == 0)
         #expect(try stage.count(skip.key) == 1 && stage.count(behind.key) == 1)
-        await phone.sees("d1", .skipped)
+        try await phone.sees("d1", .skipped)
         await stage.end()
     }
 
@@ -70,16 +70,16 @@ import Testing
         let stage = try await HubStage(doses: 1)
         let phone = try stage.device("phone")
         try await phone.start()
-        await phone.sees("d1", .scheduled)
+        try await phone.sees("d1", .scheduled)
         await phone.suspend()
         let key = try await phone.act(.skip("d1")).key
         try stage.owner.execute("UPDATE care.dose_occurrence SET status = 'taken', taken_at = now() WHERE id = 'd1'")
         try await phone.start()
-        _ = await phone.conflicts.first { !$0.isEmpty }
+        try await phone.waits(for: "a conflict", phone.conflicts) { !$0.isEmpty }
         try await phone.resolve(key: key, choice: .acceptServer)
-        await phone.drained()
-        _ = await phone.conflicts.first { $0.isEmpty }
-        await phone.sees("d1", .taken)
+        try await phone.drained()
+        try await phone.waits(for: "no conflict", phone.conflicts) { $0.isEmpty }
+        try await phone.sees("d1", .taken)
         await stage.end()
     }
 
@@ -87,10 +87,10 @@ import Testing
         let stage = try await HubStage(doses: 1)
         let phone = try stage.device("phone")
         try await phone.start()
-        await phone.sees("d1", .scheduled)
+        try await phone.sees("d1", .scheduled)
         let receipt = try await phone.act(.markMissed("d1"))
         #expect(receipt.status == "rejected" && receipt.code == "not_due")
-        let failures = await phone.failures.first { !$0.isEmpty } ?? []
+        let failures = try await phone.waits(for: "a failure", phone.failures) { !$0.isEmpty }
         #expect(failures.map(\.code) == ["not_due"])
         try await phone.dismiss(key: receipt.key)
         #expect(phone.failures.current == [])
@@ -106,13 +106,19 @@ import Testing
         let medication = try #require(made.id)
         try await phone.act(CarillonAction("createReminder", ["productId": .string(medication), "time": "21:30"]))
         try await phone.start()
-        await phone.drained()
-        _ = await tablet.medications().first { $0.items.contains { $0.id == medication && !$0.isPending } }
-        let reminders = await tablet.reminders().first { $0.rules.contains { $0.productID == medication } }
-        #expect(reminders?.rules.first?.upcoming.count == 10)
-        let rule = try #require(reminders?.rules.first)
+        try await phone.drained()
+        try await tablet.waits(for: "the medication", tablet.medications()) { medications in
+            medications.items.contains { $0.id == medication && !$0.isPending }
+        }
+        let reminders = try await tablet.waits(for: "the rule", tablet.reminders()) { reminders in
+            reminders.rules.contains { $0.productID == medication }
+        }
+        #expect(reminders.rules.first?.upcoming.count == 10)
+        let rule = try #require(reminders.rules.first)
         try await tablet.act(CarillonAction("updateReminder", ["id": .string(rule.id), "time": "22:00"]))
-        _ = await phone.reminders().first { $0.rules.contains { $0.time == "22:00" && !$0.isPending } }
+        try await phone.waits(for: "the new time", phone.reminders()) { reminders in
+            reminders.rules.contains { $0.time == "22:00" && !$0.isPending }
+        }
         await stage.end()
     }
 
@@ -122,15 +128,15 @@ import Testing
         let (app, widget) = (try stage.device("phone"), try stage.device("phone"))
         try await app.start()
         try await widget.start()
-        await app.sees("d1", .scheduled)
+        try await app.sees("d1", .scheduled)
         let receipt = try await widget.act(.markTaken("d1"))
-        await app.sees("d1", .taken)
+        try await app.sees("d1", .taken)
         #expect(try stage.count(receipt.key) == 1)
-        _ = await widget.queueLength.first { $0 == 0 }
+        try await widget.drained()
         // The app goes, and the widget drains.
         await app.close()
         let next = try await widget.act(.markTaken("d2"))
-        await widget.sees("d2", .taken)
+        try await widget.sees("d2", .taken)
         #expect(try stage.count(next.key) == 1)
         #expect(await app.deviceID == widget.deviceID)
         await stage.end()
@@ -140,12 +146,11 @@ import Testing
         let stage = try await HubStage(doses: 1)
         let phone = try stage.device("phone")
         try await phone.start()
-        var heard: [String] = []
-        for await message in await phone.subscribe("news") {
-            heard.append(message.event)
-            break
-        }
-        #expect(heard == ["pusher:subscription_succeeded"])
+        let messages = await phone.subscribe("news")
+        let heard = CarillonValues<String>()
+        let listening = Task { for await message in messages { heard.set(message.event) } }
+        try await phone.waits(for: "the channel", heard) { $0 == "pusher:subscription_succeeded" }
+        listening.cancel()
         await stage.end()
     }
 
@@ -158,7 +163,7 @@ import Testing
         let again = try stage.device("phone")
         #expect(again.queueLength.current == 1)
         try await again.start()
-        await again.drained()
+        try await again.drained()
         try await again.signOut()
         #expect(try stage.device("phone").today().current == nil)
         await stage.end()
@@ -169,7 +174,7 @@ import Testing
         let stage = try await HubStage(doses: 60)
         let phone = try stage.device("phone")
         try await phone.start()
-        await phone.sees("d60", .scheduled)
+        try await phone.sees("d60", .scheduled)
         await phone.suspend()
         let total = 3000
         let begun = ContinuousClock.now
@@ -177,7 +182,7 @@ import Testing
         let acted = ContinuousClock.now
         #expect(phone.queueLength.current == total)
         try await phone.start()
-        await phone.drained()
+        try await phone.drained()
         let drained = ContinuousClock.now
         let rows = try stage.owner.query("SELECT count(*)::text FROM sync.action", [])
         #expect(rows.first?.first == .some(String(total)))
