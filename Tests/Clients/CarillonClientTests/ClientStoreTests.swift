@@ -97,6 +97,23 @@ final class TemporaryFolder {
         #expect(try !app.look())
     }
 
+    /// The worst interleaving: the app writes something of its own before it looks, and so reads what the widget has
+    /// appended. It has to hear of it nevertheless: nothing else makes it send.
+    @Test func aWriteHidesNothingFromALook() throws {
+        let (app, widget) = (try open(), try open())
+        try widget.write(isFenced: false) { try $0.enqueue(.made("a")) }
+        try app.write(isFenced: false) { $0.set("x", "y") }
+        #expect(app.mirror.actions.map(\.key) == ["a"])
+        #expect(try app.look())
+        #expect(try !app.look())
+        // A write that fails reads too.
+        struct Refused: Error {}
+        try widget.write(isFenced: false) { try $0.enqueue(.made("b", of: "d2")) }
+        #expect(throws: CarillonError.self) { try app.write(isFenced: false) { _ in throw Refused() } }
+        #expect(app.mirror.actions.map(\.key) == ["a", "b"])
+        #expect(try app.look())
+    }
+
     /// The worst interleaving: the app is frozen with its lease; the widget takes it over and numbers; the app wakes and
     /// wants to number too.
     @Test func aFrozenHolderNumbersNoMore() throws {

@@ -13,6 +13,9 @@ final class ClientStore: Keeper {
     private let now: () -> Date
     private(set) var mirror: Mirror
     private var version: Int64 = 0
+    /// The mirror was read again since the last look. Any write of this process reads it too, and nobody else says that
+    /// another process has appended.
+    private var hasNews = false
     /// The lease that this process holds.
     private(set) var fence: Int64?
     private let holder = UUID().uuidString
@@ -101,28 +104,29 @@ final class ClientStore: Keeper {
         guard seen != version else { return }
         mirror = try Mirror(database, vault, turns: mirror.turns)
         version = seen
+        hasNews = true
     }
 
     private func reload() throws {
         try queue.inDatabase { database in
             mirror = try Mirror(database, vault, turns: mirror.turns)
             version = try Self.version(database)
+            hasNews = true
         }
     }
 
-    /// Reads what other processes have written. Returns whether there was something.
+    /// Reads what other processes have written. Returns whether there was something since the last look.
     func look() throws -> Bool {
         do {
-            return try queue.inDatabase { database in
-                guard try Self.version(database) != version else { return false }
-                var isNew = false
+            try queue.inDatabase { database in
+                guard try Self.version(database) != version else { return }
                 try database.inTransaction(.deferred) {
                     try refresh(database)
-                    isNew = true
                     return .commit
                 }
-                return isNew
             }
+            defer { hasNews = false }
+            return hasNews
         } catch {
             throw Self.told(error)
         }
