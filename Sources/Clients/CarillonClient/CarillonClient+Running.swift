@@ -117,12 +117,13 @@ extension CarillonClient {
             perform { machine.lost(code: code, reason: reason, random: random, &$0) }
             return false
         }
-        if machine.isCaughtUp(store.mirror), now.timeIntervalSince(syncedAt) >= 1 { synced(now) }
+        tellSync(now)
         return serial == socketSerial
     }
 
-    /// The hub has confirmed what is here.
-    private func synced(_ now: Date) {
+    /// Notes when the hub has confirmed what is here.
+    private func tellSync(_ now: Date) {
+        guard machine.isCaughtUp(store.mirror), now.timeIntervalSince(syncedAt) >= 1 else { return }
         syncedAt = now
         let text = TimeText.text(Timestamp(now))
         do {
@@ -160,6 +161,8 @@ extension CarillonClient {
         }
         guard !isClosed else { return }
         perform { machine.fetched(topic, result, serial: serial, store, random: random, &$0) }
+        // No message has to follow.
+        tellSync(options.now())
     }
 
     private func get(_ part: ClientSnapshot.Part) async throws -> ClientSnapshot {

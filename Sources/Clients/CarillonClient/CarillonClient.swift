@@ -70,14 +70,14 @@ public actor CarillonClient {
     private func beat(_ count: Int) {
         guard !isClosed, count == 0 || heartbeat != nil else { return }
         do {
-            let wasLeading = store.fence != nil
-            let isLeading = count % 3 == 0 || !wasLeading ? try store.lead() : true
-            if isLeading, !wasLeading {
+            let isLeading = count % 3 == 0 || store.fence == nil ? try store.lead() : true
+            // A store that was full when this process began to lead is tried again.
+            if isLeading, !machine.line.isStarted {
                 let channels = machine.channels
                 let now = Timestamp(options.now())
                 try store.write(isFenced: true) { $0.tidy(channels: channels, at: now) }
                 perform { machine.start(&$0) }
-            } else if !isLeading, wasLeading {
+            } else if !isLeading, machine.line.isStarted {
                 perform { machine.stop(&$0) }
             }
             if try store.look() {
@@ -85,6 +85,7 @@ public actor CarillonClient {
                 pump()
             }
         } catch {
+            if store.fence == nil, machine.line.isStarted { perform { machine.stop(&$0) } }
             failed(CarillonError(error))
         }
     }

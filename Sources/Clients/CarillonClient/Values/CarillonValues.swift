@@ -9,6 +9,7 @@ public struct CarillonValues<Value: Sendable & Equatable>: AsyncSequence, Sendab
         var value: Value?
         var watchers: [Int: AsyncStream<Value>.Continuation] = [:]
         var serial = 0
+        var isFinished = false
     }
 
     init(_ value: Value? = nil) {
@@ -24,8 +25,8 @@ public struct CarillonValues<Value: Sendable & Equatable>: AsyncSequence, Sendab
         let state = state
         let serial = state.with { state in
             state.serial += 1
-            state.watchers[state.serial] = continuation
             if let value = state.value { continuation.yield(value) }
+            if state.isFinished { continuation.finish() } else { state.watchers[state.serial] = continuation }
             return state.serial
         }
         continuation.onTermination = { _ in state.with { $0.watchers[serial] = nil } }
@@ -48,7 +49,10 @@ public struct CarillonValues<Value: Sendable & Equatable>: AsyncSequence, Sendab
     }
 
     func finish() {
-        let watchers = state.with { Array($0.watchers.values) }
+        let watchers = state.with { state in
+            state.isFinished = true
+            return Array(state.watchers.values)
+        }
         for watcher in watchers { watcher.finish() }
     }
 }
