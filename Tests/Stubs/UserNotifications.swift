@@ -52,7 +52,9 @@ public final class UNNotificationRequest {
 public final class UNUserNotificationCenter: @unchecked Sendable {
     public static func current() -> UNUserNotificationCenter { fatalError("a declaration") }
     public func notificationSettings() async -> UNNotificationSettings { fatalError("a declaration") }
-    public func requestAuthorization(options: UNAuthorizationOptions) async throws -> Bool { fatalError("a declaration") }
+    public func requestAuthorization(options: UNAuthorizationOptions) async throws -> Bool {
+        fatalError("a declaration")
+    }
     public func add(_ request: UNNotificationRequest) async throws {}
     public func pendingNotificationRequests() async -> [UNNotificationRequest] { [] }
     public func removePendingNotificationRequests(withIdentifiers identifiers: [String]) {}

@@ -67,7 +67,8 @@ final class DeployRun {
         do {
             try population.insert(connection)
             let (epoch, tops) = try population.places(connection)
-            script = ReturningScript(credentials, names, clients: plan.devices, perUser: plan.devicesPerUser, epoch: epoch)
+            script = ReturningScript(
+                credentials, names, clients: plan.devices, perUser: plan.devicesPerUser, epoch: epoch)
             let swarm = try Swarm(
                 try LoadAddress(deploys.address), target: "/app/\(credentials.key)?protocol=7&client=loadtest",
                 loop: try EventLoop(), script: script, seed: seed)

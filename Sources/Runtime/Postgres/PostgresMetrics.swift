@@ -2,7 +2,7 @@ import Metrics
 
 /// What a connection to PostgreSQL is for.
 package enum ConnectionRole: String, Sendable, CaseIterable {
-    /// Reads the outbox.
+    /// Reads the event log.
     case tail
     /// Hears notifications.
     case listen

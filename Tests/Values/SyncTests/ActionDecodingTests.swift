@@ -314,8 +314,14 @@ import Testing
         #expect(String(decoding: action.payload, as: UTF8.self) == #"{"id":"r\"1","n":5}"#)
         #expect(action.base.map { String(decoding: $0, as: UTF8.self) } == #"{"rev":7}"#)
         #expect(wording.path(ofField: "base") == "rev" && wording.path(ofField: "clientTime") == "timestamp")
+        // For one occurrence `rev` stays: it is the rule's.
+        let occurrence = #"{"rev":7,"applyTo":"occurrence"}"#
+        let (one, _) = try read(occurrence, plain: .whole(type: "updateReminder"), keyField: "k")
+        #expect(String(decoding: one.payload, as: UTF8.self) == occurrence && one.base == nil)
+        // For the rule it is the base, as it always was: a repeat at a newer hub has the same digest.
         let (rule, _) = try read(#"{"rev":7,"time":"08:00"}"#, plain: .whole(type: "updateReminder"), keyField: "k")
-        #expect(String(decoding: rule.payload, as: UTF8.self) == #"{"rev":7,"time":"08:00"}"# && rule.base == nil)
+        #expect(String(decoding: rule.payload, as: UTF8.self) == #"{"time":"08:00"}"#)
+        #expect(rule.base.map { String(decoding: $0, as: UTF8.self) } == #"{"rev":7}"#)
         #expect(failure("[]", plain: .whole(type: "t"), keyField: "k") == "keyless: An action is a JSON object")
         #expect(failure(#"{"rev":1,"rev":2}"#, plain: .whole(type: "t"), keyField: "k")?.hasPrefix("keyless") == true)
         #expect(failure("{}", plain: .whole(type: "t"))?.hasPrefix("keyless") == true, "a key is the route's to make")

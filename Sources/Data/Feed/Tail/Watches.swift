@@ -3,12 +3,13 @@ import Sync
 
 /// A stream that an owning loop wants, and how far it was delivered.
 struct Watch: TableEntry {
-    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live; live → live at another epoch; at a
-    /// reconnect live, healing → checking, then live or healing.
+    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live; live → live at another epoch; live,
+    /// healing → checking, then live or healing: at a reconnect, at a new epoch, after a bulk that failed, and if a gap is
+    /// suspected.
     enum Phase {
         /// Newly watched; the position to come covers its rows.
         case positioning
-        /// After a reconnect; the position to come, and the replay up to it, cover its rows.
+        /// To be compared with the database; the position to come, and the replay up to it, cover its rows.
         case checking
         /// Its rows of the tail are delivered.
         case live

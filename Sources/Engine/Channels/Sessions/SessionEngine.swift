@@ -14,7 +14,7 @@ package final class SessionEngine {
     /// Effects are appended, and performed by the caller in order.
     package typealias Effects = ContiguousArray<Effect>
 
-    /// Counted on all loops.
+    /// Shared with the engines of all loops.
     package let metrics: EngineMetrics
     /// The sessions, by slot.
     package let sessions: SessionTable
