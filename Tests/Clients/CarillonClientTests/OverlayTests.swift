@@ -80,6 +80,35 @@ import Testing
         #expect(overlay.doses["d1"]?.note == "with water")
     }
 
+    /// What was shown is kept, and yet never old: the worst is an action in place of another, or an event that brings no
+    /// new revision.
+    @Test func whatIsKeptOfADayIsNeverOld() throws {
+        var mirror = mirror(.dose("d1"), .dose("d2"))
+        var overlay = DoseOverlay()
+        func shown(_ mirror: Mirror, at now: Timestamp) -> [CarillonDose]? {
+            overlay.fold(mirror, zone: "UTC", at: now)
+            let kept = overlay.day(mirror, "2025-11-20", user: "u", at: now)
+            var fresh = DoseOverlay()
+            fresh.fold(mirror, zone: "UTC", at: now)
+            let made = fresh.day(mirror, "2025-11-20", user: "u", at: now)
+            #expect(kept == made)
+            return kept?.doses
+        }
+        _ = shown(mirror, at: morning)
+        _ = try act("markTaken", #"{"occurrenceId": "d1", "note": "one"}"#, &mirror, at: morning)
+        #expect(shown(mirror, at: morning)?.first?.note == "one")
+        _ = mirror.cancel(mirror.actions[0].key)
+        _ = try act("markTaken", #"{"occurrenceId": "d1", "note": "two"}"#, &mirror, at: morning)
+        #expect(shown(mirror, at: morning)?.first?.note == "two")
+        // The text of a note is fetched: neither the revision nor the event is newer.
+        let value = Entity.doseTree("d2", "scheduled", rev: 1).setting([
+            .init("note", .string("three")), .init("hasNote", .bool(true)),
+        ])
+        mirror.put(Entity(.dose, "d2", offset: 1, value: value, statusRev: 1, noteRev: 1))
+        #expect(shown(mirror, at: morning)?.last?.note == "three")
+        #expect(shown(mirror, at: morning.adding(seconds: 4 * 3600 + 60))?.last?.status == .missed)
+    }
+
     /// The event may come before the answer, and then the queue still has the action.
     @Test func anEventBeforeItsAnswerChangesNothing() throws {
         var mirror = mirror(.dose("d1"))
@@ -139,7 +168,8 @@ import Testing
         _ = try act("logDose", #"{"productId": "p"}"#, &mirror, at: morning)
         var overlay = DoseOverlay()
         overlay.fold(mirror, zone: "UTC", at: morning)
-        let value = try #require(overlay.day(mirror, "2025-11-20", user: "u", at: morning))
+        let shown = overlay.day(mirror, "2025-11-20", user: "u", at: morning)
+        let value = try #require(shown)
         #expect(value.doses.map(\.isAsNeeded) == [false, true] && value.summary.scheduledCount == 1)
     }
 

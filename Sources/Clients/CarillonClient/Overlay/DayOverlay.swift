@@ -3,20 +3,45 @@ import JSON
 
 // What screens show of doses.
 
+/// Doses as they were shown last: of sixty, an action changes one. What the hub says of doses empties it.
+struct DoseShelf: Sendable {
+    /// Counts what the hub has said.
+    var turn: Int?
+    var doses: [Identifier: (dose: Dose, shown: CarillonDose)] = [:]
+}
+
+extension Dose {
+    /// Whether two doses of one id look alike, as long as the hub says nothing new. Each action that changes one has a key
+    /// of its own; time alone changes only the state.
+    fileprivate func isShown(as other: Dose) -> Bool {
+        rev == other.rev && changedKey == other.changedKey && state == other.state && note == other.note
+            && createdAt == other.createdAt
+    }
+}
+
 extension DoseOverlay {
     /// The doses of a day in the order of their times, with the summary and the statistics. Nil: the day is not here.
-    func day(_ mirror: Mirror, _ date: String, user: String, at now: Timestamp) -> CarillonToday? {
+    mutating func day(_ mirror: Mirror, _ date: String, user: String, at now: Timestamp) -> CarillonToday? {
         guard mirror.entity(.loaded, "day:\(date)") != nil, let day = TimeText.day(date) else { return nil }
         let found = doses.values.filter { $0.day == day && $0.state.status != .cancelled }
             .sorted { ($0.scheduledAt, $0.id) < ($1.scheduledAt, $1.id) }
         let conflicted = mirror.conflicted
         let stats = mirror.value(.stats, "stats")
+        if shelf.turn != turn { shelf = DoseShelf(turn: turn) }
         return CarillonToday(
             date: date,
             doses: found.map { dose in
-                CarillonDose(
-                    shown(dose, mirror, user: user), isPending: touched.contains(dose.id),
-                    hasConflict: conflicted.contains("dose:\(dose.id.text)"))
+                let isPending = touched.contains(dose.id)
+                let hasConflict = conflicted.contains("dose:\(dose.id.text)")
+                if let known = shelf.doses[dose.id], known.dose.isShown(as: dose),
+                    known.shown.isPending == isPending, known.shown.hasConflict == hasConflict
+                {
+                    return known.shown
+                }
+                let made = CarillonDose(
+                    shown(dose, mirror, user: user), isPending: isPending, hasConflict: hasConflict)
+                shelf.doses[dose.id] = (dose, made)
+                return made
             },
             summary: CarillonDay(Self.summary(day, counts(found, mirror, at: now))),
             statistics: stats.map { CarillonStatistics($0) })

@@ -15,7 +15,9 @@ struct DoseOverlay: Sendable {
     /// Those that an action has changed.
     private(set) var touched: Set<Identifier> = []
     private var keys: [String] = []
-    private var turn: Int?
+    private(set) var turn: Int?
+    /// Doses as they were shown last.
+    var shelf = DoseShelf()
     private var zone = ""
     private var at = Timestamp(microseconds: .min)
     /// Until when time changes nothing.
