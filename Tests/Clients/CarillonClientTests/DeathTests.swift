@@ -23,7 +23,11 @@ import Testing
             let noted = try? await phone.act(.addNote(dose, "before write \(number)"))
             keys = [taken, noted].compactMap { $0?.key }
             // Until it is dead, or has nothing more to do.
+            let patience = ContinuousClock.now + .seconds(30)
             while await !phone.hasReached(last), phone.queueLength.current != 0 || phone.lastSyncAt.current == nil {
+                if ContinuousClock.now > patience {
+                    throw NeverCame(what: "write \(number), or a sync", state: await phone.standing)
+                }
                 try await Task.sleep(for: .milliseconds(2))
             }
             if await phone.hasReached(last) { deaths += 1 }

@@ -113,7 +113,7 @@ extension CarillonClient {
     }
 
     /// All that says why it does not go on.
-    private var standing: String {
+    var standing: String {
         let rows = store.mirror.actions.map { "\($0.n ?? 0) \($0.type) \($0.entities) \($0.state)" }
         let doses = today().current?.doses.map { "\($0.id) \($0.status)\($0.isPending ? " pending" : "")" }
         return """
