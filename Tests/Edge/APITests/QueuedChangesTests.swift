@@ -90,6 +90,18 @@ import Testing
         #expect(after[1].key != once[0].key)
     }
 
+    /// Cancelled, taken back, and cancelled again: the rule's revision does not rise with such decisions.
+    @Test(arguments: [
+        #"{"op":"occurrence","id":"r","payload":{"date":"2026-11-27","enabled":false,"rev":4}}"#,
+        #"{"op":"update","id":"r","payload":{"applyTo":"occurrence","date":"2026-11-27","enabled":false,"rev":4}}"#,
+        #"{"op":"snooze","id":"r@2026-11-27","payload":{"minutes":10,"rev":4}}"#,
+    ])
+    func anUndatedDecisionAboutAnOccurrenceMayBeMeantTwice(_ change: String) throws {
+        let body = #"{"changes":[\#(change)]}"#
+        let (first, second) = (try envelopes(body), try envelopes(body))
+        #expect(first[0].key != second[0].key)
+    }
+
     @Test(arguments: [#"{"op":"delete","id":"r","timestamp":1}"#, #"{"op":"create","data":{"id":"tmp-1"}}"#])
     func aQueueThatIsSentAgainIsOfTheSameDevice(_ change: String) throws {
         let once = try envelopes(#"{"changes":[\#(change)]}"#)
