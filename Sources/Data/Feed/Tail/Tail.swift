@@ -1,7 +1,7 @@
 import Bytes
 import Sync
 
-/// Decides what to read from the event log and what to deliver. Performs no I/O: `nextQuery` says what to send, one query at a
+/// Decides what to read from the event log and what to deliver. No I/O: `nextQuery` says what to send, one query at a
 /// time, and its answer comes back by `positionsReceived`, `tailReceived` or `replayReceived`.
 ///
 /// Four reads, all on one connection, so that the snapshot of each contains that of every earlier one:
