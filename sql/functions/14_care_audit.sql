@@ -1,4 +1,4 @@
--- The audit of doses: care.dose_audit. 59_care_triggers.sql has the triggers that write it, but for updates.
+-- The audit of doses: care.dose_audit. 59_care_triggers.sql has the triggers that write and keep it, but for updates.
 
 -- care.actor: who changes doses in this transaction: the system (sync.job says so), the user (sync.settle does, while it
 -- carries out an action), or the backend, also where it names a key for its events. No locks.
@@ -176,7 +176,3 @@ begin
         ) as a);
 end
 $$;
-
-create or replace trigger keep before update or delete or truncate on care.dose_audit
-    for each statement execute function care.keep_audit();
-alter table care.dose_audit enable always trigger keep;

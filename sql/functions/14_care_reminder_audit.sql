@@ -1,5 +1,5 @@
 -- The audit of reminder rules and of their occurrences, and what is kept of rules that were deleted. 59_care_triggers.sql has the
--- triggers that write it.
+-- triggers that write and keep it.
 
 -- care.audit_rules: one row for each rule that a statement changed (care.audit_doses says how). A rule that is deleted leaves its
 -- tombstone, one that goes to another user leaves none: it is not gone. A rule that comes back takes its tombstone away. What
@@ -117,10 +117,3 @@ begin
         where a.rule_id = r.id and a.user_id = r.user_id and a.rev > since);
 end
 $$;
-
-create or replace trigger keep before update or delete or truncate on care.reminder_audit
-    for each statement execute function care.keep_audit();
-alter table care.reminder_audit enable always trigger keep;
-create or replace trigger keep before update or delete or truncate on care.reminder_occurrence_audit
-    for each statement execute function care.keep_audit();
-alter table care.reminder_occurrence_audit enable always trigger keep;

@@ -70,6 +70,9 @@ begin
         ) as audited(event, seen)
         -- Updates of doses are audited by their recorder (care.audited_recorder).
         where (place, event) <> ('dose_occurrence', 'UPDATE')
+        union all
+        select 'keep', 'BEFORE DELETE OR UPDATE OR TRUNCATE', place, 'keep_audit()', 'A', 'FOR EACH STATEMENT'
+        from unnest('{dose_audit,reminder_audit,reminder_occurrence_audit}'::text[]) as place
     loop
         -- pg_get_triggerdef writes `care.` or not by the search path.
         if not exists (
@@ -84,19 +87,6 @@ begin
             execute format('alter table care.%s enable %s trigger %s',
                            t.place, case t.enabled when 'A' then 'always' else '' end, t.name);
         end if;
-    end loop;
-end
-$do$;
--- What care.bump_dose and the recorder of doses do now.
-do $do$
-declare
-    former name;
-begin
-    for former in
-        select tgname from pg_catalog.pg_trigger
-        where tgrelid = 'care.dose_occurrence'::regclass and tgname in ('describe', 'yield_slot', 'audit_update')
-    loop
-        execute format('drop trigger %I on care.dose_occurrence', former);
     end loop;
 end
 $do$;
