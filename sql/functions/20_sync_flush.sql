@@ -11,6 +11,19 @@ begin
 end
 $$;
 
+-- sync.nameless: refuses a draft without a name of an app's own builder: the event would be lost, and nobody would be told. Only
+-- what care.occurrence_events keeps has no name. Says nothing of the data. No locks.
+create or replace function sync.nameless(source int) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception 'builder % returned an event without a name',
+        (select p.builder from sync.published as p where p.source = nameless.source)
+        using errcode = 'data_exception';
+end
+$$;
+
 -- sync.first_ops: sets the operation of changes whose rows came and went as often ('X'): a row that is there was there
 -- before ('U'), one that is not was not ('I'), and that is the same for each builder as what a sole operation says. The
 -- row is this transaction's: nobody else can have changed it. Locks: none.

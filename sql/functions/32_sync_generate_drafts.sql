@@ -4,7 +4,7 @@
 --
 -- Where a column's type is hard, a generated builder may meet a value that jsonb cannot hold (json with \u0000 or a number
 -- beyond numeric): its rows go another way then. Nothing has been returned by that time: a function's rows are taken
--- together. What a builder of an app's own returns is measured.
+-- together. What a builder of an app's own returns is measured, and has a name.
 --
 -- Settings, so that events do not depend on the writer's session; here and not in the flush, for each costs half a
 -- microsecond. Those of columns that are money or name an object (sync.hardness) are fixed only where there are such.
@@ -29,7 +29,8 @@ begin
 '        when %1$s then return query select * from %2$s($2);'
                     else
 '        when %1$s then
-            return query select d.user_id, d.summary, d.id, d.name, sync.bounded(d.data) from %2$s($2) as d;'
+            return query select d.user_id, d.summary, d.id, coalesce(d.name, sync.nameless(%1$s)), sync.bounded(d.data)
+            from %2$s($2) as d;'
                     end, p.source, p.builder), e'\n' order by p.source)
     into branches from sync.published as p;
     if exists (select from sync.published as p

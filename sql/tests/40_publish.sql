@@ -72,6 +72,11 @@ insert into app.own values (1, 'own');
 insert into app.own values (2, 'own'), (3, 'own2');
 select test.fails('a draft for another user', $$insert into app.own values (66, 'own'); set constraints all immediate$$, '22000');
 select test.fails('nor among several', $$insert into app.own values (4, 'own'), (66, 'own'); set constraints all immediate$$, '22000');
+create or replace function app.own_events(changes sync.change[]) returns setof sync.draft language sql as $$
+    select user_id, false, id, case when id <> '67' then 'own.changed' end, '{}'::jsonb from unnest(changes)
+$$;
+select test.fails('a draft without a name', $$insert into app.own values (67, 'own'); set constraints all immediate$$, '22000');
+select test.fails('nor is one among several', $$insert into app.own values (4, 'own'), (67, 'own'); set constraints all immediate$$, '22000');
 create function app.odd_events(changes sync.change[]) returns setof sync.draft language sql as $$ select user_id, false, id, 'odd', case id when '1' then '[1]'::jsonb when '2' then '"s"' when '3' then 'null' else '{}' end from unnest(changes) $$;
 create table app.odd_data (id int primary key, u text);
 select sync.publish_changes('app.odd_data', 'u', 'odd_data', 'odd', builder => 'app.odd_events');
