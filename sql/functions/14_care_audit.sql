@@ -45,9 +45,10 @@ $$;
 -- another user ends for the one and begins for the other: neither reads of the other.
 --
 -- One row that stays its user's and is the first change of its transaction, the usual update, has a statement of its own,
--- which writes the ticket of the events too, and then nothing is left to do. It has no hash of a join: IS NOT DISTINCT FROM
--- makes none; it takes from the row what care.bump_dose has just put there. FULL JOIN for all others, for a plan made with one
--- row must do for thousands.
+-- which writes the ticket of the events too, and then nothing is left to do. Where there is a ticket already, it writes
+-- nothing; it does not ask for one, for SERIALIZABLE writers who read the tickets would fail each other. It has no hash of a
+-- join: IS NOT DISTINCT FROM makes none; it takes from the row what care.bump_dose has just put there. FULL JOIN for all
+-- others, for a plan made with one row must do for thousands.
 --
 -- Doses that come back from being cancelled take their slots (care.yield_slots): here, and not by a trigger with a
 -- condition, which each statement would read anew from its text. No locks; those of what it returns: there.
@@ -55,23 +56,22 @@ create or replace function care.audited_recorder(source int, topic text) returns
 language sql immutable
 as $$
     select format($recorder$
-        with audited as (
-            insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
-                                              was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
-                                              status, taken_at, scheduled_at, rev, reason, noted)
-            select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
-                   o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
-                   n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+        with told as (
+            insert into sync.ticket (xid, source, user_id, id, topic, context, rev)
+            select pg_current_xact_id(), %1$s, n.user_id, n.id, %2$L, to_char(o.local_date, 'YYYY-MM-DD'), o.rev
             from old_rows as o cross join new_rows as n
             where n.rev <> o.rev and n.id is not distinct from o.id and n.user_id is not distinct from o.user_id
                 and n.user_id <> '' and o.status <> 'cancelled' and not exists (select from new_rows offset 1)
-                and not exists (select from sync.ticket as t where t.xid = pg_current_xact_id())
-            returning a.occurrence_id, a.user_id, a.was_rev
+            on conflict do nothing
+            returning id
         )
-        insert into sync.ticket (xid, source, user_id, id, topic, context, rev)
-        select pg_current_xact_id(), %1$s, a.user_id, a.occurrence_id, %2$L,
-               (select to_char(o.local_date, 'YYYY-MM-DD') from old_rows as o), a.was_rev
-        from audited as a;
+        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
+                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
+                                          status, taken_at, scheduled_at, rev, reason, noted)
+        select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
+               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
+               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+        from told cross join old_rows as o cross join new_rows as n;
         if found then
             return null;
         end if;
