@@ -54,7 +54,9 @@ $$;
 
 -- care.job_retain_occurrences: deletes at most `batch` of the rows that say how a reminder of a day differed from its rule, or that
 -- it was sent, of days over 90 days ago; not one that was moved or snoozed to a later day. No device is told: they forgot
--- these days long ago. Locks: the rows it deletes, of which it waits for none; then their users' streams (sync.flush).
+-- these days long ago. So what the recorder noted of these rows is taken back. `care.forgetting` ends with the DELETE, whose
+-- triggers read it: what else the transaction deletes is told, and is due again.
+-- Locks: the rows it deletes, of which it waits for none.
 create or replace function care.job_retain_occurrences(batch int, clock timestamptz) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -64,17 +66,24 @@ as $$
 declare
     since constant timestamptz := clock - interval '90 days';
     outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
-    done bigint;
+    ids text[];
 begin
     perform set_config('sync.actor', 'system', true), set_config('care.forgetting', 'on', true);
-    delete from care.reminder_occurrence as x
-    where x.id = any(array(
-        select o.id from care.reminder_occurrence as o
-        where o.original_local < (since at time zone 'UTC')::date and coalesce(greatest(o.moved_to, o.snoozed_until) < since, true)
-        order by o.original_local limit batch for update skip locked));
-    get diagnostics done = row_count;
-    perform set_config('sync.actor', outer_actor, true);
-    return done;
+    with gone as (
+        delete from care.reminder_occurrence as x
+        where x.id = any(array(
+            select o.id from care.reminder_occurrence as o
+            where o.original_local < (since at time zone 'UTC')::date
+                and coalesce(greatest(o.moved_to, o.snoozed_until) < since, true)
+            order by o.original_local limit batch for update skip locked))
+        returning x.id
+    )
+    select array_agg(g.id) into ids from gone as g;
+    perform set_config('sync.actor', outer_actor, true), set_config('care.forgetting', '', true);
+    delete from sync.touched as t
+    where t.xid = pg_current_xact_id() and t.id = any(ids) and t.op = 'D' and t.balance = -1
+        and t.source = (select p.source from sync.published as p where p.relation = 'care.reminder_occurrence'::regclass);
+    return coalesce(cardinality(ids), 0);
 end
 $$;
 

@@ -25,8 +25,8 @@ $$;
 
 -- care.reminder_occurrence_events: the builder of care.reminder_occurrence: reminder.occurrence_updated. A row deleted
 -- while its rule lives tells `removed: true`: the occurrence is as its rule says again (where it had several in the
--- transaction: for each); deleted with its rule it tells nothing, for reminder.deleted has. Nor does one of long ago that the
--- job forgets (care.forgetting). Only the rule's user is told. Locks: none.
+-- transaction: for each); deleted with its rule it tells nothing, for reminder.deleted has. Only the rule's user is
+-- told. Locks: none.
 create or replace function care.reminder_occurrence_events(changes sync.change[]) returns setof sync.draft
 language plpgsql rows 10
 as $$
@@ -46,6 +46,6 @@ begin
             and r.user_id = c.user_id
         offset 0
     ) as r
-    where x.id is not null or c.op <> 'I' and current_setting('care.forgetting', true) is distinct from 'on';
+    where x.id is not null or c.op <> 'I';
 end
 $$;

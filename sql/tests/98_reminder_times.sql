@@ -89,3 +89,15 @@ select test.set_clock('2025-11-21 12:00Z') \g /dev/null
 do $$ begin while (select more from sync.job('retain_actions', 2, null)) loop commit; end loop; end $$;
 select test.is('days of long ago are forgotten, but for one that was moved', (select string_agg(day::text, ' ' order by day) from care.reminder_occurrence where rule_id = 'rg1'), '2025-08-10 2025-08-23 2025-08-24 2025-08-25');
 select test.is('no device is told, and nothing else is due', test.top('rg', 'reminders') || ' ' || (select max(n) from care.reminder_occurrence_audit) || ' ' || (select due_at = :'due' from care.reminder_due where rule_id = 'rg1')::text, :'before' || ' ' || :'audited' || ' true');
+-- It forgets these and nothing else: what its transaction deletes besides is told, and is due again.
+insert into care.reminder_rule (id, user_id, time, timezone, delivery) values ('fg', 'fg', '08:00', 'UTC', 'push');
+insert into care.reminder_occurrence (rule_id, day, status) values ('fg', '2025-11-22', 'cancelled'), ('fg', '2025-11-23', 'cancelled'), ('fg', '2025-08-13', 'sent');
+select test.top('fg', 'reminders') as before \gset
+begin;
+delete from care.reminder_occurrence where rule_id = 'fg' and day = '2025-11-23';
+select done from sync.job('retain_actions', 1000, null) \g /dev/null
+delete from care.reminder_occurrence where rule_id = 'fg' and day = '2025-11-22';
+commit;
+select test.is('what is deleted beside the job is told, once each', (select string_agg((data ->> 'id' = care.occurrence_id('fg', day + time '08:00'))::text || ' ' || (data ->> 'removed'), ', ') from sync.event as e join unnest(array['2025-11-22', '2025-11-23']::date[]) as day on data ->> 'id' = care.occurrence_id('fg', day + time '08:00') where user_id = 'fg' and topic = 'reminders' and o > :before)
+    || ' ' || (select count(*) from sync.event where user_id = 'fg' and topic = 'reminders' and o > :before), 'true true, true true 2');
+select test.is('and its day is due again', (select due_at from care.reminder_due where rule_id = 'fg'), '2025-11-22 08:00Z'::timestamptz);
