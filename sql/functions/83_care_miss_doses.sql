@@ -7,8 +7,11 @@
 -- (Sources/Data/Jobs). Where that is too many of a sudden, it stops after 10 ms of writing: the flush takes about as long again.
 -- So ten doses come first, and tell how many more there is time for.
 --
--- Lock order: doses, then their users' streams; it waits for none of them, so there is no deadlock with actions, with other
--- writers or with another job. Then, for what it has, day summaries (sync.flush).
+-- A dose counts only once its stream is had: where an import holds thousands of streams, their doses are passed over in one
+-- scan, and a turn without a dose to write is the last. A turn looks at 5,000 doses at most, which bounds its time too.
+--
+-- Lock order: a dose, then its user's stream, one after another; it waits for none of them, so there is no deadlock with
+-- actions, with other writers or with another job. Then, for what it has, day summaries (sync.flush).
 create or replace function care.job_miss_doses(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -23,11 +26,8 @@ declare
     stop constant timestamptz := begun + interval '10 milliseconds';
     outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
     asked int;
-    written bigint;
     ids text[];
-    users text[];
-    free text[];
-    busy text[] := '{}';
+    written bigint;
 begin
     perform set_config('sync.actor', 'system', true);
     done := 0;
@@ -35,28 +35,28 @@ begin
         more := done = batch or done > 0 and clock_timestamp() >= stop;
         exit when more;
         asked := least(batch - done, case when done = 0 then 10 else greatest(1, least(50, floor(
-            done * extract(epoch from stop - clock_timestamp()) / extract(epoch from clock_timestamp() - begun)))) end);
-        select array_agg(o.id), array_agg(distinct o.user_id) filter (where o.user_id is not null) into ids, users
-        from (
-            select d.id, d.user_id from care.dose_occurrence as d
-            where d.status = 'scheduled' and d.window_end <= due and coalesce(d.user_id <> all(busy), true)
-            order by d.window_end limit asked
-            for update skip locked
-        ) as o;
-        exit when ids is null;
-        free := array(
-            select s.user_id from sync.stream as s where s.user_id = any(users) and s.topic = 'adherence'
-            for update skip locked);
-        if cardinality(free) < cardinality(users) then
-            busy := busy || array(
-                select s.user_id from sync.stream as s
-                where s.user_id = any(users) and s.topic = 'adherence' and s.user_id <> all(free));
-        end if;
-        update care.dose_occurrence as d set status = 'missed'
-        where d.id = any(ids) and coalesce(d.user_id <> all(busy), true);
+            done * extract(epoch from stop - clock_timestamp()) / nullif(extract(epoch from clock_timestamp() - begun), 0)))) end);
+        -- The order is the first subquery's; a sort above the second one would lock all streams before the limit.
+        ids := array(
+            select d.id
+            from (
+                select x.id, x.user_id from care.dose_occurrence as x
+                where x.status = 'scheduled' and x.window_end <= due
+                order by x.window_end limit 5000
+                for update skip locked
+            ) as d
+            left join lateral (
+                select true as had from sync.stream as s where s.user_id = d.user_id and s.topic = 'adherence'
+                for update skip locked
+            ) as s on true
+            -- A dose of nobody has no stream, and the first one of a user makes it.
+            where s.had or not exists (select from sync.stream as x where x.user_id = d.user_id and x.topic = 'adherence')
+            limit asked);
+        exit when ids = '{}';
+        update care.dose_occurrence as d set status = 'missed' where d.id = any(ids);
         get diagnostics written = row_count;
         done := done + written;
-        exit when cardinality(ids) < asked;
+        exit when written = 0 or cardinality(ids) < asked;
     end loop;
     perform set_config('sync.actor', outer_actor, true);
 end

@@ -170,6 +170,19 @@ select dblink_exec('two', 'commit') \g /dev/null
 select test.is('and there is no deadlock', test.outcome('one'), 'done');
 select dblink_exec('one', 'commit') \g /dev/null
 select test.is('what was held is for the next call', test.miss('2025-11-20 12:00Z'), '1');
+-- 5: an import has the streams of many users. Their doses are looked at once, and one behind them is done.
+select test.plan('jl' || n, 'jl' || n) from generate_series(1, 3000) as n \g /dev/null
+select test.plan('jlast', 'jlast') \g /dev/null
+update care.dose_occurrence set window_end = '2025-11-20 11:00:01Z' where id = 'jlast';
+insert into care.dose_occurrence (id, scheduled_at, window_end) values ('jlast-nobody', '2025-11-20 08:00Z', '2025-11-20 11:00:02Z');
+select dblink_exec('one', 'begin') || dblink_exec('one', $$do 'begin perform from sync.stream where user_id like ''jl%'' and user_id <> ''jlast'' for update; end'$$) \g /dev/null
+begin;
+select test.is('the job reaches what is behind many that are held', test.miss('2025-11-20 12:00Z', 1000), '2');
+select test.is('and has looked at each of them once', (select idx_tup_fetch between 3000 and 7000 from pg_stat_xact_all_tables where relid = 'care.dose_occurrence'::regclass), true);
+commit;
+select dblink_exec('one', 'rollback') \g /dev/null
+do $$ begin while (select more from sync.job('miss_doses', 1000, '2025-11-20 12:00Z')) loop commit; end loop; end $$;
+select test.is('all of them are done when they are free', (select count(*) from care.dose_occurrence where user_id like 'jl%' and status = 'missed'), 3001::bigint);
 select test.is('no stream is left behind', test.miss('2025-11-20 12:00Z'), '0');
 select dblink_disconnect(name) from unnest('{one,two,three}'::text[]) as name \g /dev/null
 select test.is('no dose of all has two misses in a row', (select count(*) from (select status = 'missed' and lag(status) over (partition by occurrence_id order by n) = 'missed' and actor = 'system' as twice from care.dose_audit) as x where twice), 0::bigint);
