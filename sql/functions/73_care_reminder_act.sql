@@ -10,7 +10,8 @@
 --      tells it). Seed 001 posts each rule that was made offline twice: under a temporary name by its queue, and without one.
 --      So in the ten minutes after a rule was made under a temporary name, one create without a name that equals it as it was
 --      made IS it too, whatever became of it: it was changed (noop), or deleted (noop, with its id). Only one: who
---      makes a deleted rule again on purpose gets it, at the second attempt at the latest.
+--      makes a deleted rule again on purpose gets it, at the second attempt at the latest. A create by another device than the
+--      one that made the rule is no such post: it makes a rule. Where one of them names no device, it may be one.
 --   3  A create under an id or name that is in use is that rule: noop. Under one that was deleted in the last 90 days it is a conflict,
 --      `gone`: a queue that comes late brings nothing back unasked.
 --   4  The product and the stack need not be known to care: they are the app's ids. A schedule must be the user's, and of the same
@@ -90,13 +91,14 @@ begin
 end
 $$;
 
--- care.queued_twin: the rule, living or deleted, that a queue made of the same wish as this create without a name; null where there
--- is none (the second decision above). No locks.
+-- care.queued_twin: the rule, living or deleted, that the queue of this device made of the same wish as this create without a name;
+-- null where there is none (the second decision above). No locks.
 create or replace function care.queued_twin(r care.reminder_rule, clock timestamptz) returns text
 language plpgsql stable
 as $$
 declare
     since constant timestamptz := clock - interval '10 minutes';
+    poster constant text := nullif(current_setting('sync.device', true), '');
 begin
     return (
         select c.id
@@ -107,13 +109,15 @@ begin
             where t.user_id = r.user_id and t.deleted_at > since
         ) as c
         cross join lateral (
-            select jsonb_populate_record(null::care.reminder_rule, a."is") as rule from care.reminder_audit as a
+            select jsonb_populate_record(null::care.reminder_rule, a."is") as rule, a.device from care.reminder_audit as a
             where a.rule_id = c.id and a.user_id = r.user_id and a.was is null order by a.n limit 1
         ) as made
         where c.created_at > since and (made.rule).client_id like 'tmp-%' and care.is_twin(made.rule, r)
+            and coalesce(made.device = poster, true)
             and not exists (
                 select from sync.action as b
-                where b.user_id = r.user_id and b.created_at > since and b.memo ->> 'posted' = c.id)
+                where b.user_id = r.user_id and b.created_at > since and b.memo ->> 'posted' = c.id
+                    and coalesce(made.device = b.device_id, true))
         order by c.created_at, c.id collate "C" limit 1);
 end
 $$;

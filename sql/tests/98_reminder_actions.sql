@@ -71,6 +71,17 @@ select test.is(format('made by a queue, then %s', steps), test.queued(n, variadi
     (1, '{09:00,post}'::text[], 'applied, applied, noop 09:00'), (2, '{delete,post}', 'applied, applied, noop'), (3, '{09:00,delete,post,09:30}', 'applied, applied, applied, noop, conflict gone'),
     (4, '{09:00,post,post}', 'applied, applied, noop, applied 08:00 09:00'), (5, '{post,09:00,post}', 'applied, noop, applied, applied 08:00 09:00'), (6, '{delete,post,post}', 'applied, applied, noop, applied 08:00'),
     (7, '{delete,named}', 'applied, applied, applied 08:00'), (8, '{delete,named,post,post}', 'applied, applied, applied, noop, noop 08:00'), (9, '{09:00,later,post}', 'applied, applied, , applied 08:00 09:00')) as t(n, steps, want) order by n;
+-- What another device makes is its own wish, whatever a queue made shortly before.
+create function test.other(n int, poster text, maker text default 'phone') returns text language sql as $$
+    select test.rule('rb', 'qo' || n, 'createReminder', jsonb_build_object('productId', 'qo' || n, 'time', '08:00', 'id', 'tmp-qo' || n), device => maker) || ', '
+        || test.rule('rb', 'qo-d' || n, 'deleteReminder', jsonb_build_object('id', 'tmp-qo' || n), device => 'tablet') || ', '
+        || test.rule('rb', 'qo-p' || n, 'createReminder', jsonb_build_object('productId', 'qo' || n, 'time', '08:00'), device => poster) || ' ' || test.rules_of('rb', 'qo' || n) $$;
+select test.is(format('made by a queue of %s, deleted, posted by %s', coalesce(maker, 'nobody'), coalesce(poster, 'nobody')), test.other(n, poster, maker), want) from (values
+    (1, 'phone', 'phone', 'applied, applied, noop 0'), (2, 'tablet', 'phone', 'applied, applied, applied 1'), (3, null, 'phone', 'applied, applied, noop 0'), (4, 'tablet', null, 'applied, applied, noop 0')) as t(n, poster, maker, want) order by n;
+select test.is('nor is it what the queue posts', string_agg(answer, ', ' order by n), 'applied, noop, applied, noop') from (
+    select n, test.rule('rb', 'qz' || n, type, payload, device => device) as answer from (values
+        (1, 'createReminder', '{"id":"tmp-qz","productId":"qz","time":"08:00"}'::jsonb, 'phone'), (2, 'createReminder', '{"productId":"qz","time":"08:00"}', 'tablet'),
+        (3, 'deleteReminder', '{"id":"tmp-qz"}', 'phone'), (4, 'createReminder', '{"productId":"qz","time":"08:00"}', 'phone')) as t(n, type, payload, device) order by n offset 0) as x;
 select test.is('a rule that was posted first, and changed, is none of another wish', test.rule('rb', 'qp1', 'createReminder', '{"id":"rb-q","productId":"qp","time":"08:00"}') || ', ' || test.rule('rb', 'qp2', 'updateReminder', '{"id":"rb-q","time":"09:00"}') || ', ' || test.rule('rb', 'qp3', 'createReminder', '{"productId":"qp","time":"08:00"}'), 'applied, applied, applied');
 select test.is('a name that another rule has stays that one''s', test.rule('rb', 'nm1', 'createReminder', '{"id":"rb-n1","clientId":"tmp-n1","productId":"n","time":"01:00"}') || ', ' || test.rule('rb', 'nm2', 'createReminder', '{"id":"rb-n2","productId":"n","time":"02:00"}') || ', '
     || test.rule('rb', 'nm3', 'createReminder', '{"id":"rb-n2","clientId":"tmp-n1","productId":"n","time":"02:00"}') || ' ' || test.fields('rb-n2', 'clientId', 'rev'), 'applied, applied, noop - 1');

@@ -102,8 +102,9 @@ export class ReminderBook {
     if (ownID === null && (clientId === null || clientId.startsWith(TEMPORARY))) {
       const isPost = names.length === 0;
       const twin = this.twin(wanted, cause.now);
-      const id = twin?.id ?? (isPost ? this.queuedTwin(wanted, cause.now) : null);
-      if (isPost && this.queued.has(id)) this.queued.get(id).isPosted = true;
+      const id = twin?.id ?? (isPost ? this.queuedTwin(wanted, cause) : null);
+      const source = this.queued.get(id);
+      if (isPost && source && isOf(source, cause)) source.isPosted = true;
       if (twin) return this.named(twin, names, cause);
       if (id !== null) return { status: 'noop', rule: this.rules.get(id) ?? this.tombstones.get(id).rule };
     }
@@ -112,7 +113,7 @@ export class ReminderBook {
     for (const name of names) this.aliases.set(name, made.id);
     const rule = this.rules.get(made.id);
     if (names[0]?.startsWith(TEMPORARY)) {
-      this.queued.set(rule.id, { fields: rule.fields, at: cause.now, isPosted: false });
+      this.queued.set(rule.id, { fields: rule.fields, device: cause.device, at: cause.now, isPosted: false });
     }
     return { status: 'applied', rule };
   }
@@ -137,10 +138,11 @@ export class ReminderBook {
       .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1)).at(-1) ?? null;
   }
 
-  /** The rule, living or deleted, that a queue has made of the same wish: seed 001 also posts it without a name. */
-  queuedTwin(fields, now) {
-    const found = [...this.queued].filter(([id, made]) => !made.isPosted && now - made.at < POST_SECONDS
-      && isTwin(made.fields, fields) && (this.rules.has(id) || this.tombstones.has(id)));
+  /** The rule, living or deleted, that the device's queue made of the same wish: seed 001 also posts it without a name. */
+  queuedTwin(fields, cause) {
+    const found = [...this.queued].filter(([id, made]) => !made.isPosted && isOf(made, cause)
+      && cause.now - made.at < POST_SECONDS && isTwin(made.fields, fields)
+      && (this.rules.has(id) || this.tombstones.has(id)));
     return found.sort(([a, one], [b, other]) => one.at - other.at || (a < b ? -1 : 1))[0]?.[0] ?? null;
   }
 
@@ -424,6 +426,9 @@ function merge(wanted, server, base) {
 /** Whether two rules are one to a person who makes them. */
 const isTwin = (one, other) => [...TWIN_FIELDS, ...one.repeat === 'custom' ? ['repeatOn'] : []]
   .every((name) => same(one[name], other[name]));
+
+/** Whether a create by this device may be what the queue made: where one of them names no device, nobody knows. */
+const isOf = (made, { device }) => made.device === null || device === null || made.device === device;
 
 const rejected = () => ({ status: 'rejected', code: 'invalid' });
 export const dayKey = (rule, day) => `${rule}\n${day}`;

@@ -17,10 +17,10 @@ extension ReminderBook {
         guard isSound(wanted) else { return .rejected("invalid") }
         if ownID == nil, clientID.map(Self.isTemporary) ?? true {
             if let twin = twin(of: wanted, at: cause.now) {
-                if names.isEmpty { queued[twin.id]?.isPosted = true }
+                if names.isEmpty, queued[twin.id]?.isOf(cause.device) ?? false { queued[twin.id]?.isPosted = true }
                 return named(twin, names, cause)
             }
-            if names.isEmpty, let id = queuedTwin(of: wanted, at: cause.now) {
+            if names.isEmpty, let id = queuedTwin(of: wanted, cause) {
                 queued[id]?.isPosted = true
                 return Outcome(status: .noop, rule: rules[id] ?? tombstones[id]?.rule)
             }
@@ -30,7 +30,8 @@ extension ReminderBook {
         write(rule, cause)
         for name in names { aliases[name] = rule.id }
         if let first = names.first, Self.isTemporary(first) {
-            queued[rule.id] = Queued(fields: rules[rule.id]?.fields ?? wanted, at: cause.now)
+            queued[rule.id] = Queued(
+                fields: rules[rule.id]?.fields ?? wanted, device: cause.device, at: cause.now)
         }
         return Outcome(status: .applied, rule: rules[rule.id])
     }
@@ -56,10 +57,11 @@ extension ReminderBook {
             .max { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }
     }
 
-    /// The rule, living or deleted, that a queue has made of the same wish: seed 001 also posts it without a name.
-    private func queuedTwin(of fields: ReminderFields, at now: Int) -> Identifier? {
+    /// The rule, living or deleted, that the device's queue made of the same wish: seed 001 posts it again without a name.
+    private func queuedTwin(of fields: ReminderFields, _ cause: Cause) -> Identifier? {
         queued.filter {
-            !$1.isPosted && now - $1.at < Self.postSeconds && Self.isTwin($1.fields, fields)
+            !$1.isPosted && $1.isOf(cause.device) && cause.now - $1.at < Self.postSeconds
+                && Self.isTwin($1.fields, fields)
                 && (rules[$0] != nil || tombstones[$0] != nil)
         }.min { ($0.value.at, $0.key) < ($1.value.at, $1.key) }?.key
     }

@@ -44,9 +44,13 @@ package struct ReminderBook: Sendable {
 
     struct Queued: Sendable {
         let fields: ReminderFields
+        let device: Identifier?
         let at: Int
         /// Whether a create without a name was found to be it.
         var isPosted = false
+
+        /// Whether a create by this device may be the queue's: where one of them names no device, nobody knows.
+        func isOf(_ poster: Identifier?) -> Bool { device == nil || poster == nil || device == poster }
     }
 
     struct Found: Sendable {
