@@ -6,7 +6,7 @@
 --   cancelled  a scheduled dose ahead that its schedule does not give any more
 --   moved      one that it gives at another instant, of another product or with another window: under the same id, if the new
 --              instant lies ahead too; else it stays as it is
---   revived    one that the planner cancelled and that is given again
+--   revived    one that the planner cancelled and that is given again, ahead or among those that are filled (`fill` below)
 --   made       one that was never there. What a person cancelled stays cancelled, and its id taken
 drop function if exists care.plan_day(text, date);
 
@@ -85,11 +85,15 @@ begin
             else w.at > clock and (d.user_id, d.product_id, d.scheduled_at, d.tz, d.local_date, d.local_time, d.window_end)
                 is distinct from (w.user_id, w.product_id, w.at, w.zone, w.day, w.wall, w.window_end) end;
     end if;
-    if changing is not null then
+    -- What is filled is not only what was never there: the planner may have cancelled it, for another start, say.
+    changing := changing || array(
+        select d.id from unnest(wanted) as w join care.dose_occurrence as d on d.id = w.id
+        where w.late and w.at <= clock and d.status = 'cancelled' and d.cancelled_by_plan);
+    if changing <> '{}' then
         perform from care.dose_occurrence as d where d.id = any(changing) order by d.id collate "C" for no key update;
 
         update care.dose_occurrence as d set status = 'cancelled', cancelled_by_plan = true
-        where d.id = any(changing) and d.status = 'scheduled' and d.scheduled_at > clock
+        where fill not in ('gap', 'start') and d.id = any(changing) and d.status = 'scheduled' and d.scheduled_at > clock
             and not exists (
                 select from unnest(wanted) as w
                 where w.id = d.id and (w.product_id = d.product_id or not care.slot_taken(w)));
@@ -100,8 +104,8 @@ begin
             local_time = w.wall, window_start = null, window_end = w.window_end, status = 'scheduled',
             cancelled_by_plan = false
         from unnest(wanted) as w
-        where d.id = any(changing) and d.id = w.id and w.at > clock
-            and (d.status = 'scheduled' and d.scheduled_at > clock
+        where d.id = any(changing) and d.id = w.id and (w.at > clock or w.late)
+            and (d.status = 'scheduled' and d.scheduled_at > clock and w.at > clock
                  or d.status = 'cancelled' and d.cancelled_by_plan and not care.slot_taken(w));
         get diagnostics n = row_count;
         written := written + n;

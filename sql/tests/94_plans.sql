@@ -97,6 +97,29 @@ update care.schedule set enabled = false, starts_on = '2019-01-01', ends_on = nu
 select test.is('a start that was none is no later one; nor is a paused schedule filled', (select count(*) from care.dose_occurrence where schedule_id = 'b' and local_date < '2025-11-17'), 86::bigint);
 delete from care.schedule where id = 'b';
 
+-- A start that was put off by mistake, and put right days later: what the planner took away comes back, what a person cancelled does not.
+create function test.restart(id text) returns void language sql as $$
+    insert into care.schedule (id, user_id, product_id, time, starts_on) values (id, 'e', 'p1', '08:00', '2025-11-10') $$;
+select test.restart(id) from unnest('{r,q}'::text[]) as id \g /dev/null
+update care.dose_occurrence set status = 'cancelled' where schedule_id = 'r' and local_date = '2025-11-22';
+update care.schedule set starts_on = '2025-11-25' where id = 'r';
+delete from care.schedule where id = 'q';
+select test.set_clock('2025-11-23 12:00Z') \g /dev/null
+update care.schedule set starts_on = '2025-11-10' where id = 'r';
+select test.is('an earlier start brings back what a later one took away', test.doses('r'), '11-10..11-21=12 08:00 scheduled, 11-22 08:00 cancelled, 11-23..12-07=15 08:00 scheduled');
+select test.restart('q') \g /dev/null
+select test.is('and so does a schedule that is made again', test.doses('q'), '11-10..12-07=28 08:00 scheduled');
+update care.schedule set starts_on = '2025-11-30' where id = 'r';
+update care.schedule set enabled = false where id = 'q';
+select test.set_clock('2025-11-25 12:00Z') \g /dev/null
+update care.schedule set starts_on = '2025-11-28', time = '07:00' where id = 'r';
+update care.schedule set enabled = true where id = 'q';
+select test.is('a start that is still ahead brings back nothing of before it', test.doses('r'), '11-10..11-21=12 08:00 scheduled, 11-22 08:00 cancelled, 11-23 08:00 scheduled, 11-24..12-07=14 08:00 cancelled*, 11-28..12-09=12 07:00 scheduled');
+select test.is('nor is the time of a pause filled', test.doses('q'), '11-10..11-23=14 08:00 scheduled, 11-24..11-25=2 08:00 cancelled*, 11-26..12-09=14 08:00 scheduled');
+delete from care.schedule where id in ('r', 'q');
+select test.set_clock('2025-11-20 10:00Z') \g /dev/null
+drop function test.restart(text);
+
 -- Stacks.
 insert into care.stack (id, user_id, name) values ('st', 's', 'Morning');
 insert into care.schedule (id, user_id, stack_id, time) values ('s', 's', 'st', '12:00');

@@ -153,7 +153,7 @@ private final class PlanDesk {
     private func edit(_ schedule: PlannedSchedule) throws -> String {
         var new = schedule
         let title: String
-        switch Int.random(in: 0..<9, using: &random) {
+        switch Int.random(in: 0..<11, using: &random) {
         case 0...2: (new.minute, title) = (pick([10, 150, 480, 720, 1_430]), "another time")
         case 3: (new.isEnabled, title) = (!new.isEnabled, "a pause or its end")
         case 4: (new.rule, title) = (pick([.daily, .weekdays, .on([2, 6]), .on([7])]), "another rule")
@@ -163,6 +163,9 @@ private final class PlanDesk {
             title = "an end"
         case 6: (new.products, new.isStack, title) = ([pick(Self.products)], false, "another product")
         case 7: (new.products, new.isStack, title) = (items, true, "a stack")
+        case 8, 9:
+            new.startsOn = new.zone.day(at: now).adding(Int.random(in: -12...5, using: &random))
+            title = "another start"
         default:
             follows[new.id] = Bool.random(using: &random)
             (new.zone, title) = (zone(follows[new.id] == true ? home : pick(Self.zones)), "another zone")

@@ -93,7 +93,7 @@ package struct DosePlan: Sendable {
     private mutating func fillGap(_ schedule: PlannedSchedule, at now: Int) {
         guard var day = unplanned(schedule, at: now) else { return }
         while day <= schedule.zone.day(at: now) {
-            for slot in schedule.slots(on: day) where slot.second <= now { make(slot) }
+            for slot in schedule.slots(on: day) where slot.second <= now { fill(slot) }
             day = day.adding(1)
         }
     }
@@ -103,7 +103,7 @@ package struct DosePlan: Sendable {
         let today = schedule.zone.day(at: now)
         var day = max(start, today.adding(-Self.past))
         while day < end, day <= today {
-            for slot in schedule.slots(on: day) where slot.second <= now { make(slot) }
+            for slot in schedule.slots(on: day) where slot.second <= now { fill(slot) }
             day = day.adding(1)
         }
     }
@@ -128,14 +128,14 @@ package struct DosePlan: Sendable {
         }
         for dose in unwanted { cancel(dose) }
         // Moved or revived together: a slot is free or not before any of them.
-        let written = given.filter { slot in
-            guard let dose = doses[slot.name], slot.second > now else { return false }
-            return isAhead(dose, now)
-                || dose.status == .cancelled && dose.isCancelledByPlan && !isTaken(slot)
-                    && !unwanted.contains { $0.name == dose.name }
+        let wanted = given.filter { slot in slot.second > now || lateFrom.map { $0 <= slot.name.day } ?? false }
+        let written = wanted.filter { slot in
+            guard let dose = doses[slot.name] else { return false }
+            return isAhead(dose, now) && slot.second > now
+                || isCancelledByPlan(dose) && !isTaken(slot) && !unwanted.contains { $0.name == dose.name }
         }
         for slot in written { doses[slot.name] = slot }
-        for slot in given where slot.second > now || lateFrom.map({ $0 <= slot.name.day }) ?? false { make(slot) }
+        for slot in wanted { make(slot) }
         guard schedules[schedule.id] != nil else { return }
         plannedUntil[schedule.id] = last
         let isDone = isOver || schedule.endsOn.map { $0 <= last } ?? false
@@ -144,11 +144,18 @@ package struct DosePlan: Sendable {
 
     private func isAhead(_ dose: PlannedDose, _ now: Int) -> Bool { dose.status == .scheduled && dose.second > now }
 
+    private func isCancelledByPlan(_ dose: PlannedDose) -> Bool { dose.status == .cancelled && dose.isCancelledByPlan }
+
     private func isTaken(_ slot: PlannedDose) -> Bool {
         doses.values.contains { $0.slot == slot.slot && $0.status != .cancelled }
     }
 
     private mutating func make(_ slot: PlannedDose) {
         if doses[slot.name] == nil, !isTaken(slot) { doses[slot.name] = slot }
+    }
+
+    /// Makes a dose whose time has passed, or brings it back where a plan took it away.
+    private mutating func fill(_ slot: PlannedDose) {
+        if doses[slot.name].map(isCancelledByPlan) ?? true, !isTaken(slot) { doses[slot.name] = slot }
     }
 }
