@@ -31,7 +31,8 @@ def test_a_dose_is_taken_on_one_device_and_seen_on_the_other(browser, hub, user)
     with browser.device(hub, user) as phone, browser.device(hub, user) as tablet:
         one, other = phone.tab().settles(), tablet.tab().settles()
         key = one.act("markTaken", {"occurrenceId": dose, "note": "with water"})
-        assert one.dose(dose)["status"] == "taken" and one.dose(dose)["isPending"]
+        # At once; the hub may have confirmed it already.
+        assert one.dose(dose)["status"] == "taken"
         agrees(one, hub, user)
         agrees(other, hub, user)
         assert other.value("today")["summary"]["takenCount"] == 1

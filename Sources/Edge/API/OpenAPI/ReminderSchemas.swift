@@ -97,7 +97,7 @@ enum ReminderSchemas {
         "maxLength":200},"changes":{"type":"array","maxItems":200,"items":{"type":"object","required":["op"],\
         "properties":{"op":{"enum":["create","update","delete","snooze","occurrence","resolve"]},"id":{},"clientId":{},\
         "payload":{"type":["object","null"]},"data":{"type":["object","null"]},"timestamp":{},\
-        "key":{"type":["string","null"],"minLength":1,"maxLength":200},"base":{"type":["object","null"]}}}}},\
+        "key":{"type":["string","null"],"minLength":1,"maxLength":200},"base":{}}}}},\
         "example":{"changes":[{"op":"create","clientId":"tmp-1","data":{"productId":"m1","time":"08:00"},\
         "timestamp":1763712000000}]}}
         """
