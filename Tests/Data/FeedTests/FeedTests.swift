@@ -243,18 +243,16 @@ import Testing
         try recorder.waitForStatus(.live)
     }
 
-    /// Ends the connection whose last statement has the text: it may have another one just now.
-    func terminate(_ text: String) throws {
-        let admin = try database.admin()
-        let isEnded = try eventually {
-            try !admin.query(
-                """
-                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                WHERE datname = current_database() AND usename = 'carillon_hub' AND query LIKE '%' || $1 || '%'
-                """, [text]
-            ).isEmpty
-        }
-        #expect(isEnded, "no connection ran \(text)")
+    /// Ends the feed's backend whose last statement contains `text`.
+    ///
+    /// - Returns: whether there was one: its last statement may be another one just now.
+    @discardableResult func terminate(_ text: String) throws -> Bool {
+        let ended = try database.admin().query(
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND usename = 'carillon_hub' AND query LIKE '%' || $1 || '%'
+            """, [text])
+        return !ended.isEmpty
     }
 
     /// Its backend is stopped: the connection is open and nothing comes. A server of its own: a backend that is stopped
