@@ -94,10 +94,9 @@ enum ReminderSchemas {
         """
     private static let queue: StaticString = """
         {"type":"object","required":["changes"],"properties":{"deviceId":{"type":["string","null"],"minLength":1,\
-        "maxLength":200},"changes":{"type":"array","maxItems":200,"items":{"type":"object","required":["op"],\
-        "properties":{"op":{"enum":["create","update","delete","snooze","occurrence","resolve"]},"id":{},"clientId":{},\
-        "payload":{"type":["object","null"]},"data":{"type":["object","null"]},"timestamp":{},\
-        "key":{"type":["string","null"],"minLength":1,"maxLength":200},"base":{}}}}},\
+        "maxLength":200},"changes":{"type":"array","maxItems":200,"items":{"description":"An object with op (create, \
+        update, delete, snooze, occurrence, resolve), id or clientId, payload or data, timestamp, key and base. One that \
+        cannot be read is rejected by itself."}}},\
         "example":{"changes":[{"op":"create","clientId":"tmp-1","data":{"productId":"m1","time":"08:00"},\
         "timestamp":1763712000000}]}}
         """
