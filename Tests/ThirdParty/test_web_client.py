@@ -95,7 +95,7 @@ def test_a_conflict_parks_its_entity_only(browser, hub, user):
         assert status(hub, other) == "skipped" and note not in keys(hub, user)
         assert tab.dose(dose)["status"] == "skipped" and tab.dose(dose)["hasConflict"]
         tab.run("await client.resolve(given, 'keep_local')", mine)
-        assert tab.dose(dose)["status"] == "taken"
+        tab.becomes(lambda: tab.dose(dose)["status"] == "taken", "what the person keeps is shown")
         agrees(tab, hub, user)
         eventually(lambda: note in keys(hub, user), "what waited behind the conflict is sent")
         agrees(tab, hub, user)
