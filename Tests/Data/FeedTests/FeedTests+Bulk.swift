@@ -85,7 +85,18 @@ extension FeedTests {
         let ann = recorder.watch("ann")
         let bob = recorder.watch("bob")
         try recorder.waitForPosition(ann, bob)
+        let admin = try database.admin()
         for round in 0..<3 {
+            // The four connections of a feed: without the bulk's, a large commit is read by comparing streams.
+            let areThere = try eventually {
+                try admin.query(
+                    """
+                    SELECT pid FROM pg_stat_activity
+                    WHERE datname = current_database() AND usename = 'carillon_hub' AND state = 'idle'
+                    """
+                ).count == 4
+            }
+            #expect(areThere)
             recorder.setBacklog(FeedLimits.bulkBacklogMax + 1)
             try insertBulk(3_000, "ann \(round)")
             _ = try writer.query("UPDATE app.item SET user_id = 'ann', rev = 2 WHERE user_id = $1", ["ann \(round)"])
