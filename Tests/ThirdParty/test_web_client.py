@@ -50,6 +50,7 @@ def test_without_a_network_and_back(browser, hub, user):
         tab = phone.tab().settles()
         phone.offline()
         taken = tab.act("markTaken", {"occurrenceId": first})
+        assert tab.dose(first)["status"] == "taken" and tab.dose(first)["isPending"]
         tab.act("skip", {"occurrenceId": second, "reason": "nausea"})
         tab.act("addNote", {"occurrenceId": third, "text": "later"})
         # Another tab of the device, opened without a network, shows the same.
