@@ -51,8 +51,7 @@ class RoamingPhone(Phone):
         with_upgrade = self.dice.random() < 0.3
         with_token = with_upgrade or not self.person.can_be_signed or self.dice.random() < 0.5
         moment = self.dice.choice(["before", "with", "after"])
-        socket = self.socket = await Socket.open(
-            self.storm.proxy.port, self._frame, self._text, token if with_upgrade else None)
+        socket = self.socket = await self._open(token if with_upgrade else None)
         watching = asyncio.create_task(self._watch(socket))
         acting = None
         try:
@@ -77,6 +76,9 @@ class RoamingPhone(Phone):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+
+    async def _open(self, token):
+        return await Socket.open(self.storm.proxy.port, self._frame, self._text, token)
 
     async def _watch(self, socket):
         """A line may die without a word."""

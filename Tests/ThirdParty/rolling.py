@@ -96,6 +96,12 @@ class Traveller(RoamingPhone):
         super().__init__(journey, person, *rest)
         self.http = BalancedHttp(journey.port, person.user, journey.token(person.user), self._text)
 
+    async def _open(self, token):
+        # A device has a processor of its own. Here a thousand share one: if all connected first and asked later, the hub
+        # would close them, because it waits ten seconds for a request.
+        async with self.storm.doors:
+            return await super()._open(token)
+
     async def _sit(self):
         try:
             await super()._sit()
@@ -137,6 +143,8 @@ class Rolling(Journey):
     def __init__(self, stage, seed, port, plan=None):
         super().__init__(stage, seed, plan or Deploy())
         self.port = port
+        #: Devices that connect at a time.
+        self.doors = asyncio.Semaphore(32)
 
     def _network(self):
         return Front(self.port)
