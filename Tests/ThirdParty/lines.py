@@ -79,12 +79,12 @@ class Socket:
                         future.exception()
 
     def _resolve(self, waiting, value, frame):
-        while waiting:
-            future = waiting.popleft()
-            if not future.done():
-                future.set_result(value)
-                return
-        self._on_frame(frame)
+        if not waiting:
+            return self._on_frame(frame)
+        future = waiting.popleft()
+        # Its asker may have given up, as all do when the storm is over. It was an answer nevertheless.
+        if not future.done():
+            future.set_result(value)
 
     async def say(self, event, data):
         await self._socket.send(json.dumps({"event": event, "data": data}))
