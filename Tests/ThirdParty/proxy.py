@@ -124,6 +124,9 @@ class Link:
     async def dribble(self):
         """A byte at a time, for a while: frames and heads end anywhere."""
         self.up.dribble = self.down.dribble = self._dice.randrange(50, 1_500)
+        # Each byte costs a turn of this process. On a busy machine a thousand of them took longer than any answer may.
+        await asyncio.sleep(5)
+        self.up.dribble = self.down.dribble = 0
 
     async def stall_down(self):
         """The client does not read."""
