@@ -116,6 +116,30 @@ struct HandOverTests {
         #expect(starting.received(.signal) == [.end], "nobody has found it yet")
     }
 
+    /// Somebody else holds the sockets, and who has connected to this hub is answered by it alone.
+    @Test func aSignalNeverCutsOffWhoHasConnected() {
+        let restart = [HandOver.Effect.accept(false), .drain(.restart)]
+        func activated(pauses: Bool = false) -> HandOver {
+            HandOver(hasPredecessor: false, pauses: pauses, outlives: true)
+        }
+        var starting = activated()
+        #expect(starting.received(.signal) == restart, "clients may come before it is ready")
+        var byHand = activated()
+        for input in [HandOver.Input.ready, .asked(1, .drain)] { _ = byHand.received(input) }
+        #expect(byHand.received(.signal) == restart)
+        #expect(byHand.received(.drained) == [.end])
+        var relieved = hub(.ready, Self.takeOver, .asked(1, .ready))
+        #expect(relieved.received(.signal) == restart)
+        #expect(relieved.received(.gone(1)) == [], "it was told to end")
+        #expect(relieved.received(.drained) == [.end])
+        // Behind a balancer it accepts until it has closed its clients, and then no more.
+        var balanced = activated(pauses: true)
+        _ = balanced.received(.ready)
+        #expect(balanced.received(.signal) == [.drain(.signal)])
+        #expect(balanced.received(.drained) == restart)
+        #expect(balanced.received(.drained) == [.end])
+    }
+
     @Test func aSignalHangsUpFirst() {
         var old = hub(.ready, Self.takeOver)
         #expect(old.received(.signal) == [.hangUp(1), .accept(false), .drain(.restart)])
@@ -124,8 +148,6 @@ struct HandOverTests {
         #expect(new.received(.signal) == [.leavePredecessor, .accept(false), .drain(.restart)])
         var preparing = hub(hasPredecessor: true)
         #expect(preparing.received(.signal) == [.end])
-        var relieved = hub(.ready, Self.takeOver, .asked(1, .ready))
-        #expect(relieved.received(.signal) == [.end])
     }
 
     // MARK: All orders

@@ -20,6 +20,7 @@ from hub import APP_KEY, APP_SECRET, Program
 from stage import free_port, passing
 from waiting import PATIENCE, eventually
 
+WAYS = ["clear", "secure", "unix"]
 PATH = f"/app/{APP_KEY}?protocol=7"
 
 
@@ -108,13 +109,17 @@ class Place:
             opening = connect(f"wss://localhost:{self.secure}{PATH}", ssl=self.context, proxy=None, **options)
         else:
             opening = connect(f"ws://127.0.0.1:{self.clear}{PATH}", proxy=None, **options)
-        made = self._clients.enter_context(opening)
+        made = self.enter(opening)
         assert json.loads(made.recv(PATIENCE))["event"] == "pusher:connection_established"
         return made
 
+    def enter(self, made):
+        """It is closed with the place."""
+        return self._clients.enter_context(made)
+
     def visit(self, way):
         """A connection on which nothing is said."""
-        made = self._clients.enter_context(socket.socket(socket.AF_UNIX if way == "unix" else socket.AF_INET))
+        made = self.enter(socket.socket(socket.AF_UNIX if way == "unix" else socket.AF_INET))
         made.settimeout(PATIENCE)
         made.connect(str(self.unix) if way == "unix" else ("127.0.0.1", self.secure if way == "secure" else self.clear))
         return made
@@ -198,6 +203,26 @@ class Visitor:
         """So often again."""
         goal = self.visits + more
         eventually(lambda: self.visits >= goal or self.failures, "visits")
+
+
+class Half:
+    """Somebody who has sent the beginning of a request."""
+
+    BEGINNING = b"GET / HTTP/1.1\r\nHo"
+
+    def __init__(self, place, way):
+        self._socket = place.visit(way)
+        if way == "secure":
+            self._socket = place.enter(place.context.wrap_socket(self._socket, server_hostname="localhost"))
+        self._socket.sendall(self.BEGINNING)
+
+    def answer(self):
+        """Sends the rest; the answer, or what there was instead."""
+        try:
+            self._socket.sendall(b"st: h\r\nConnection: close\r\n\r\n")
+            return self._socket.makefile("rb").read().decode()
+        except OSError as error:
+            return repr(error)
 
 
 class Hand:

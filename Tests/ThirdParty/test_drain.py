@@ -1,11 +1,13 @@
 """`carillon drain`, the end of a hub behind a balancer, and sockets that systemd holds."""
 
+import json
 import signal
 import socket
+import time
 
 import pytest
 
-from succession import Place, Visitor, activated, close_code, lives, says, wait_for_end
+from succession import WAYS, Half, Place, Visitor, activated, close_code, lives, says, wait_for_end
 from test_operations import get
 from waiting import eventually
 
@@ -115,6 +117,30 @@ def test_a_restart_refuses_nobody(place, listeners):
     # A kill cuts off those who were inside.
     assert len(visitor.failures) <= 1, visitor.failures
     assert not any("refused" in failure for failure in visitor.failures)
+
+
+def test_visitors_are_answered_before_the_end(place, listeners):
+    hub = activated(place, listeners, NAMES)
+    visitors = [Half(place, way) for way in WAYS]
+    eventually(lambda: metric(place, "unfinished_bytes") >= 3 * len(Half.BEGINNING), "the hub has what they sent")
+    hub.process.send_signal(signal.SIGTERM)
+    says(hub, '"draining"')
+    # Longer than a client gets that does not answer the close.
+    began = time.monotonic()
+    eventually(lambda: time.monotonic() - began > 0.7, "time passes")
+    for visitor in visitors:
+        assert visitor.answer().startswith("HTTP/1.1 ")
+    wait_for_end(hub)
+
+
+def test_a_silent_visitor_holds_up_nobody_for_long(place, listeners):
+    hub = activated(place, listeners, NAMES)
+    place.visit("clear")
+    eventually(lambda: metric(place, 'connections{kind="http"}') > 0, "it is inside")
+    hub.process.send_signal(signal.SIGTERM)
+    wait_for_end(hub)
+    took = json.loads(says(hub, '"drained"'))["took"]
+    assert float(took.removesuffix("ms").removesuffix("s")) < (1_500 if took.endswith("ms") else 1.5), took
 
 
 def test_a_successor_gets_sockets_from_both(place, listeners):

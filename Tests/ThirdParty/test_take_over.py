@@ -7,10 +7,9 @@ import stat
 
 import pytest
 
-from succession import Hand, Place, Visitor, close_code, ends, lives, played_hub, says, wait_for_end
+from succession import WAYS, Half, Hand, Place, Visitor, close_code, ends, lives, played_hub, says, wait_for_end
 from waiting import eventually
 
-WAYS = ["clear", "secure", "unix"]
 #: A database that is never there: such a hub is never ready.
 NOWHERE = {"DATABASE_URL": "host=/nowhere dbname=nothing"}
 
@@ -214,6 +213,20 @@ def test_an_old_hub_that_is_killed_while_the_successor_starts(place):
     old.kill()
     assert close_code(client) == 1006
     says(new, "the hub before this one has ended")
+    place.serves()
+
+
+def test_an_old_hub_that_is_told_to_end_answers_its_visitors(place):
+    old = place.start()
+    visitors = [Half(place, way) for way in WAYS]
+    place.serves()
+    place.successor()
+    says(old, '"draining"')
+    old.process.send_signal(signal.SIGTERM)
+    says(old, '"restart"')
+    for visitor in visitors:
+        assert visitor.answer().startswith("HTTP/1.1 ")
+    wait_for_end(old)
     place.serves()
 
 

@@ -188,8 +188,34 @@ package final class Gateway: Sendable {
     }
 
     /// Whether connections are accepted. Those that come meanwhile wait in the kernel's queue.
-    package func accepts(_ accepts: Bool) {
-        context.mailboxes[0].post(.ask { $0.door.accepts(accepts) })
+    ///
+    /// - Parameter done: called on a loop's thread when it is so. What is posted to the loops after that follows every
+    ///   connection that was accepted before.
+    package func accepts(_ accepts: Bool, _ done: @escaping @Sendable () -> Void = {}) {
+        context.mailboxes[0].post(
+            .ask {
+                $0.door.accepts(accepts)
+                done()
+            })
+    }
+
+    /// Counts those who have connected and await an answer; `told` gets the count, on a loop's thread.
+    package func countVisitors(_ told: @escaping @Sendable (Visitors) -> Void) {
+        let sum = Locked((visitors: Visitors(), loops: 0))
+        let loops = context.mailboxes.count
+        for mailbox in context.mailboxes {
+            mailbox.post(
+                .ask { loop in
+                    let own = loop.drainage.visitors
+                    let all: Visitors? = sum.withLock {
+                        $0.visitors.silent += own.silent
+                        $0.visitors.begun += own.begun
+                        $0.loops += 1
+                        return $0.loops == loops ? $0.visitors : nil
+                    }
+                    if let all { told(all) }
+                })
+        }
     }
 
     /// Closes connections in random order, each when its actions are answered. Nil takes that back for the others.

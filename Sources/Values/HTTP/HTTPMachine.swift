@@ -100,6 +100,9 @@ public struct HTTPMachine {
     /// Whether a request was answered, and no other has begun.
     package var isBetweenRequests: Bool { hasAnswered && state == .reading(begunAt: nil) }
 
+    /// Whether no request has begun so far.
+    package var isFresh: Bool { !hasAnswered && state == .reading(begunAt: nil) }
+
     /// Bytes held.
     @inlinable public var heldCount: Int { held.count }
 

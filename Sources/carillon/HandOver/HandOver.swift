@@ -12,6 +12,8 @@
 ///   first client is closed.
 /// - The successor ends by a signal while the old hub still closes clients: it hangs up first, and the old one accepts
 ///   again.
+/// - The signal comes when the successor accepts already, or when somebody drains by hand: clients that have connected to
+///   this hub are answered first, because no other hub can.
 /// - A third hub asks while two are there: it is told to ask later. Otherwise the first could take the end of the second for
 ///   its failure, and two would serve.
 struct HandOver {
@@ -19,7 +21,7 @@ struct HandOver {
     typealias Peer = Int
 
     /// Valid transitions: preparing → serving; serving ⇄ offering; offering → relieved; relieved → serving; serving ⇄
-    /// draining; serving → leaving; any → ended.
+    /// draining; serving, offering, relieved, draining → leaving; any → ended.
     enum State: Equatable {
         /// The hub before this one accepts connections until we are ready.
         case preparing
@@ -68,7 +70,7 @@ struct HandOver {
     enum Drain: Equatable {
         /// At the pace, because somebody else accepts: a successor, or a hub behind a balancer (by hand, by signal).
         case successor, hand, signal
-        /// At once, because the next to accept waits for our end or is there. Who has just come in is still served.
+        /// At once, because the next to accept waits for our end or is there. Who has come in is still answered.
         case restart
     }
 
@@ -80,6 +82,8 @@ struct HandOver {
     private let pauses: Bool
     /// Whether systemd holds the sockets.
     private let outlives: Bool
+    /// Whether we have been told to end, and accept no more.
+    private var rests = false
     /// Those who wait for the end of the drain.
     private(set) var followers: [Peer] = []
 
@@ -193,22 +197,24 @@ struct HandOver {
         switch state {
         case .serving where hasPredecessor:
             // It accepts again when we hang up, and our clients go there.
-            state = .leaving
-            return [.leavePredecessor, .accept(false), .drain(.restart)]
+            return [.leavePredecessor] + leave()
         case .serving where pauses && isReady:
             state = .leaving
             return [.drain(.signal)]
-        case .serving where outlives && isReady:
-            state = .leaving
-            return [.accept(false), .drain(.restart)]
-        case .offering(let peer):
-            state = .leaving
-            return [.hangUp(peer), .accept(false), .drain(.restart)]
+        case .offering(let peer): return [.hangUp(peer)] + leave()
+        case .relieved: return leave()
+        case .serving where outlives, .draining where outlives: return leave()
         case .leaving, .ended: return []
-        case .preparing, .serving, .relieved, .draining:
+        case .preparing, .serving, .draining:
             state = .ended
             return [.end]
         }
+    }
+
+    /// Somebody else holds the sockets: those who come from now on wait for it.
+    private mutating func leave() -> [Effect] {
+        (state, rests) = (.leaving, true)
+        return [.accept(false), .drain(.restart)]
     }
 
     private mutating func drained() -> [Effect] {
@@ -216,6 +222,8 @@ struct HandOver {
         case .draining:
             defer { followers = [] }
             return followers.map { .answer($0, .drained) }
+        // It accepted until now, for balancers.
+        case .leaving where outlives && !rests: return leave()
         case .relieved, .leaving:
             state = .ended
             return [.end]

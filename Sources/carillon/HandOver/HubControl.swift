@@ -118,6 +118,10 @@ private final class ControlLoop {
     private var drain: DrainProgress?
     private var drainManner = HandOver.Drain.hand
     private var hasSeenStop = false
+    /// Told when the accepting loop rests; nil where that is known. A connection that it accepts until then is one of ours.
+    private var rest: Told<Bool>?
+    /// Those who await an answer, once they are counted.
+    private var count: Told<Visitors>?
 
     /// Callers at a time. One more is closed.
     static let callersMax = 16
@@ -125,8 +129,12 @@ private final class ControlLoop {
     static let silenceMax = Duration.seconds(5)
     /// How often a drain is looked at.
     static let look = Duration.milliseconds(20)
+    /// How often it is looked whether accepting rests.
+    static let restLook = Duration.milliseconds(1)
     /// How long the next hub waits for clients that are slow to go.
     static let restartTime = Duration.milliseconds(500)
+    /// How long it waits, after that, for those who have connected and await an answer.
+    static let visitorsTime = Duration.milliseconds(1_500)
 
     init(
         _ hub: ControlledHub, _ predecessor: GivenSockets.Predecessor?, stop: Latch, ended: Latch, wake: Int32
@@ -182,7 +190,7 @@ private final class ControlLoop {
         entries += peers.compactMap { callers[$0] }.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
         let looks = drain.map { !$0.isOver } ?? false
         let isAwaited = callers.values.contains { !$0.isKnown }
-        let time = looks ? Self.look : isAwaited ? Self.silenceMax : nil
+        let time = looks ? rest == nil ? Self.look : Self.restLook : isAwaited ? Self.silenceMax : nil
         guard poll(&entries, nfds_t(entries.count), time.map { Int32(clamping: $0.wholeMilliseconds) } ?? -1) >= 0
         else { return }
         if entries[0].revents != 0 {
@@ -266,7 +274,9 @@ private final class ControlLoop {
     private func perform(_ effect: HandOver.Effect) {
         switch effect {
         case .accept(let accepts):
-            hub.gateway.accepts(accepts)
+            let rest = accepts ? nil : Told<Bool>()
+            self.rest = rest
+            hub.gateway.accepts(accepts) { rest?.tell(true) }
             do { try hub.pages.shows(accepts) } catch { hub.logger.error("no operations pages: \(error)") }
         case .share(let isShared): hub.listeners.share(isShared)
         case .tellPredecessor:
@@ -303,8 +313,10 @@ private final class ControlLoop {
         hub.health.drains()
         let pause = manner == .hand || manner == .signal ? hub.pause : .zero
         let deadline = manner == .restart ? min(Self.restartTime, hub.drain.deadline) : hub.drain.deadline
+        let grace = manner == .restart ? min(Self.visitorsTime, hub.drain.deadline - deadline) : .zero
         drainManner = manner
-        drain = DrainProgress(at: .read(), pause: pause, deadline: deadline)
+        count = nil
+        drain = DrainProgress(at: .read(), pause: pause, deadline: deadline, grace: grace)
         hub.logger.notice(
             "draining",
             metadata: [
@@ -323,8 +335,13 @@ private final class ControlLoop {
 
     private func lookAtDrain() {
         guard var progress = drain, !progress.isOver else { return }
+        // Otherwise a connection could come after the last was counted, or after those that are closed.
+        if let rest, rest.value == nil { return }
+        rest = nil
         let (now, connections) = (Instant.read(), hub.gateway.connectionCount)
-        let steps = progress.steps(at: now, connections: connections)
+        let visitors = count?.value
+        if visitors != nil { count = nil }
+        let steps = progress.steps(at: now, connections: connections, visitors: visitors)
         let tells = progress.tells(at: now)
         drain = progress
         if tells {
@@ -334,6 +351,7 @@ private final class ControlLoop {
         for step in steps {
             switch step {
             case .close: hub.gateway.drain(order(perSecond: drainManner == .restart ? nil : hub.drain.perSecond))
+            case .count: countVisitors()
             case .closeRest: hub.gateway.drain(order(perSecond: nil))
             case .finished:
                 hub.logger.notice(
@@ -343,7 +361,23 @@ private final class ControlLoop {
         }
     }
 
+    private func countVisitors() {
+        guard count == nil else { return }
+        let told = Told<Visitors>()
+        count = told
+        hub.gateway.countVisitors { told.tell($0) }
+    }
+
     private func order(perSecond: Int?) -> DrainOrder {
         DrainOrder(perSecond: perSecond, hasSuccessor: drainManner == .successor || drainManner == .restart)
     }
+}
+
+/// What a loop of the gateway tells the control's thread, once.
+private final class Told<Value: Sendable>: Sendable {
+    private let told = Locked<Value?>(nil)
+
+    var value: Value? { told.withLock { $0 } }
+
+    func tell(_ value: Value) { told.withLock { $0 = value } }
 }

@@ -107,6 +107,54 @@ import WebSocket
         #expect(try await waiting.response().head.contains("404"))
     }
 
+    @Test func itTellsWhenAcceptingRests() async throws {
+        let fixture = try await GatewayFixture()
+        let (hold, rests) = (Locked(true), Locked(false))
+        // The accepting loop is busy, and there is a client whom it has accepted, or will.
+        fixture.gateway.context.mailboxes[0].post(.ask { _ in while hold.withLock({ $0 }) { sched_yield() } })
+        let early = try TestClient(port: fixture.port)
+        fixture.gateway.accepts(false) { rests.withLock { $0 = true } }
+        #expect(!rests.withLock { $0 }, "it was told so before it was true")
+        hold.withLock { $0 = false }
+        #expect(eventually { rests.withLock { $0 } })
+        fixture.gateway.accepts(true)
+        try await early.sendRaw("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n")
+        #expect(try await early.response().head.contains("404"))
+    }
+
+    @Test func visitorsAreThoseWhoAwaitAnAnswer() async throws {
+        let fixture = try await GatewayFixture()
+        let gateway = fixture.gateway
+        func count() -> Visitors? {
+            let told = Locked<Visitors?>(nil)
+            gateway.countVisitors { visitors in told.withLock { $0 = visitors } }
+            _ = eventually { told.withLock { $0 } != nil }
+            return told.withLock { $0 }
+        }
+        let (greeted, _) = try await TestClient.opened(port: fixture.port)
+        let (silent, begun, answered) = (
+            try TestClient(port: fixture.port), try TestClient(port: fixture.port), try TestClient(port: fixture.port)
+        )
+        try await begun.sendRaw("GET /nothing HTT")
+        try await answered.sendRaw("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n")
+        _ = try await answered.response()
+        #expect(eventually { count() == Visitors(silent: 1, begun: 1) })
+        // A request after the first counts, too.
+        try await answered.sendRaw("GET /nothing HTT")
+        #expect(eventually { count() == Visitors(silent: 1, begun: 2) })
+        gateway.drain(DrainOrder(perSecond: nil, hasSuccessor: true))
+        #expect(try await greeted.next() == .close(4200))
+        #expect(count() == Visitors(silent: 1, begun: 2), "the drain cut them off")
+        for client in [begun, answered] {
+            try await client.sendRaw("P/1.1\r\nHost: h\r\n\r\n")
+            #expect(try await client.response().head.contains("404"))
+        }
+        #expect(eventually { count() == Visitors(silent: 1, begun: 0) })
+        try await silent.sendRaw("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n")
+        #expect(try await silent.response().head.contains("404"))
+        #expect(count() == Visitors())
+    }
+
     /// Not in that of their coming.
     @Test func theOrderIsRandom() async throws {
         let hub = try await DrivenHub()

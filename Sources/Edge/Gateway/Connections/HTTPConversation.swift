@@ -255,6 +255,9 @@ final class HTTPConversation {
     /// Whether a request was answered, and no other has begun.
     var isBetweenRequests: Bool { machine.isBetweenRequests }
 
+    /// Whether nothing has come from its client.
+    var isSilent: Bool { machine.isFresh && !awaitsBeginning }
+
     /// The hub ends: a client that awaits an answer gets it, if it comes soon.
     func hubEnds(_ connection: ClientConnection) {
         let owner = connection.owner

@@ -17,6 +17,19 @@ package struct DrainOrder: Sendable, Equatable {
     }
 }
 
+/// Connections whose clients await an answer: nobody but this hub can give it.
+package struct Visitors: Sendable, Equatable {
+    /// Nothing has come from them.
+    package var silent = 0
+    /// A TLS handshake or a request has begun, or waits for its answer.
+    package var begun = 0
+
+    /// So many.
+    package init(silent: Int = 0, begun: Int = 0) {
+        (self.silent, self.begun) = (silent, begun)
+    }
+}
+
 /// Closes this loop's connections in random order, at the loop's share of the order's pace. In random order, so that one
 /// user's devices and one office's do not come back in one moment.
 ///
@@ -99,6 +112,25 @@ final class Drainage {
             }
         }
         waiting.shuffle()
+    }
+
+    /// This loop's connections that `mayGo` keeps, and that are not being closed.
+    var visitors: Visitors {
+        var visitors = Visitors()
+        loop.forEachSource { source in
+            guard let connection = source as? ClientConnection, let conversation = connection.conversation else {
+                return
+            }
+            switch connection.transport.state {
+            case .securing:
+                let hasBegun = connection.transport.tls?.hasBegun == true || connection.interest == []
+                if hasBegun { visitors.begun += 1 } else { visitors.silent += 1 }
+            case .open where conversation.isSilent: visitors.silent += 1
+            case .open where !conversation.isBetweenRequests: visitors.begun += 1
+            case .open, .finishing, .shut: break
+            }
+        }
+        return visitors
     }
 
     /// Whether the connection can be closed without cutting off what it is about, and is not being closed already.
