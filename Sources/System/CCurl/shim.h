@@ -31,18 +31,17 @@ static inline const char *carillon_curl_system_ca_file(void) {
     return info && info->age >= CURLVERSION_SEVENTH ? info->cainfo : NULL;
 }
 
-static inline CURLcode carillon_curl_set(CURL *easy, const struct carillon_curl_request *request) {
-    CURLcode code = CURLE_OK;
 #define carillon_set(option, value) \
     if ((code = curl_easy_setopt(easy, option, value)) != CURLE_OK) return code
-    carillon_set(CURLOPT_URL, request->url);
+
+/// What all requests of a handle have in common.
+static inline CURLcode carillon_curl_prepare(CURL *easy, const struct carillon_curl_request *request) {
+    CURLcode code = CURLE_OK;
     carillon_set(CURLOPT_PRIVATE, request->context);
     // Nothing but what the URL names: no redirect, no proxy of the environment, no other protocol.
     carillon_set(CURLOPT_PROTOCOLS_STR, "http,https");
     carillon_set(CURLOPT_FOLLOWLOCATION, 0L);
     carillon_set(CURLOPT_PROXY, "");
-    carillon_set(CURLOPT_HTTP_VERSION, request->http_version);
-    carillon_set(CURLOPT_PIPEWAIT, request->http_version >= CURL_HTTP_VERSION_2_0 ? 1L : 0L);
     // No signals, and no waiting for a resolver's thread when a transfer is given up.
     carillon_set(CURLOPT_NOSIGNAL, 1L);
     carillon_set(CURLOPT_QUICK_EXIT, 1L);
@@ -60,9 +59,6 @@ static inline CURLcode carillon_curl_set(CURL *easy, const struct carillon_curl_
     }
     carillon_set(CURLOPT_CA_CACHE_TIMEOUT, request->ca_seconds);
     carillon_set(CURLOPT_POST, 1L);
-    carillon_set(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_count);
-    carillon_set(CURLOPT_COPYPOSTFIELDS, request->body);
-    carillon_set(CURLOPT_HTTPHEADER, request->headers);
     carillon_set(CURLOPT_USERAGENT, request->user_agent);
     carillon_set(CURLOPT_OPENSOCKETFUNCTION, request->open_socket);
     carillon_set(CURLOPT_OPENSOCKETDATA, request->context);
@@ -70,9 +66,21 @@ static inline CURLcode carillon_curl_set(CURL *easy, const struct carillon_curl_
     carillon_set(CURLOPT_HEADERDATA, request->context);
     carillon_set(CURLOPT_WRITEFUNCTION, request->receive_body);
     carillon_set(CURLOPT_WRITEDATA, request->context);
-#undef carillon_set
     return code;
 }
+
+/// What the next request of a prepared handle is.
+static inline CURLcode carillon_curl_aim(CURL *easy, const struct carillon_curl_request *request) {
+    CURLcode code = CURLE_OK;
+    carillon_set(CURLOPT_URL, request->url);
+    carillon_set(CURLOPT_HTTP_VERSION, request->http_version);
+    carillon_set(CURLOPT_PIPEWAIT, request->http_version >= CURL_HTTP_VERSION_2_0 ? 1L : 0L);
+    carillon_set(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_count);
+    carillon_set(CURLOPT_COPYPOSTFIELDS, request->body);
+    carillon_set(CURLOPT_HTTPHEADER, request->headers);
+    return code;
+}
+#undef carillon_set
 
 /// What was given as `context`; NULL where there is none.
 static inline void *carillon_curl_context(CURL *easy) {

@@ -20,6 +20,8 @@ package enum PushLimits {
     static let requestTimeout = Duration.seconds(10)
     /// How long a connection may acknowledge nothing. Beyond that, its requests go to another one.
     static let silenceMax = Duration.seconds(15)
+    /// How long handles of requests that have ended are kept for the next ones: each has some 20 KiB.
+    static let spareKept = Duration.seconds(1)
     /// How often one push is sent again at once, with another credential.
     static let resendsMax = 1
     /// When a push is tried again that the provider refused for the hub's own fault.

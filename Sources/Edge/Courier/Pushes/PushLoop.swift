@@ -13,6 +13,9 @@ final class PushLoop {
     private let settle: ([PushOutcome]) -> Void
     private var plan: PushPlan
     private var transfers: [ObjectIdentifier: PushTransfer] = [:]
+    /// Those whose request has ended, for the next one. They go when nothing was sent for a while.
+    private var spare: [PushTransfer] = []
+    private var lastEnd = Instant.read()
     private var told: [PushPlan.Trouble: Instant] = [:]
     /// Set when the hub stops: the deadline.
     private var end: Instant?
@@ -36,6 +39,7 @@ final class PushLoop {
             depart()
             hand()
             if let end, plan.underWay == 0 || Instant.read() >= end { break }
+            if isQuiet, Instant.read().duration(since: lastEnd) >= PushLimits.spareKept { spare = [] }
             inbox.multi.wait(milliseconds: patience())
             inbox.multi.perform(ended)
         }
@@ -62,7 +66,8 @@ final class PushLoop {
                 case .send(let work, let request): (.push(work), request)
                 case .ask(let platform, let request): (.credential(platform), request)
                 }
-            guard let transfer = PushTransfer(request, purpose, configuration, at: now), inbox.multi.add(transfer)
+            guard let transfer = spare.popLast() ?? PushTransfer(configuration),
+                transfer.begin(request, purpose, at: now), inbox.multi.add(transfer)
             else {
                 finish(purpose, .failed(.broken))
                 continue
@@ -73,10 +78,12 @@ final class PushLoop {
 
     private func ended(_ transfer: PushTransfer, _ code: CURLcode) {
         let end = transfer.end(code, time: .read())
-        metrics.request(took: Instant.read().duration(since: transfer.startedAt))
+        lastEnd = Instant.read()
+        metrics.request(took: lastEnd.duration(since: transfer.startedAt))
         inbox.multi.remove(transfer)
         transfers[ObjectIdentifier(transfer)] = nil
         finish(transfer.purpose, end)
+        spare.append(transfer)
     }
 
     private func finish(_ purpose: PushTransfer.Purpose, _ end: PushEnd) {
@@ -105,9 +112,12 @@ final class PushLoop {
         plan.troubles.removeAll()
     }
 
+    /// Whether there are spare handles, and nothing is in flight.
+    private var isQuiet: Bool { transfers.isEmpty && !spare.isEmpty }
+
     /// The time until something needs attention. Pushes that wait for a credential wait for its request.
     private func patience() -> Int32 {
-        guard let end else { return plan.isIdle ? 60_000 : 1_000 }
+        guard let end else { return plan.isIdle && !isQuiet ? 60_000 : 1_000 }
         // Rounded up: otherwise a deadline less than a millisecond away would spin.
         return Int32(clamping: min(end.duration(since: .read()), .seconds(1)).millisecondsRoundedUp)
     }

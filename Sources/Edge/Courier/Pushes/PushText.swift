@@ -15,6 +15,8 @@ enum PushText {
 
     /// As much of a text as has room. A character is not cut, unless it has no room by itself: some have hundreds of bytes.
     private static func beginning(of text: String, _ characters: Int, bytes: Int) -> String {
+        // Nearly all texts are short: no byte is written with more than six.
+        if text.utf8.count <= min(characters, bytes / 6) { return text }
         var (room, end) = (bytes, text.startIndex)
         for index in text.indices.prefix(characters) {
             let next = text.index(after: index)

@@ -4,42 +4,55 @@ import Clock
 import Glibc
 import Outbox
 
-/// One request to a provider in flight, as seen by libcurl's callbacks. Confined to the pushes' thread.
+/// One request to a provider in flight, as seen by libcurl's callbacks; and then the next one: to make a handle costs as much
+/// as to send a push. Confined to the pushes' thread.
 final class PushTransfer: CurlTransfer {
-    /// What the request is for.
+    /// What a request is for.
     enum Purpose {
         case push(PushWork)
         case credential(PushPlatform)
     }
 
-    let purpose: Purpose
-    let startedAt: Instant
     let handle: UnsafeMutableRawPointer
-    private let headers: UnsafeMutablePointer<curl_slist>?
+    private(set) var purpose = Purpose.credential(.apns)
+    private(set) var startedAt = Instant.max
+    private var headers: UnsafeMutablePointer<curl_slist>?
     private var body: [UInt8] = []
     private var retryAfter: String?
     private var received = 0
     private var lacksDescriptors = false
 
-    /// Prepares a request; nil if memory runs out or libcurl does not accept the URL.
-    init?(_ request: PushRequest, _ purpose: Purpose, _ configuration: PushConfiguration, at now: Instant) {
+    /// Without a request yet; nil if memory runs out.
+    init?(_ configuration: PushConfiguration) {
         guard let easy = curl_easy_init() else { return nil }
         handle = easy
-        self.purpose = purpose
-        startedAt = now
-        var list: UnsafeMutablePointer<curl_slist>?
-        // The last avoids a round trip for 100 Continue.
-        for field in request.fields + ["Expect:"] {
-            // Nil if memory runs out: the provider refuses what is left, and it is tried again.
-            if let longer = curl_slist_append(list, field) { list = longer }
-        }
-        headers = list
-        guard set(request, configuration) == CURLE_OK else { return nil }
+        guard prepare(configuration) == CURLE_OK else { return nil }
     }
 
     deinit {
         curl_easy_cleanup(handle)
         curl_slist_free_all(headers)
+    }
+
+    /// Takes its next request, while none is in flight; false if memory runs out or libcurl does not accept the URL.
+    func begin(_ request: PushRequest, _ purpose: Purpose, at now: Instant) -> Bool {
+        self.purpose = purpose
+        startedAt = now
+        (retryAfter, received, lacksDescriptors) = (nil, 0, false)
+        body.removeAll(keepingCapacity: true)
+        var list: UnsafeMutablePointer<curl_slist>?
+        func append(_ field: String) {
+            // Nil if memory runs out: the provider refuses what is left, and it is tried again.
+            if let longer = curl_slist_append(list, field) { list = longer }
+        }
+        for field in request.fields { append(field) }
+        // Avoids a round trip for 100 Continue.
+        append("Expect:")
+        // libcurl reads the old list until it has the new one.
+        let old = headers
+        headers = list
+        defer { curl_slist_free_all(old) }
+        return aim(request) == CURLE_OK
     }
 
     /// How it ended. A status counts only with its whole answer: the reason is in the body.
@@ -54,13 +67,8 @@ final class PushTransfer: CurlTransfer {
         return .failed(lacksDescriptors ? .descriptors : DeliveryFailure(code))
     }
 
-    private func set(_ request: PushRequest, _ configuration: PushConfiguration) -> CURLcode {
+    private func prepare(_ configuration: PushConfiguration) -> CURLcode {
         var settings = carillon_curl_request()
-        settings.headers = headers
-        let version =
-            request.isHTTP2Only && request.url.hasPrefix("http://")
-            ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS
-        settings.http_version = version
         settings.connect_milliseconds = PushLimits.connectTimeout.wholeMilliseconds
         settings.total_milliseconds = PushLimits.requestTimeout.wholeMilliseconds
         settings.ca_seconds = Int(clamping: CourierLimits().certificatesKept.components.seconds)
@@ -76,15 +84,24 @@ final class PushTransfer: CurlTransfer {
         settings.receive_body = { bytes, size, count, context in
             PushTransfer.receive(bytes, size, count, context) { $0.body.append(contentsOf: $1) }
         }
+        return configuration.userAgent.withCString { agent in
+            withOptionalCString(configuration.caFile) { file in
+                (settings.user_agent, settings.ca_file) = (agent, file)
+                return carillon_curl_prepare(handle, &settings)
+            }
+        }
+    }
+
+    private func aim(_ request: PushRequest) -> CURLcode {
+        var settings = carillon_curl_request()
+        settings.headers = headers
+        settings.http_version =
+            request.isHTTP2Only && request.url.hasPrefix("http://")
+            ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS
         return request.url.withCString { url in
-            configuration.userAgent.withCString { agent in
-                withOptionalCString(configuration.caFile) { file in
-                    request.body.withUnsafeBytes { body in
-                        (settings.url, settings.user_agent, settings.ca_file) = (url, agent, file)
-                        (settings.body, settings.body_count) = (body.baseAddress, body.count)
-                        return carillon_curl_set(handle, &settings)
-                    }
-                }
+            request.body.withUnsafeBytes { body in
+                (settings.url, settings.body, settings.body_count) = (url, body.baseAddress, body.count)
+                return carillon_curl_aim(handle, &settings)
             }
         }
     }
@@ -120,6 +137,8 @@ final class PushTransfer: CurlTransfer {
 
     /// One line of the head.
     private func took(head line: UnsafeRawBufferPointer) {
+        // Nearly all lines are others.
+        guard let first = line.first, first | 0x20 == UInt8(ascii: "r") else { return }
         let text = String(decoding: line, as: UTF8.self)
         guard let colon = text.firstIndex(of: ":"), text[..<colon].lowercased() == "retry-after" else { return }
         retryAfter =

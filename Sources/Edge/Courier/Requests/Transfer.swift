@@ -100,7 +100,8 @@ final class Transfer: CurlTransfer {
                     request.body.withUnsafeBytes { body in
                         (settings.url, settings.user_agent, settings.ca_file) = (url, agent, file)
                         (settings.body, settings.body_count) = (body.baseAddress, body.count)
-                        return carillon_curl_set(easy, &settings)
+                        let code = carillon_curl_prepare(easy, &settings)
+                        return code == CURLE_OK ? carillon_curl_aim(easy, &settings) : code
                     }
                 }
             }
