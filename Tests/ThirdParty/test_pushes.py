@@ -69,7 +69,7 @@ class Scene:
     def restart(self):
         """The hub begins another life, when the leases of the one before have ended."""
         assert not self.hub.is_running
-        self.stage.query("update care.push set next_at = sync.clock() where state = 'waiting'")
+        self.stage.query("update care.push set next_at = sync.clock(), leased_until = null where state = 'waiting'")
         self.hub.start()
 
     def metrics(self):

@@ -43,7 +43,9 @@ begin
         -- Where hubs send none, or none in time.
         update care.push as p set state = 'expired', settled_at = clock, judged = p.kind = 'notify'
         where p.id = any(array(
-            select w.id from care.push as w where w.state = 'waiting' and w.expires_at <= clock and w.next_at <= clock
+            select w.id from care.push as w
+            where w.state = 'waiting' and w.expires_at <= clock and w.next_at <= clock
+                and (w.leased_until is null or w.leased_until <= clock)
             order by w.expires_at limit 50 for update skip locked));
         judged := care.judge_pushes(least(batch - done, 50)::int);
         done := done + judged;
@@ -165,7 +167,7 @@ begin
         last_at := (seen[cardinality(seen)]).settled_at;
         last_id := (seen[cardinality(seen)]).id;
         rules := array(
-            select r.id from care.reminder_rule as r where r.id in (select u.rule_id from unnest(seen) as u)
+            select r.id from care.reminder_rule as r where r.id = any(array(select u.rule_id from unnest(seen) as u))
             order by r.id for update skip locked);
         users := array(select distinct u.user_id from unnest(seen) as u where u.rule_id = any(rules));
         free := array(
@@ -174,19 +176,22 @@ begin
         users := array(
             select w from unnest(users) as w
             where w = any(free) or not exists (select from sync.stream as s where s.user_id = w and s.topic = 'reminders'));
+        -- One at a time, by index: a plan that was made while the table was small would read all of it for each batch.
         days := array(
-            select x.id from care.reminder_occurrence as x
-            where (x.rule_id, x.day) in (select u.rule_id, u.day from unnest(seen) as u where u.rule_id = any(rules))
-            for update skip locked);
+            select t.id from (select distinct u.rule_id, u.day from unnest(seen) as u where u.rule_id = any(rules)) as u
+            cross join lateral (
+                select x.id from care.reminder_occurrence as x
+                where x.rule_id = u.rule_id and x.day = u.day for update skip locked
+            ) as t);
         -- Those of rules that are gone, too.
         pushes := array(
             select p from care.push as p
-            where p.id in (
+            where p.id = any(array(
                 select u.id from unnest(seen) as u
-                where not exists (select from care.reminder_rule as r where r.id = u.rule_id and r.user_id = u.user_id)
+                where not exists (select from care.reminder_rule as r where r.id = u.rule_id and r.user_id = u.user_id offset 0)
                     or u.rule_id = any(rules) and u.user_id = any(users) and not exists (
                         select from care.reminder_occurrence as x
-                        where x.rule_id = u.rule_id and x.day = u.day and x.id <> all(days)))
+                        where x.rule_id = u.rule_id and x.day = u.day and x.id <> all(days) offset 0)))
                 and not p.judged
             for update skip locked);
     end loop;
@@ -213,7 +218,7 @@ begin
         and not (o.status = 'sent' and f.status = 'missed')
     order by r.id, f.day
     on conflict (rule_id, day) do update set status = excluded.status where x.status not in ('cancelled', excluded.status);
-    update care.push as p set judged = true where p.id in (select u.id from unnest(pushes) as u);
+    update care.push as p set judged = true where p.id = any(array(select u.id from unnest(pushes) as u));
     return cardinality(pushes);
 end
 $$;

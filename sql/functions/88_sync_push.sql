@@ -7,6 +7,11 @@
 -- `epoch` and `top`: how far the device should read of topic `reminders`. What is not to be sent any more is settled here:
 -- what has expired, what has no device, and what the rule does not say any more or whose doses were acted on meanwhile. Lock
 -- order: care.push, those that nobody else has. It reads all else.
+--
+-- A last row without an id: there is more to look at, now. The worst case is that no hub was there for hours, and pushes
+-- that are not to be sent any more stand before all others, tens of thousands of them, each of which is judged. After 100 ms
+-- a call begins no further round (one of each platform it always has), so what it judged is committed: a call that ran into its
+-- timeout would undo all, and so would each one after it.
 create or replace function sync.claim_pushes(hub text, rooms int[], lease interval, labels boolean default false)
 returns table(id bigint, attempt int, platform text, token text, environment text, topic text, user_id text, device_id text,
               occurrence_id text, rule_id text, kind text, title text, body text, start timestamptz, expires_at timestamptz,
@@ -24,14 +29,18 @@ as $$
 #variable_conflict use_column
 declare
     clock constant timestamptz := sync.clock();
+    stop constant timestamptz := clock_timestamp() + interval '100 milliseconds';
     here text;
     good bigint[];
+    doubtful bigint[];
     bad bigint[];
     fates text[];
     lane text;
     n int := 0;
     left_over int;
+    locked int;
     claimed bigint;
+    is_more boolean := false;
 begin
     if coalesce((select max(r) from unnest(rooms) as r), 0) < 1 or lease is null or lease <= interval '0' then
         raise exception 'one of rooms, and lease, must be positive' using errcode = 'invalid_parameter_value';
@@ -43,37 +52,37 @@ begin
         left_over := rooms[n];
         continue when coalesce(left_over, 0) < 1;
         loop
-            select array_agg(q.id) filter (where q.fate is null), array_agg(q.id) filter (where q.fate is not null),
-                   array_agg(q.fate) filter (where q.fate is not null)
-            into good, bad, fates
+            -- Most pushes need no judgement by care.push_fate, which is dear. Those that are leased stand before the others; hubs hold
+            -- few.
+            select array_agg(w.id) filter (where w.is_fresh), array_agg(w.id) filter (where not w.is_fresh), count(*)
+            into good, doubtful, locked
             from (
-                -- Most pushes need no judgement by care.push_fate, which is dear.
-                select (w.p).id, case when (w.p).expires_at > clock and w.goes
-                                           and ((w.p).kind <> 'reminder' or (w.p).attempt = 0 and w.is_young) then null
-                                      else care.push_fate(w.p, clock) end as fate
-                from (
-                    select p, p.created_at >= clock - interval '2 seconds' as is_young, exists (
-                        select from care.device as d
-                        where d.user_id = p.user_id and d.device_id = p.device_id and d.permission is distinct from 'denied'
-                    ) as goes
-                    from care.push as p where p.state = 'waiting' and p.platform = lane and p.next_at <= clock
-                    order by p.next_at limit left_over for update skip locked
-                ) as w
-            ) as q;
-            exit when good is null and bad is null;
-            if bad is not null then
+                select p.id, p.expires_at > clock
+                    and (p.kind <> 'reminder' or p.attempt = 0 and p.created_at >= clock - interval '2 seconds') as is_fresh
+                from care.push as p
+                where p.state = 'waiting' and p.platform = lane and p.next_at <= clock
+                    and (p.leased_until is null or p.leased_until <= clock)
+                order by p.next_at limit left_over for no key update skip locked
+            ) as w;
+            exit when locked = 0;
+            if doubtful is not null then
+                select good || array_agg(f.id) filter (where f.fate is null), array_agg(f.id) filter (where f.fate is not null),
+                       array_agg(f.fate) filter (where f.fate is not null)
+                into good, bad, fates
+                from (select p.id, care.push_fate(p, clock) as fate from care.push as p where p.id = any(doubtful)) as f;
                 update care.push as p
                 set state = f.fate, settled_at = clock, judged = p.kind = 'notify' or f.fate = 'dropped'
                 from unnest(bad, fates) as f(id, fate)
                 where p.id = f.id;
             end if;
-            -- The device may be gone since: its push is found again.
             return query
             with claimed as (
                 update care.push as p
-                set attempt = p.attempt + 1, hub = claim_pushes.hub, next_at = clock + lease, registered_at = d.registered_at
+                set attempt = p.attempt + 1, hub = claim_pushes.hub, leased_until = clock + lease,
+                    registered_at = d.registered_at
                 from unnest(good) as u(id), care.device as d
                 where p.id = u.id and d.user_id = p.user_id and d.device_id = p.device_id
+                    and d.permission is distinct from 'denied'
                 returning p.id, p.attempt, d.platform, d.token, d.environment, d.topic, p.user_id, p.device_id, p.occurrence_id,
                           p.rule_id, p.kind, p.title, p.body, p.start, p.expires_at
             )
@@ -84,10 +93,22 @@ begin
                        select s.top from sync.stream as s where s.user_id = c.user_id and s.topic = 'reminders'), 0)
             from claimed as c;
             get diagnostics claimed = row_count;
+            if claimed < cardinality(good) then
+                -- They have no device, or its person declined.
+                update care.push as p set state = 'dead', settled_at = clock, judged = p.kind = 'notify'
+                where p.id = any(good) and p.leased_until is distinct from clock + lease and p.state = 'waiting';
+            end if;
             left_over := left_over - claimed;
-            exit when left_over <= 0 or bad is null and claimed = cardinality(good);
+            exit when left_over <= 0 or locked < left_over + claimed;
+            if clock_timestamp() >= stop then
+                is_more := true;
+                exit;
+            end if;
         end loop;
     end loop;
+    if is_more then
+        return next;
+    end if;
 end
 $$;
 
@@ -211,6 +232,7 @@ begin
     set state = case when a.result <> 'retry' then a.result when a.again < p.expires_at then 'waiting' else 'expired' end,
         settled_at = case when a.result <> 'retry' or a.again >= p.expires_at then clock end,
         next_at = case when a.result = 'retry' then a.again else p.next_at end,
+        leased_until = case when a.result <> 'retry' then p.leased_until end,
         judged = p.kind = 'notify' and a.result <> 'retry'
     from (
         -- Of two claims of one push, that one counts which sent it, else the later one.
@@ -244,7 +266,9 @@ begin
         select min(q.next_at)
         from unnest('{apns,fcm,webhook}'::text[]) as lane
         cross join lateral (
-            select p.next_at from care.push as p where p.state = 'waiting' and p.platform = lane order by p.next_at limit 1
+            select p.next_at from care.push as p
+            where p.state = 'waiting' and p.platform = lane and (p.leased_until is null or p.leased_until <= clock)
+            order by p.next_at limit 1
         ) as q)));
     oldest_seconds := coalesce(oldest_seconds, 0);
     select count(*) into declined from (select from care.device as d where d.permission = 'denied' limit 100000) as x;

@@ -244,6 +244,25 @@ delete from care.push where user_id = 'pq';
 delete from care.device where user_id = 'pq';
 select test.at('2025-12-01 11:01Z') \g /dev/null
 
+-- Very many that are not to be sent any more: a call ends, says that there is more, and what it judged stays judged.
+select test.device('pb', 'pb') \g /dev/null
+insert into care.push (user_id, device_id, platform, kind, rule_id, day, occurrence_id, start, expires_at, next_at, created_at)
+select 'pb', 'pb', 'fcm', 'reminder', 'none', '2025-12-01'::date, 'pb' || n, sync.clock(), sync.clock() + interval '1 hour', sync.clock() - interval '1 minute', sync.clock() - interval '1 minute' from generate_series(1, 5000) as n
+union all select 'pb', 'pb', 'fcm', 'notify', null, null, 'pb', sync.clock(), sync.clock() + interval '1 hour', sync.clock(), sync.clock();
+create table test.cut (id bigint);
+insert into test.cut (id) select c.id from sync.claim_pushes('h', '{0,1,0}'::int[], '30 seconds') as c;
+select test.is('a call ends before it has judged all', (select count(*) || ' ' || bool_and(id is null) from test.cut) || ' ' || (select bool_or(state = 'dropped') || ' ' || (count(*) filter (where state = 'waiting') > 1) from care.push where user_id = 'pb'), '1 true true true');
+do $$
+begin
+    while exists (select from test.cut where id is null) loop
+        truncate test.cut;
+        insert into test.cut (id) select c.id from sync.claim_pushes('h', '{0,1,0}'::int[], '30 seconds') as c;
+    end loop;
+end $$;
+select test.is('called again and again it comes to what is to be sent', (select p.occurrence_id || ' ' || (select count(*) from care.push where user_id = 'pb' and state = 'dropped') from test.cut as c join care.push as p on p.id = c.id), 'pb 5000');
+delete from care.push where user_id = 'pb';
+delete from care.device where user_id = 'pb';
+
 -- Zones.
 insert into care.user_settings (user_id, zone) values ('pz', 'UTC');
 insert into care.reminder_rule (id, user_id, time, timezone, tz_mode, delivery) values ('pz1', 'pz', '18:00', 'UTC', 'follow', 'push'), ('pz2', 'pz', '18:00', 'UTC', 'fixed', 'push');

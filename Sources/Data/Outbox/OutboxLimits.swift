@@ -6,8 +6,11 @@ package enum OutboxLimits {
     package static let batchMax = 500
     /// Pushes of one platform that are claimed and not settled. It bounds what is sent twice if the hub is killed.
     package static let heldMax = 1_000
-    /// Less room than this is not worth a claim, unless nothing is held.
-    static let roomLeast = 250
+    /// Less room than this is not worth a claim, unless nothing is held; nor are fewer outcomes worth a settlement, unless
+    /// they have waited.
+    static let roomLeast = 400
+    /// How long outcomes wait for more.
+    static let gathering = Duration.milliseconds(10)
     /// How long a claimed push belongs to this hub: longer than a request may take, and its wait before that.
     package static let lease = Duration.seconds(30)
     /// How long a settlement may wait for a lock.

@@ -24,6 +24,7 @@ final class OutboxLoop {
     private var slot: ConnectionSlot?
     private var due: Alarm?
     private var retry: Alarm?
+    private var settleDue: Alarm?
     private var stateDue: Alarm?
     private var end: Alarm?
     private var isUp = false
@@ -36,8 +37,9 @@ final class OutboxLoop {
     private var locked: [PushOutcome] = []
     /// Pushes that are claimed and not settled.
     private var held: [PushPlatform: Int] = [:] {
-        didSet { metrics.held.set(held.values.reduce(0, +)) }
+        didSet { metrics.held.set(heldInAll) }
     }
+    private var heldInAll: Int { held.values.reduce(0, +) }
 
     init(
         _ loop: EventLoop, _ inbox: Mailbox<Message>, _ configuration: OutboxConfiguration,
@@ -53,6 +55,7 @@ final class OutboxLoop {
         hub = String(random.next(), radix: 36)
         due = try Alarm(loop) { [weak self] in self?.claim() }
         retry = try Alarm(loop) { [weak self] in self?.settleAll() }
+        settleDue = try Alarm(loop) { [weak self] in self?.settle() }
         stateDue = try Alarm(loop) { [weak self] in self?.askState() }
         end = try Alarm(loop) { [weak self] in self?.loop.handle.stop() }
         slot = try ConnectionSlot(
@@ -71,14 +74,14 @@ final class OutboxLoop {
             claim()
         case .settle(let told):
             for outcome in told { outcomes.append(outcome) }
-            settle()
+            settleSoon()
         case .stopClaiming:
             claims = false
         case .stop(let patience):
             claims = false
             isStopping = true
             end?.set(after: patience)
-            endIfDone()
+            settle()
         }
     }
 
@@ -105,6 +108,7 @@ final class OutboxLoop {
         (isClaiming, isSettling) = (false, false)
         due?.unset()
         retry?.unset()
+        settleDue?.unset()
         stateDue?.unset()
     }
 
@@ -141,13 +145,16 @@ final class OutboxLoop {
         isClaiming = false
         switch answer {
         case .success(let rows):
-            let pushes = (0..<rows.count).compactMap { DuePush(rows, $0, claimedAt: time) }
-            if pushes.count < rows.count { faults.tell("sync.claim_pushes gave other rows than expected", .error) }
+            // The last one has no id where the database has more to look at, which it did not get to.
+            let isCutShort = rows.count > 0 && rows.string(rows.count - 1, 0) == nil
+            let count = isCutShort ? rows.count - 1 : rows.count
+            let pushes = (0..<count).compactMap { DuePush(rows, $0, claimedAt: time) }
+            if pushes.count < count { faults.tell("sync.claim_pushes gave other rows than expected", .error) }
             metrics.ran("claim", rows.count > 0 ? "done" : "nothing")
             var counts: [PushPlatform: Int] = [:]
             for push in pushes { counts[push.lane, default: 0] += 1 }
             takeNews(pushes)
-            let isMoreLikely = rooms.contains { counts[$0.key, default: 0] >= $0.value }
+            let isMoreLikely = isCutShort || rooms.contains { counts[$0.key, default: 0] >= $0.value }
             // A settlement that made room while this claim was under way could not claim for that platform.
             let isRoomNew = self.rooms.contains { rooms[$0.key] == nil }
             if isLookWanted || isMoreLikely || isRoomNew { claim() }
@@ -181,6 +188,16 @@ final class OutboxLoop {
         settle()
     }
 
+    /// A settlement of few costs nearly as much as one of many: they wait for more, but not where no more is to come.
+    private func settleSoon() {
+        let count = outcomes.count
+        if isStopping || count == 0 || count >= OutboxLimits.roomLeast || count >= heldInAll - locked.count {
+            settle()
+        } else {
+            settleDue?.set(within: OutboxLimits.gathering)
+        }
+    }
+
     private func settle() {
         guard isUp, !isSettling, !outcomes.isEmpty else { return endIfDone() }
         isSettling = true
@@ -209,7 +226,7 @@ final class OutboxLoop {
                 }
             }
             if !locked.isEmpty { retry?.set(within: OutboxLimits.retryPause) }
-            settle()
+            settleSoon()
             // It may have stopped for want of room.
             if rooms.count > before { claim() }
         case .failure(let error):

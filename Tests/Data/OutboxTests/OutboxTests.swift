@@ -129,7 +129,7 @@ import Testing
                 + " AND datname = current_database()")
         outbox.settle(taken.withLock { $0 }.map { PushOutcome($0, .sent) })
         try admin.execute(
-            "UPDATE care.push SET next_at = now() - interval '1 second';"
+            "UPDATE care.push SET leased_until = now() - interval '1 second';"
                 + " ALTER DATABASE \(database.name) CONNECTION LIMIT -1")
         try wait(until: "SELECT count(*) = \(count) FROM care.push WHERE state = 'sent'")
         #expect(taken.withLock { $0.count } == count)
@@ -148,7 +148,7 @@ import Testing
         #expect(eventually { taken.withLock { $0.count } == 21 })
         // Its lease has ended when it is let go: that it was sent is known here.
         try other.execute(
-            "UPDATE care.push SET next_at = now() - interval '1 second' WHERE user_id = 'u1'"
+            "UPDATE care.push SET leased_until = now() - interval '1 second' WHERE user_id = 'u1'"
                 + " AND occurrence_id <> 'behind'; COMMIT")
         try wait(until: "SELECT count(*) = 20 FROM care.push WHERE state = 'sent'")
         #expect(taken.withLock { $0.count } == 21)
