@@ -72,6 +72,8 @@ def test_an_unsent_action_and_its_undo_cancel_out(browser, hub, user):
     with browser.device(hub, user) as phone:
         tab = phone.tab().settles()
         phone.offline()
+        # What it acts before it knows of that may be sent already.
+        tab.becomes(lambda: tab.get("connection") != "connected", "the device knows that it is offline")
         key = tab.act("markTaken", {"occurrenceId": dose})
         tab.run("await client.undo(given)", key)
         assert tab.get("queueLength") == 0 and tab.dose(dose)["status"] == "scheduled"
@@ -96,11 +98,62 @@ def test_a_conflict_parks_its_entity_only(browser, hub, user):
         assert status(hub, other) == "skipped" and note not in keys(hub, user)
         assert tab.dose(dose)["status"] == "skipped" and tab.dose(dose)["hasConflict"]
         tab.run("await client.resolve(given, 'keep_local')", mine)
-        tab.becomes(lambda: tab.dose(dose)["status"] == "taken", "what the person keeps is shown")
+        assert tab.dose(dose)["status"] == "taken"
         agrees(tab, hub, user)
         eventually(lambda: note in keys(hub, user), "what waited behind the conflict is sent")
         agrees(tab, hub, user)
         assert status(hub, dose) == "taken" and tab.dose(dose)["note"] == "after" and tab.get("conflicts") == []
+
+
+HOLD = """
+    const { line } = client, hear = line.hear.bind(line), held = [];
+    line.hear = (text) => { if (JSON.parse(text).channel) held.push(text); else hear(text); };
+    globalThis.release = () => { delete line.hear; held.forEach(hear); };"""
+
+
+def test_what_a_person_keeps_is_shown_until_its_event_is_here(browser, hub, user):
+    keeps_and_waits(browser, hub, user, "client")
+
+
+def keeps_and_waits(browser, hub, user, variant):
+    """The answer to a decision comes before its event: there is no moment in which the hub's old value is shown."""
+    dose = add_dose(hub, user)
+    with browser.device(hub, user, variant=variant) as phone:
+        tab = phone.tab().settles()
+        phone.offline()
+        mine = tab.act("markTaken", {"occurrenceId": dose})
+        assert Caller(hub, user).settle(plain("skip", {"occurrenceId": dose})).status == 200
+        phone.online()
+        tab.becomes(lambda: tab.get("conflicts") and tab.get("queueLength") == 0, "the conflict is told")
+        tab.becomes(lambda: tab.dose(dose)["status"] == "skipped", "and what the other device did")
+        tab.run(HOLD)
+        tab.run("await client.resolve(given, 'keep_local')", mine)
+        assert tab.dose(dose)["status"] == "taken" and tab.get("conflicts") == []
+        tab.becomes(lambda: tab.get("queueLength") == 0, "the decision is answered")
+        assert tab.dose(dose)["status"] == "taken" and status(hub, dose) == "taken"
+        tab.run("globalThis.release()")
+        agrees(tab, hub, user)
+
+
+def test_own_actions_never_conflict_with_each_other(browser, hub, user):
+    takes_twice(browser, hub, user, "client")
+
+
+def takes_twice(browser, hub, user, variant):
+    """Taken; then taken back and taken again without a network."""
+    dose = add_dose(hub, user)
+    with browser.device(hub, user, variant=variant) as phone:
+        tab = phone.tab().settles()
+        key = tab.act("markTaken", {"occurrenceId": dose})
+        agrees(tab, hub, user)
+        phone.offline()
+        tab.run("await client.undo(given)", key)
+        assert tab.dose(dose)["status"] == "scheduled"
+        tab.act("markTaken", {"occurrenceId": dose})
+        assert tab.dose(dose)["status"] == "taken"
+        phone.online()
+        agrees(tab, hub, user)
+        assert status(hub, dose) == "taken" and tab.get("conflicts") == []
 
 
 def test_what_the_hub_refuses_is_shown(browser, hub, user):

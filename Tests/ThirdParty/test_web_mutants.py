@@ -3,7 +3,7 @@
 import pytest
 
 import waiting
-from test_web_client import behind_a_lock
+from test_web_client import behind_a_lock, keeps_and_waits, takes_twice
 from test_web_tabs import dies_at, dies_with_an_event, freeze_and_thaw
 from web import Browser
 
@@ -36,6 +36,10 @@ MUTANTS = {
         "store.js",
         "        if (fence !== null && lease?.fence !== fence) throw new FenceLost();\n",
         "")]),
+    "a decided conflict that is forgotten before its event": ("keeps", [(
+        "queue.js", "await decided(work, stored.payload.of);", "await release(work, stored.payload.of);")]),
+    "a revision of its own that is taken for another's": ("twice", [(
+        "overlay.js", "base: baseOf(row, account, before),", "base: row.base,")]),
 }
 
 
@@ -59,6 +63,10 @@ def test_a_mutant_is_seen(browser, hub, user, name, monkeypatch):
             # The page may die after both: it is asked more than once.
             for attempt in range(5):
                 dies_with_an_event(browser, hub, f"{user}.{attempt}", variant)
+        elif judge == "keeps":
+            keeps_and_waits(browser, hub, user, variant)
+        elif judge == "twice":
+            takes_twice(browser, hub, user, variant)
         elif judge == "freeze":
             freeze_and_thaw(browser, hub, user, variant)
         else:

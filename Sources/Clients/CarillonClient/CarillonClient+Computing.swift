@@ -77,7 +77,7 @@ extension CarillonClient {
         guard !isClosed else { return }
         let begin = DispatchTime.now()
         let now = Timestamp(options.now())
-        signals.set(Self.computed(store.mirror, &overlay, options, channel: machine.channel(.reminders)))
+        signals.set(Self.computed(store.mirror, &overlay, &lists, options, channel: machine.channel(.reminders)))
         for (name, value) in months { value.set(overlay.month(store.mirror, name, at: now)) }
         pace.computed(since: begin)
         waitForEdge(now)
@@ -113,13 +113,15 @@ extension CarillonClient {
     }
 
     static func computed(
-        _ mirror: Mirror, _ overlay: inout DoseOverlay, _ options: CarillonOptions, channel: String
+        _ mirror: Mirror, _ overlay: inout DoseOverlay, _ lists: inout ListShelf, _ options: CarillonOptions,
+        channel: String
     ) -> ClientSignals.State {
         let now = Timestamp(options.now())
         let zone = zone(mirror, options)
         overlay.fold(mirror, zone: zone, at: now)
         let date = TimeText.text(now.date(utcOffset: Zones.offset(zone, now) ?? 0))
-        let parked = mirror.actions.filter { $0.state == .parked && $0.more.behind == nil && $0.more.decidedBy == nil }
+        let seen = Array(mirror.rows(mirror.index.seen))
+        let parked = seen.filter { $0.state == .parked && $0.more.behind == nil && $0.more.decidedBy == nil }
         var change: CarillonZoneChange?
         let own = options.timeZone()
         if let home = mirror.userZone, home != own, mirror.meta[MetaName.keptZone] != own {
@@ -127,10 +129,10 @@ extension CarillonClient {
         }
         return ClientSignals.State(
             today: overlay.day(mirror, date, user: options.user, at: now),
-            reminders: ReminderOverlay.value(mirror, zone: zone, channel: channel, now: now.second),
-            medications: MedicationOverlay.value(mirror), conflicts: parked.map { CarillonQueued($0) },
-            failures: mirror.actions.filter { $0.state == .failed }.map { CarillonQueued($0) },
-            queueLength: mirror.actions.lazy.filter { $0.state.isWaiting }.count,
+            reminders: lists.reminders(mirror, zone: zone, channel: channel, now: now.second),
+            medications: lists.medications(mirror), conflicts: parked.map { CarillonQueued($0) },
+            failures: seen.filter { $0.state == .failed }.map { CarillonQueued($0) },
+            queueLength: mirror.index.waiting.count,
             lastSyncAt: mirror.meta[MetaName.lastSync].flatMap(TimeText.instant)?.date, zoneChanged: change)
     }
 }

@@ -17,6 +17,7 @@ public actor CarillonClient {
     let transport: any ClientTransport
     var machine: ClientMachine
     var overlay = DoseOverlay()
+    var lists = ListShelf()
     var months: [String: CarillonValues<[CarillonDay]>] = [:]
     var listeners: [String: [Int: AsyncStream<CarillonMessage>.Continuation]] = [:]
     var listenerSerial = 0
@@ -42,7 +43,7 @@ public actor CarillonClient {
         machine = ClientMachine(
             user: options.user,
             backoff: JitteredWait(baseMs: options.backoffMs.lowerBound, capMs: options.backoffMs.upperBound))
-        let state = Self.computed(store.mirror, &overlay, options, channel: machine.channel(.reminders))
+        let state = Self.computed(store.mirror, &overlay, &lists, options, channel: machine.channel(.reminders))
         signals.set(state)
     }
 

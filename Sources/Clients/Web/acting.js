@@ -44,14 +44,15 @@ function describe(row, mirror, zone, now) {
 
 function describeDoses(row, mirror, zone, now) {
   const { type, payload } = row;
-  const account = foldDoses(mirror, zone, now).account.copy();
+  const folded = foldDoses(mirror, zone, now);
+  const account = folded.account.copy();
   const rev = (id) => mirror.kind('dose').get(id)?.value?.rev;
   if (TO_BE_JUDGED.includes(type)) {
     row.entities = [`dose:${payload.occurrenceId}`];
     const seen = rev(payload.occurrenceId);
     if (seen !== undefined) row.base = { rev: seen };
   }
-  const answer = applyRow(account, row, now);
+  const answer = applyRow(account, row, now, folded.before);
   const stored = account.actions.get(row.key);
   if (type === 'bulkMarkAll') {
     const ids = payload.occurrenceIds ?? (answer.items ?? []).map((item) => item.occurrenceId);

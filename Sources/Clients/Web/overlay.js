@@ -62,7 +62,7 @@ export function foldDoses(mirror, zone, now) {
   if (reaches || !fold || !goesOn(fold, mirror, rows, zone, now)) fold = begin(mirror, zone, now);
   const { account, before } = fold;
   if (reaches) rememberActions(account, mirror, rows);
-  for (const row of rows.slice(fold.rows.length)) applyRow(account, row, now);
+  for (const row of rows.slice(fold.rows.length)) applyRow(account, row, now, before);
   const touched = new Set();
   for (const [id, dose] of account.doses) {
     if (before.get(id) === dose) continue;
@@ -70,7 +70,7 @@ export function foldDoses(mirror, zone, now) {
     account.doses.set(id, foldTime(dose, now));
   }
   folds.set(mirror, { ...fold, rows, until: edge(account, zone, now) });
-  return { account, touched };
+  return { account, touched, before };
 }
 
 /** Whether the last fold is where the next one begins: nothing has come but further actions, and no dose has become due. */
@@ -91,13 +91,26 @@ function begin(mirror, zone, now) {
   return { account, before, rows: [], turn: mirror.turns.get('dose'), zone, now };
 }
 
-/** Performs one row on the account; its answer says what the hub will probably say. */
-export function applyRow(account, row, now) {
+/** Performs one row on the account, whose doses were `before`; its answer says what the hub will probably say. */
+export function applyRow(account, row, now, before) {
   if (row.type === 'logDose') return logDose(account, row, now);
   account.actions.delete(row.key);
   return account.apply({
-    key: row.key, type: row.type, payload: row.payload, base: row.base, clientTime: row.clientTime, tz: row.tz,
+    key: row.key, type: row.type, payload: row.payload, base: baseOf(row, account, before),
+    clientTime: row.clientTime, tz: row.tz,
   }, now);
+}
+
+/** As the queue will name it when it is sent: own actions before it never conflict with it. */
+function baseOf({ base, payload }, account, before) {
+  if (!base) return base;
+  const newest = (rev, id) => {
+    const dose = account.doses.get(id);
+    return dose && dose !== before.get(id) ? Math.max(rev, dose.rev) : rev;
+  };
+  if (Number.isInteger(base.rev)) return { ...base, rev: newest(base.rev, payload.occurrenceId) };
+  return Object.fromEntries(Object.entries(base).map(
+    ([id, seen]) => [id, Number.isInteger(seen?.rev) ? { ...seen, rev: newest(seen.rev, id) } : seen]));
 }
 
 /** What answered actions left behind, for the undo or the decision of a person. */
@@ -105,7 +118,7 @@ function rememberActions(account, mirror, rows) {
   const own = new Set(rows.map((row) => row.key));
   for (const row of mirror.actions.values()) {
     if (own.has(row.key)) continue;
-    const pending = row.state === 'parked' ? pendingOf(row) : [];
+    const pending = row.answer ? pendingOf(row) : [];
     account.actions.set(row.key, {
       type: row.type, answer: { key: row.key }, isSingle: row.type !== 'bulkMarkAll', undo: row.undo ?? [], pending,
       createdAt: row.at === undefined ? instantOf(row) : ofMilliseconds(row.at), isUndone: row.isUndone === true,

@@ -229,7 +229,7 @@ export class Queue {
 
   /** Kept until its events are here, and for a day so that it can be undone. */
   async finish(work, stored, answer) {
-    if (stored.type === 'resolve') await release(work, stored.payload.of);
+    if (stored.type === 'resolve') await decided(work, stored.payload.of);
     if (stored.type === 'undo') {
       const target = work.byKey(stored.payload.targetKey);
       if (target?.state === 'done') await work.put('actions', { ...target, isUndone: true });
@@ -260,8 +260,27 @@ export class Queue {
 
   /** The hub refuses it for good: it is shown until the person has seen it. */
   async fail(work, stored, answer) {
+    const target = stored.type === 'resolve' ? work.byKey(stored.payload.of) : null;
+    if (target) {
+      // The conflict that it should have decided waits for another decision.
+      const { decidedBy, ...open } = target;
+      await work.put('actions', open);
+    }
     await work.put('actions', { ...stored, state: 'failed', answer: brief(answer) });
   }
+}
+
+/**
+ * A conflict is decided. Until the decision's events are here, what it decides is still folded: the conflict stays for it,
+ * and as long as it can be undone.
+ */
+async function decided(work, key) {
+  const target = work.byKey(key);
+  if (target?.state === 'parked') {
+    const { decidedBy, ...rest } = target;
+    await work.put('actions', { ...rest, state: 'done', at: Date.now() });
+  }
+  await release(work, key);
 }
 
 /** Lets go what waited behind a conflict. */

@@ -26,6 +26,11 @@ final class MemoryKeeper: Keeper {
     }
 }
 
+extension Mirror {
+    /// The keys of actions on doses that count.
+    var counted: [String] { counting(.doses).map(\.key) }
+}
+
 extension QueuedRow {
     /// A row as the person has made it.
     static func made(

@@ -18,7 +18,8 @@ import Testing
 
     private func act(_ type: String, _ text: String, _ mirror: inout Mirror, at now: Timestamp) throws -> Prediction? {
         let acting = Acting(mirror: mirror, zone: "UTC", now: now)
-        let made = try acting.row(type, .parsed(text), overlay: DoseOverlay()) { UUID().uuidString }
+        var overlay = DoseOverlay()
+        let made = try acting.row(type, .parsed(text), overlay: &overlay) { UUID().uuidString }
         try mirror.enqueue(made.row)
         return made.prediction
     }
@@ -69,13 +70,13 @@ import Testing
              "positions": {"\#(channel)": {"epoch": "e", "offset": 2}}}
             """#
         mirror.settle([.parsed(answer)], at: morning)
-        #expect(isTaken() && mirror.counting.count == 2)
+        #expect(isTaken() && mirror.counted.count == 2)
         let event = #"""
             {"userId": "u", "occurrenceId": "d1", "updates": {"status": "taken", "takenAt": "2025-11-20T08:30:00+00:00",
              "rev": 2, "hasNote": false}, "_sync": {"o": 2, "k": "\#(key)"}}
             """#
         _ = mirror.apply([ChannelEvent(name: "occurrence.updated", data: .parsed(event))], of: channel)
-        #expect(isTaken() && mirror.counting.count == 1)
+        #expect(isTaken() && mirror.counted.count == 1)
         overlay.fold(mirror, zone: "UTC", at: morning)
         #expect(overlay.doses["d1"]?.note == "with water")
     }
@@ -163,6 +164,75 @@ import Testing
         #expect(today(mirror, at: morning) == ["d1 taken pending"])
     }
 
+    /// What the person keeps is shown from the decision until the hub's event is here.
+    @Test func whatIsKeptNeverFlickers() throws {
+        var mirror = mirror(.dose("d1"))
+        _ = try act("markTaken", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)
+        let key = mirror.actions[0].key
+        _ = mirror.number()
+        mirror.put(.dose("d1", "skipped", rev: 2, offset: 2))
+        mirror.put(StoredPosition(epoch: "e", offset: 2), of: channel)
+        let conflict = #"""
+            {"key": "\#(key)", "status": "conflict", "code": "state", "conflict": {"entity": {"type": "dose", "id": "d1"},
+             "server": {"rev": 2}, "local": {"status": "taken", "takenAt": "2025-11-20T08:30:00+00:00"}}}
+            """#
+        mirror.settle([.parsed(conflict)], at: morning)
+        let wanted = try #require(mirror.row(key: key)?.decision(.keepLocal))
+        _ = try act("resolve", wanted.payload.canonicalText, &mirror, at: morning)
+        let decision = try #require(mirror.actions.last?.key)
+        #expect(today(mirror, at: morning) == ["d1 taken pending"])
+        _ = mirror.number()
+        // The answer comes before the event.
+        let answer = #"""
+            {"key": "\#(decision)", "status": "applied", "result": {"rev": 3},
+             "positions": {"\#(channel)": {"epoch": "e", "offset": 3}}}
+            """#
+        mirror.settle([.parsed(answer)], at: morning)
+        #expect(today(mirror, at: morning) == ["d1 taken pending"])
+        mirror.tidy(channels: [:], at: morning)
+        #expect(today(mirror, at: morning) == ["d1 taken pending"])
+        mirror.put(.dose("d1", "taken", rev: 3, offset: 3))
+        mirror.put(StoredPosition(epoch: "e", offset: 3), of: channel)
+        #expect(today(mirror, at: morning) == ["d1 taken"])
+        #expect(mirror.counted.isEmpty && mirror.conflicted.isEmpty)
+    }
+
+    /// Taken, taken back, and taken again, all without a network: the hub will be told the revision that the undo makes.
+    @Test func ownActionsNeverConflictWithEachOther() throws {
+        var mirror = mirror(.dose("d1"))
+        _ = try act("markTaken", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)
+        let key = mirror.actions[0].key
+        _ = mirror.number()
+        _ = try act("undo", #"{"targetKey": "\#(key)"}"#, &mirror, at: morning)
+        #expect(try act("markTaken", #"{"occurrenceId": "d1"}"#, &mirror, at: morning)?.status == "applied")
+        #expect(today(mirror, at: morning) == ["d1 taken pending"])
+    }
+
+    /// An act is performed before it is stored. If it is not stored then, or waits behind a conflict, it is not shown.
+    @Test func anAttemptThatIsNotStoredIsForgotten() throws {
+        var mirror = mirror(.dose("d1"), .dose("d2"))
+        var overlay = DoseOverlay()
+        func attempt(_ dose: String, _ mirror: Mirror) throws -> QueuedRow {
+            let payload = JSONTree.parsed(#"{"occurrenceId": "\#(dose)"}"#)
+            let acting = Acting(mirror: mirror, zone: "UTC", now: morning)
+            return try acting.row("markTaken", payload, overlay: &overlay) { UUID().uuidString }.row
+        }
+        _ = try attempt("d1", mirror)
+        #expect(today(mirror, at: morning, &overlay) == ["d1 scheduled", "d2 scheduled"])
+        // Another process has stored one in its place.
+        let lost = try attempt("d1", mirror)
+        mirror.append(.made("other", of: "d2"))
+        #expect(today(mirror, at: morning, &overlay) == ["d1 scheduled", "d2 taken pending"])
+        var parked = lost
+        parked.state = .parked
+        parked.more.behind = "another"
+        _ = try attempt("d1", mirror)
+        mirror.append(parked)
+        #expect(today(mirror, at: morning, &overlay) == ["d1 scheduled", "d2 taken pending"])
+        try mirror.enqueue(attempt("d1", mirror))
+        #expect(today(mirror, at: morning, &overlay) == ["d1 taken pending", "d2 taken pending"])
+    }
+
     @Test func intakesWithoutAScheduleAreShownAndNotCounted() throws {
         var mirror = mirror(.dose("d1"))
         _ = try act("logDose", #"{"productId": "p"}"#, &mirror, at: morning)
@@ -227,8 +297,9 @@ import Testing
     @Test func largeActionsAreRefused() {
         let acting = Acting(mirror: Mirror(), zone: "UTC", now: morning)
         let text = JSONTree.object([.init("text", .string(String(repeating: "x", count: 60_000)))])
+        var overlay = DoseOverlay()
         #expect(throws: CarillonError.tooLarge) {
-            try acting.row("addNote", text, overlay: DoseOverlay()) { "k" }
+            try acting.row("addNote", text, overlay: &overlay) { "k" }
         }
     }
 }

@@ -14,7 +14,13 @@ struct DoseOverlay: Sendable {
     private var before: [Identifier: Dose] = [:]
     /// Those that an action has changed.
     private(set) var touched: Set<Identifier> = []
-    private var keys: [String] = []
+    /// The last row that was looked at.
+    private var last: Int64 = 0
+    private var rowTurn = -1
+    /// A row that was performed before it was stored: the next new one is it, or all begins anew.
+    private var trial: String?
+    /// What answered actions left behind is known.
+    private var isRemembering = false
     private(set) var turn: Int?
     /// Doses as they were shown last.
     var shelf = DoseShelf()
@@ -33,17 +39,34 @@ struct DoseOverlay: Sendable {
     ///
     /// - Parameter isReached: an action comes that names another one.
     mutating func fold(_ mirror: Mirror, zone: String, at now: Timestamp, isReached: Bool = false) {
-        let rows = mirror.counting.filter { Self.types.contains($0.type) }
-        let reaches = isReached || rows.contains { $0.type == "undo" || $0.type == "resolve" }
-        let isNext =
-            !reaches && turn == mirror.turns[.dose] && self.zone == zone && at <= now && now < edge
-            && rows.count >= keys.count && zip(keys, rows).allSatisfy { $0 == $1.key }
-        if !isNext { begin(mirror, zone: zone, at: now) }
-        if reaches { remember(mirror, except: Set(rows.map(\.key))) }
-        for row in rows.dropFirst(isNext ? keys.count : 0) { _ = apply(row, mirror, at: now) }
+        var rows = mirror.rows(after: last)
+        var isNext =
+            turn == mirror.turns[.dose] && rowTurn == mirror.rowTurn && self.zone == zone && at <= now && now < edge
+        if let trial {
+            isNext = isNext && rows.count == 1 && rows.first?.key == trial && rows.first?.state == .queued
+            self.trial = nil
+            if isNext, let row = rows.popFirst() { last = row.id }
+        }
+        let reaches = isReached || rows.contains { Self.reaching.contains($0.type) }
+        if isNext, !reaches || isRemembering {
+            for row in rows where Self.types.contains(row.type) && row.state.isWaiting { apply(row, mirror, at: now) }
+        } else {
+            begin(mirror, zone: zone, at: now)
+            let counting = Array(mirror.counting(.doses))
+            if isReached || counting.contains(where: { Self.reaching.contains($0.type) }) {
+                remember(mirror, except: Set(counting.map(\.key)))
+            }
+            for row in counting { apply(row, mirror, at: now) }
+        }
+        if let newest = mirror.actions.last?.id { last = max(last, newest) }
         settle(at: now)
-        keys = rows.map(\.key)
         at = now
+    }
+
+    /// Performs a row that is about to be stored, after a fold; the answer is what the hub will probably say.
+    mutating func attempt(_ row: QueuedRow, _ mirror: Mirror, at now: Timestamp) -> CareAnswer {
+        trial = row.key
+        return apply(row, mirror, at: now)
     }
 
     private mutating func begin(_ mirror: Mirror, zone: String, at now: Timestamp) {
@@ -52,8 +75,10 @@ struct DoseOverlay: Sendable {
         before = Dictionary(doses.map { ($0.id, $0) }) { _, last in last }
         touched = []
         turn = mirror.turns[.dose]
+        rowTurn = mirror.rowTurn
         self.zone = zone
-        keys = []
+        last = 0
+        isRemembering = false
     }
 
     /// What an action has put back may have been missed meanwhile.
@@ -84,15 +109,25 @@ struct DoseOverlay: Sendable {
 
     /// The types of actions that change doses.
     static let types = Set(DoseAction.types + ["logDose"])
+    /// What is undone or decided depends on all that was done.
+    static let reaching: Set<String> = ["undo", "resolve"]
 
-    /// Performs a row; the answer is what the hub will probably say.
     @discardableResult
-    mutating func apply(_ row: QueuedRow, _ mirror: Mirror, at now: Timestamp) -> CareAnswer {
+    private mutating func apply(_ row: QueuedRow, _ mirror: Mirror, at now: Timestamp) -> CareAnswer {
         if row.type == "logDose" { return log(row, at: now) }
         let envelope = CareEnvelope(
-            key: Identifier(row.key), type: row.type, payload: row.payload, base: mirror.base(of: row),
+            key: Identifier(row.key), type: row.type, payload: row.payload, base: base(of: row, mirror),
             clientTime: .string(row.clientTime), zone: row.zone)
         return model.apply(envelope, user: Self.user, at: now)
+    }
+
+    /// As the queue will name it when it is sent: own actions before it never conflict with it.
+    private func base(of row: QueuedRow, _ mirror: Mirror) -> JSONTree? {
+        mirror.base(of: row) { entity in
+            let id = Identifier(String(entity.dropFirst(5)))
+            guard entity.hasPrefix("dose:"), let dose = doses[id], dose.rev != before[id]?.rev else { return nil }
+            return dose.rev
+        }
     }
 
     /// An intake that no schedule asked for.
@@ -119,13 +154,14 @@ struct DoseOverlay: Sendable {
 
     /// What answered actions left behind, for an undo or a decision of a person.
     private mutating func remember(_ mirror: Mirror, except own: Set<String>) {
+        isRemembering = true
         for row in mirror.actions where !own.contains(row.key) && Self.types.contains(row.type) {
             let at = row.more.answeredAt.map { Timestamp(microseconds: $0) } ?? TimeText.instant(row.clientTime) ?? at
             var memory =
                 row.more.memory.flatMap(ActionMemory.init)
                 ?? ActionMemory(type: row.type, isSingle: row.type != "bulkMarkAll", createdAt: at)
             memory.createdAt = at
-            if row.state == .parked, let answer = row.more.answer {
+            if let answer = row.more.answer {
                 let items = answer["items"]?.elements.compactMap { $0["conflict"] } ?? []
                 memory.tell(conflicts: answer["conflict"].map { [$0] } ?? items)
             }
@@ -145,21 +181,26 @@ extension Dose {
 }
 
 extension Mirror {
-    /// The rows that count: unanswered ones, and answered ones whose events are not here yet.
-    var counting: [QueuedRow] {
-        actions.filter { row in
-            if row.state.isWaiting { return true }
-            guard let until = row.more.until, row.state == .done || row.state == .failed else { return false }
-            return !until.allSatisfy { channel, told in
-                // A channel that this device does not keep, or that has begun anew, confirms nothing.
-                guard let position = positions[channel], position.epoch == told.epoch else { return true }
-                return position.offset >= told.offset
-            }
+    /// The rows of a family that count: unanswered ones, and answered ones whose events are not here yet.
+    func counting(_ family: RowFamily) -> some Sequence<QueuedRow> {
+        rows(index.open(family)).filter { row in
+            row.state.isWaiting || row.more.until.map { !isConfirmed($0) } ?? false
+        }
+    }
+
+    /// Whether the events of an answered action are here.
+    func isConfirmed(_ until: [String: StoredPosition]) -> Bool {
+        until.allSatisfy { channel, told in
+            // A channel that this device does not keep, or that has begun anew, confirms nothing.
+            guard let position = positions[channel], position.epoch == told.epoch else { return true }
+            return position.offset >= told.offset
         }
     }
 
     /// The entities that a conflict holds.
-    var conflicted: Set<String> { Set(actions.lazy.filter { $0.state == .parked }.flatMap(\.entities)) }
+    var conflicted: Set<String> {
+        Set(rows(index.seen).filter { $0.state == .parked }.flatMap(\.entities))
+    }
 
     /// The user's zone, as the hub has it.
     var userZone: String? { value(.settings, "settings")?["timezone"]?.string }

@@ -37,7 +37,7 @@ struct MedicationOverlay {
         guard let zone = mirror.userZone else { return nil }
         var overlay = MedicationOverlay(
             items: sorted(mirror, .medication), stacks: sorted(mirror, .stack), zone: zone)
-        for row in mirror.counting where types.contains(row.type) { overlay.fold(row.type, row.payload) }
+        for row in mirror.counting(.lists) { overlay.fold(row.type, row.payload) }
         let conflicted = mirror.conflicted
         return CarillonMedications(
             items: overlay.items.map { one in

@@ -19,7 +19,9 @@ struct ReminderOverlay {
         self.now = now
         let rules = mirror.all(.reminder).values.compactMap(\.value)
         var zones = Set(rules.compactMap { $0["timezone"]?.string })
-        for row in mirror.counting { if let named = row.payload["timezone"]?.string { zones.insert(named) } }
+        for row in mirror.counting(.reminders) {
+            if let named = row.payload["timezone"]?.string { zones.insert(named) }
+        }
         book = ReminderBook(
             home: Zones.transitions(zone, around: now), zones: zones.map { Zones.transitions($0, around: now) })
         for value in rules {
@@ -78,7 +80,7 @@ struct ReminderOverlay {
 
     /// Performs all rows that count.
     mutating func fold() {
-        for row in mirror.counting where Self.types.contains(row.type) {
+        for row in mirror.counting(.reminders) {
             if let seen = row.more.seen, let id = seen["id"]?.string, let rev = seen["rev"]?.integer {
                 book.remember(ReminderFields(seen["fields"] ?? .object([])), rev: rev, of: Identifier(id))
             }

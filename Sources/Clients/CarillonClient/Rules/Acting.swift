@@ -24,7 +24,7 @@ struct Acting {
 
     /// The row of a new action. `newID` makes keys and ids.
     func row(
-        _ type: String, _ payload: JSONTree, base: JSONTree? = nil, overlay: DoseOverlay, newID: () -> String
+        _ type: String, _ payload: JSONTree, base: JSONTree? = nil, overlay: inout DoseOverlay, newID: () -> String
     ) throws -> (row: QueuedRow, prediction: Prediction?) {
         guard payload.isObject, !type.isEmpty else { throw CarillonError.invalid("an action has a type and an object") }
         var payload = payload
@@ -34,17 +34,18 @@ struct Acting {
         var row = QueuedRow(
             key: newID(), type: type, payload: payload,
             clientTime: TimeText.text(now, utcOffset: Zones.offset(zone, now) ?? 0), zone: zone)
-        let prediction = describe(&row, overlay)
+        row.base = base
+        let prediction = describe(&row, &overlay)
         if let base { row.base = base }
         guard row.envelope(device: "").canonicalText.utf8.count <= Self.bytesMax else { throw CarillonError.tooLarge }
         return (row, prediction)
     }
 
-    private func describe(_ row: inout QueuedRow, _ overlay: DoseOverlay) -> Prediction? {
+    private func describe(_ row: inout QueuedRow, _ overlay: inout DoseOverlay) -> Prediction? {
         if row.type == "logDose" {
             row.entities = ["dose:\(row.payload["id"]?.string ?? "")"]
         } else if DoseOverlay.types.contains(row.type) {
-            return doses(&row, overlay)
+            return doses(&row, &overlay)
         } else if ReminderOverlay.types.contains(row.type) {
             reminder(&row)
         } else if MedicationOverlay.types.contains(row.type) {
@@ -55,16 +56,15 @@ struct Acting {
 
     // MARK: Doses
 
-    private func doses(_ row: inout QueuedRow, _ overlay: DoseOverlay) -> Prediction? {
-        var overlay = overlay
+    private func doses(_ row: inout QueuedRow, _ overlay: inout DoseOverlay) -> Prediction? {
         func rev(_ id: String) -> Int64? { mirror.value(.dose, id)?["rev"]?.integer }
         if let id = row.payload["occurrenceId"]?.string {
             row.entities = ["dose:\(id)"]
-            if let seen = rev(id) { row.base = .object([.init("rev", .integer(seen))]) }
+            if row.base == nil, let seen = rev(id) { row.base = .object([.init("rev", .integer(seen))]) }
         }
         let target = row.payload["targetKey"]?.string ?? row.payload["of"]?.string
         overlay.fold(mirror, zone: zone, at: now, isReached: target != nil)
-        let answer = overlay.apply(row, mirror, at: now)
+        let answer = overlay.attempt(row, mirror, at: now)
         if row.type == "bulkMarkAll" {
             let named = row.payload["occurrenceIds"]?.elements.compactMap(\.string)
             let found = answer.result?["items"]?.elements.compactMap { $0["occurrenceId"]?.string }
@@ -152,7 +152,7 @@ extension Mirror {
     mutating func enqueue(_ row: QueuedRow) throws {
         guard meta[MetaName.signedOut] == nil else { throw CarillonError.signedOut }
         var row = row
-        let parked = actions.first { $0.state == .parked && $0.more.behind == nil && $0.meets(row) }
+        let parked = rows(index.seen).first { $0.state == .parked && $0.more.behind == nil && $0.meets(row) }
         if let parked, row.type != "resolve" {
             row.state = .parked
             row.more.behind = parked.key

@@ -16,12 +16,17 @@ struct Mirror: Sendable {
 
     /// In their order.
     private(set) var actions: [QueuedRow] = []
+    /// Which of them are asked for often.
+    private(set) var index = RowIndex()
     private var places: [String: Int64] = [:]
     private var entities: [EntityKind: [String: Entity]] = [:]
     private(set) var positions: [String: StoredPosition] = [:]
     private(set) var meta: [String: String] = [:]
     /// Counts the changes of each kind of entity: a fold that has seen the count is not old.
     private(set) var turns: [EntityKind: Int] = [:]
+    /// Counts what changes rows, or which of them count, other than a new row at the end: a fold that has seen the count has
+    /// only to go on.
+    private(set) var rowTurn = 0
     private(set) var changes = Changes()
 
     // MARK: Reading
@@ -37,14 +42,16 @@ struct Mirror: Sendable {
     /// What the hub said of an entity; nil where it is deleted or not known.
     func value(_ kind: EntityKind, _ id: String) -> JSONTree? { entities[kind]?[id]?.value }
 
+    /// The rows of a list of the index.
+    func rows(_ ids: [Int64]) -> some Sequence<QueuedRow> { ids.lazy.compactMap { row(id: $0) } }
+
+    /// The rows after a place.
+    func rows(after id: Int64) -> ArraySlice<QueuedRow> { actions[actions.partition(after: id) { $0.id }...] }
+
     /// Rows are sorted by id.
     private func place(of id: Int64) -> Int? {
-        var (low, high) = (0, actions.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if actions[middle].id < id { low = middle + 1 } else { high = middle }
-        }
-        return low < actions.count && actions[low].id == id ? low : nil
+        let place = actions.partition(after: id - 1) { $0.id }
+        return place < actions.count && actions[place].id == id ? place : nil
     }
 
     // MARK: Changing
@@ -55,18 +62,23 @@ struct Mirror: Sendable {
         row.id = (actions.last?.id ?? 0) + 1
         actions.append(row)
         places[row.key] = row.id
+        index.add(row)
         changes.actions.insert(row.id)
     }
 
     mutating func put(_ row: QueuedRow) {
         guard let place = place(of: row.id) else { return }
+        index.remove(actions[place])
         actions[place] = row
+        index.add(row)
+        rowTurn += 1
         changes.actions.insert(row.id)
     }
 
     mutating func remove(_ row: QueuedRow) {
         guard let place = place(of: row.id) else { return }
-        actions.remove(at: place)
+        index.remove(actions.remove(at: place))
+        rowTurn += 1
         places[row.key] = nil
         changes.actions.insert(row.id)
     }
@@ -92,6 +104,7 @@ struct Mirror: Sendable {
 
     mutating func put(_ position: StoredPosition, of channel: String) {
         positions[channel] = position
+        rowTurn += 1
         changes.positions.insert(channel)
     }
 
@@ -116,18 +129,20 @@ struct Mirror: Sendable {
 
     // MARK: Loading
 
-    /// What a store has. Rows are in their order.
+    /// What a store has, in place of an older mirror. Rows are in their order.
     init(
         actions: [QueuedRow] = [], entities: [Entity] = [], positions: [String: StoredPosition] = [:],
-        meta: [String: String] = [:], turns: [EntityKind: Int] = [:]
+        meta: [String: String] = [:], after old: Mirror? = nil
     ) {
         self.actions = actions
+        for row in actions { index.add(row) }
         self.positions = positions
         self.meta = meta
         for row in actions { places[row.key] = row.id }
         for entity in entities { self.entities[entity.kind, default: [:]][entity.id] = entity }
         // A fold that has seen the mirror before sees that this is another.
-        for kind in EntityKind.allCases { self.turns[kind] = (turns[kind] ?? 0) + 1 }
+        for kind in EntityKind.allCases { turns[kind] = (old?.turns[kind] ?? 0) + 1 }
+        rowTurn = (old?.rowTurn ?? 0) + 1
     }
 }
 

@@ -13,7 +13,7 @@ extension Mirror {
     func next() -> [QueuedRow] {
         var next: [QueuedRow] = []
         var touched: Set<String> = []
-        for row in actions where row.state.isWaiting {
+        for row in rows(index.waiting) {
             if next.count >= Self.window || row.entities.contains(where: touched.contains) { break }
             next.append(row)
             touched.formUnion(row.entities)
@@ -39,11 +39,13 @@ extension Mirror {
     }
 
     /// What the person saw, and what this device itself has changed since: own actions never conflict with each other.
-    func base(of row: QueuedRow) -> JSONTree? {
+    ///
+    /// - Parameter folded: the revision that an action of this device which is not answered yet will probably make.
+    func base(of row: QueuedRow, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
         guard let base = row.base else { return nil }
         func newest(_ seen: JSONTree, _ entity: String) -> JSONTree {
-            guard let rev = seen.integer, let mine = self.entity(.own, entity)?.offset, mine > rev else { return seen }
-            return .integer(mine)
+            guard let rev = seen.integer else { return seen }
+            return .integer(max(rev, self.entity(.own, entity)?.offset ?? 0, folded(entity) ?? 0))
         }
         if let rev = base["rev"], !rev.isObject {
             return base.setting([.init("rev", newest(rev, row.entities.first ?? ""))])
@@ -94,7 +96,7 @@ extension Mirror {
     /// Kept until its events are here, and for a day so that it can be undone.
     private mutating func finish(_ row: QueuedRow, _ answer: JSONTree, at now: Timestamp) {
         var row = row
-        if row.type == "resolve", let of = row.payload["of"]?.string { release(of) }
+        if row.type == "resolve", let of = row.payload["of"]?.string { decided(of, at: now) }
         if row.type == "undo", let target = row.payload["targetKey"]?.string, var undone = self.row(key: target),
             var memory = undone.more.memory.flatMap(ActionMemory.init)
         {
@@ -115,6 +117,18 @@ extension Mirror {
         ) { _, last in last }
         row.more.answeredAt = now.microseconds
         put(row)
+    }
+
+    /// A conflict is decided. Until the decision's events are here, what it decides is still folded: the conflict stays for
+    /// it, and as long as it can be undone.
+    private mutating func decided(_ key: String, at now: Timestamp) {
+        if var target = row(key: key), target.state == .parked {
+            target.state = .done
+            target.more.decidedBy = nil
+            target.more.answeredAt = now.microseconds
+            put(target)
+        }
+        release(key)
     }
 
     /// A person must decide. Later actions on the same entity wait with it; all others go on.
@@ -194,8 +208,7 @@ extension Mirror {
 
     /// Forgets what cannot be undone any more, and deletions that are older than all positions.
     mutating func tidy(channels: [Topic: String], at now: Timestamp) {
-        let unconfirmed = Set(counting.map(\.key))
-        for row in actions where row.state == .done && !unconfirmed.contains(row.key) {
+        for row in actions where row.state == .done && row.more.until.map(isConfirmed) ?? true {
             if now.microseconds - (row.more.answeredAt ?? 0) > Self.keptFor { remove(row) }
         }
         // The newest revisions stay; an action that waits longer names what the person saw.

@@ -46,7 +46,7 @@ final class ClientStore: Keeper {
             queue = try DatabaseQueue(path: file.path, configuration: configuration)
             try Schema.migrator.migrate(queue)
             (mirror, version) = try queue.write { [vault] database in
-                (try Mirror(database, vault, turns: [:]), try Self.version(database))
+                (try Mirror(database, vault), try Self.version(database))
             }
         } catch {
             throw Self.told(error)
@@ -102,14 +102,14 @@ final class ClientStore: Keeper {
     private func refresh(_ database: Database) throws {
         let seen = try Self.version(database)
         guard seen != version else { return }
-        mirror = try Mirror(database, vault, turns: mirror.turns)
+        mirror = try Mirror(database, vault, after: mirror)
         version = seen
         hasNews = true
     }
 
     private func reload() throws {
         try queue.inDatabase { database in
-            mirror = try Mirror(database, vault, turns: mirror.turns)
+            mirror = try Mirror(database, vault, after: mirror)
             version = try Self.version(database)
             hasNews = true
         }

@@ -6,7 +6,7 @@ import JSON
 
 extension Mirror {
     /// All that a database has.
-    init(_ database: Database, _ vault: Vault, turns: [EntityKind: Int]) throws {
+    init(_ database: Database, _ vault: Vault, after old: Mirror? = nil) throws {
         self.init(
             actions: try Row.fetchAll(database, sql: "SELECT * FROM actions ORDER BY id").map {
                 try QueuedRow($0, vault)
@@ -20,7 +20,7 @@ extension Mirror {
             meta: Dictionary(
                 try Row.fetchAll(database, sql: "SELECT * FROM meta").map { ($0["name"], $0["value"]) }
             ) { _, last in last },
-            turns: turns)
+            after: old)
     }
 
     /// Writes what has changed.
