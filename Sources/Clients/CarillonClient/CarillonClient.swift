@@ -47,7 +47,13 @@ public actor CarillonClient {
         signals.set(state)
     }
 
-    private static func systemTransport() throws -> any ClientTransport { try NIOTransport() }
+    private static func systemTransport() throws -> any ClientTransport {
+        #if canImport(Security)
+        try URLSessionTransport()
+        #else
+        try NIOTransport()
+        #endif
+    }
 
     // MARK: Life
 

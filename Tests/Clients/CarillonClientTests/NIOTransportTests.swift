@@ -42,6 +42,24 @@ import Testing
         return Data(SHA256.hash(data: try certificate.extractPublicKey().toSPKIBytes()))
     }
 
+    /// What Apple's systems give is the certificate: its key is found in it as nio-ssl finds it.
+    @Test func theKeyOfACertificateIsFound() throws {
+        let certificate = try #require(try NIOSSLCertificate.fromPEMFile(pair.certificate).first)
+        let bytes = try certificate.toDERBytes()
+        let key = try #require(KeyPins.key(of: bytes))
+        #expect(Array(key) == (try certificate.extractPublicKey().toSPKIBytes()))
+        #expect(try KeyPins([pin(pair.certificate)]).fit(certificate: bytes))
+        #expect(try !KeyPins([Data(repeating: 0, count: 32)]).fit(certificate: bytes))
+        #expect(throws: CarillonError.invalid("a pin has 32 bytes")) { try KeyPins([Data([1])]) }
+        // Whatever is cut off or changed, no byte beyond the end is read.
+        for length in 0..<bytes.count { #expect(KeyPins.key(of: Array(bytes.prefix(length))) == nil) }
+        for place in bytes.indices.prefix(400) {
+            var other = bytes
+            other[place] = 0xFF
+            _ = KeyPins.key(of: other)
+        }
+    }
+
     private func greeting(_ transport: NIOTransport, _ url: URL) async throws -> String {
         let socket = try await transport.connect(to: url)
         defer { socket.close() }

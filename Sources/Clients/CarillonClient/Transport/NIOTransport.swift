@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import NIOCore
 import NIOHTTP1
@@ -23,7 +22,7 @@ public struct NIOTransport: ClientTransport {
         }
     }
 
-    private let trust: Trust
+    private let pins: KeyPins
     private let group: MultiThreadedEventLoopGroup
     /// Built once: it reads the authorities.
     private let context: NIOSSLContext
@@ -36,10 +35,7 @@ public struct NIOTransport: ClientTransport {
 
     /// A transport on the process's own threads of swift-nio.
     public init(_ trust: Trust = Trust()) throws {
-        guard trust.pins.allSatisfy({ $0.count == SHA256.byteCount }) else {
-            throw CarillonError.invalid("a pin has 32 bytes")
-        }
-        self.trust = trust
+        pins = try KeyPins(trust.pins)
         group = .singleton
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
@@ -153,7 +149,7 @@ public struct NIOTransport: ClientTransport {
     /// TLS: the chain is verified first, as without pins; then the key of the certificate is compared.
     private func security(_ host: String) throws -> NIOSSLClientHandler {
         let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
-        let pins = trust.pins
+        let pins = pins
         guard !pins.isEmpty else {
             return try NIOSSLClientHandler(context: context, serverHostname: isAddress ? nil : host)
         }
@@ -162,7 +158,7 @@ public struct NIOTransport: ClientTransport {
         ) { certificate, channel in
             channel.eventLoop.makeCompletedFuture {
                 let key = try certificate.extractPublicKey().toSPKIBytes()
-                guard pins.contains(Data(SHA256.hash(data: key))) else { throw CarillonError.wrongKey }
+                guard pins.fit(key: key) else { throw CarillonError.wrongKey }
             }
         }
     }
