@@ -61,21 +61,27 @@ public actor VirtualNotificationScheduler: NotificationScheduling {
 
     /// Moves the clock; what was due until then comes.
     public func advance(to date: Date) {
-        while let (time, id) = next(), time <= date, let request = pending[id] {
-            let due = times[id, default: []].filter { next($0) == time }
+        while let (time, ids) = next(), time <= date {
+            // All that come at one moment, before the clock stands there: afterwards none of them is still to come.
+            for id in ids {
+                guard let request = pending[id] else { continue }
+                let due = times[id, default: []].filter { next($0) == time }
+                delivered.append(Delivery(date: time, request: request))
+                guard !request.schedule.parts.repeats else { continue }
+                // What does not repeat goes after its last time.
+                times[id]?.removeAll { due.contains($0) }
+                if times[id]?.isEmpty == true { (pending[id], times[id]) = (nil, nil) }
+            }
             now = time
-            delivered.append(Delivery(date: time, request: request))
-            guard !request.schedule.parts.repeats else { continue }
-            // What does not repeat goes after its last time.
-            times[id]?.removeAll { due.contains($0) }
-            if times[id]?.isEmpty == true { (pending[id], times[id]) = (nil, nil) }
         }
         now = max(now, date)
     }
 
-    /// What comes next.
-    private func next() -> (Date, String)? {
-        times.compactMap { id, times in times.compactMap(next).min().map { ($0, id) } }.min { $0 < $1 }
+    /// What comes next, in the order of ids.
+    private func next() -> (Date, [String])? {
+        let dates = times.compactMap { id, times in times.compactMap(next).min().map { (id: id, date: $0) } }
+        guard let first = dates.map(\.date).min() else { return nil }
+        return (first, dates.filter { $0.date == first }.map(\.id).sorted())
     }
 
     private func next(_ components: DateComponents) -> Date? {

@@ -73,9 +73,11 @@ public enum ReminderPlanner {
     private static func single(
         _ rule: PlannedReminder, _ exceptions: [PlannedException], now: Date
     ) -> [(start: Date, request: NotificationRequest)] {
-        let byDate = Dictionary(exceptions.map { ($0.date, $0) }) { _, last in last }
-        var times = rule.upcoming.filter { byDate[$0.date] == nil }.map { (id: $0.id, start: $0.start) }
-        times += exceptions.compactMap { one in one.start.map { (one.id, $0) } }
+        // What was moved or snoozed is among the next times too, on the day to which it was moved.
+        let (dates, ids) = (Set(exceptions.map(\.date)), Set(exceptions.map(\.id)))
+        var times = rule.upcoming.filter { !ids.contains($0.id) && !dates.contains($0.date) }
+            .map { (id: $0.id, start: $0.start) }
+        times += exceptions.filter { gives($0.date, rule) }.compactMap { one in one.start.map { (one.id, $0) } }
         return times.filter { $0.start > now }.sorted { ($0.start, $0.id) < ($1.start, $1.id) }.map { time in
             var calendar = Calendar(identifier: .gregorian)
             // An instant: whatever zone the device is in when it comes.
@@ -101,7 +103,9 @@ public enum ReminderPlanner {
             let date = TimeText.day(one.date)
             return (date.map { $0 < today } ?? false) && (one.start.map { $0 <= now } ?? true)
         }
-        guard isFree, rule.timeZone == zone.identifier, let minute = minute(rule.time) else { return nil }
+        guard isFree, rule.timeZone == zone.identifier, let minute = minute(rule.time),
+            !isMovedByClocks(minute, after: now, in: zone)
+        else { return nil }
         let days = weekdays(rule.repeats)
         guard days != [] else { return [] }
         return (days ?? [0]).map { weekday in
@@ -115,6 +119,25 @@ public enum ReminderPlanner {
                 id: id, title: rule.title, body: rule.body, schedule: .calendar(components, repeats: true))
             return (next(minute, weekday, after: now, in: zone), request)
         }.sorted { $0.start < $1.start }
+    }
+
+    /// Whether clocks go over that time of day within a fortnight: the hub and the systems do not agree on when it is then.
+    private static func isMovedByClocks(_ minute: Int, after now: Date, in zone: TimeZone) -> Bool {
+        guard let change = zone.nextDaylightSavingTimeTransition(after: now.addingTimeInterval(-86_400)),
+            change < now.addingTimeInterval(14 * 86_400)
+        else { return false }
+        let (before, after) = (
+            zone.secondsFromGMT(for: change.addingTimeInterval(-1)), zone.secondsFromGMT(for: change)
+        )
+        let walls = [before, after].map { (Int(change.timeIntervalSince1970) + $0) % 86_400 / 60 }.sorted()
+        return walls[0] <= minute && minute <= walls[1]
+    }
+
+    /// Whether a rule reminds on the weekday of a date.
+    private static func gives(_ date: String, _ rule: PlannedReminder) -> Bool {
+        guard let day = TimeText.day(date), let days = weekdays(rule.repeats) else { return true }
+        // 1 January 1970 was a Thursday.
+        return days.contains(((day.days + 3) % 7 + 7) % 7 + 1)
     }
 
     /// Nil: every day.

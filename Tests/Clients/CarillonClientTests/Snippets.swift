@@ -73,8 +73,8 @@ extension PlannedReminder {
 extension PlannedException {
     init?(_ day: CarillonReminderDay) {
         guard let id = day.id else { return nil }
-        let isOff = day.status == "cancelled"
-        self.init(id: id, ruleID: day.ruleID, date: day.date, start: isOff ? nil : day.snoozedUntil ?? day.start)
+        let start = [day.start, day.snoozedUntil].compactMap { $0 }.max()
+        self.init(id: id, ruleID: day.ruleID, date: day.date, start: day.status == "cancelled" ? nil : start)
     }
 }
 

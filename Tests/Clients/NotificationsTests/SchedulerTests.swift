@@ -58,6 +58,16 @@ import Testing
         #expect(await times(scheduler) == ["a 2025-11-20T23:00:00Z"])
     }
 
+    @Test func nothingIsLostThatComesAtTheSameTime() async throws {
+        let scheduler = VirtualNotificationScheduler(now: begin, zone: utc)
+        let evening = DateComponents(hour: 20)
+        for id in ["a", "b"] { try await scheduler.schedule(request(id, .calendar(evening, repeats: true))) }
+        try await scheduler.schedule(request("c", .calendar(evening, repeats: false)))
+        await scheduler.advance(to: begin.addingTimeInterval(86_400))
+        #expect(await scheduler.delivered.map(\.request.id) == ["a", "b", "c"])
+        #expect(await scheduler.pending.keys.sorted() == ["a", "b"])
+    }
+
     @Test func thePersonIsAskedOnce() async throws {
         let scheduler = VirtualNotificationScheduler(now: begin, zone: utc)
         try await scheduler.requestAuthorizationIfNeeded()

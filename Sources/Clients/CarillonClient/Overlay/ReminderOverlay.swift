@@ -149,13 +149,16 @@ struct ReminderOverlay {
         }
         let days = book.exceptions.map { day, exception -> CarillonReminderDay in
             let value = told[day]
-            guard changed[day] != nil else {
+            // Its time follows from its rule too.
+            guard changed[day] != nil || before.rules[day.rule] != book.rules[day.rule] else {
                 return CarillonReminderDay(value ?? .object([]), isPending: false)
             }
             let moved = exception.movedTo.map { String(Self.wall($0).prefix(16)) }
             let snoozed = exception.snoozedUntil.map { TimeText.text(Self.instant($0)) }
+            let made = book.rules[day.rule].map { Self.id(of: $0, on: day.day) }
             let members: [JSONTree.Member] = [
-                .init("ruleId", .string(day.rule.text)), .init("date", .string(TimeText.text(day.day))),
+                .init("id", value?["id"] ?? .text(made)), .init("ruleId", .string(day.rule.text)),
+                .init("date", .string(TimeText.text(day.day))),
                 .init("start", .text(book.shownStart(of: day).map { TimeText.text(Self.instant($0)) })),
                 .init("status", .string(exception.isCancelled ? "cancelled" : "scheduled")),
                 .init("movedTo", .text(moved)), .init("snoozedUntil", .text(snoozed)),
@@ -176,7 +179,8 @@ struct ReminderOverlay {
         let upcoming = book.upcoming(rule, after: now, 10).map { next -> JSONTree in
             let offset = Zones.offset(rule.zone, second: next.start)
             return .object([
-                .init("id", .text(ids[next.day])), .init("ruleId", .string(rule.id.text)),
+                .init("id", .string(ids[next.day] ?? Self.id(of: rule, on: next.day))),
+                .init("ruleId", .string(rule.id.text)),
                 .init("date", .string(TimeText.text(next.day))),
                 .init("start", .string(TimeText.local(Self.instant(next.start), utcOffset: offset))),
                 .init("status", .string("scheduled")),
@@ -187,6 +191,11 @@ struct ReminderOverlay {
                 .init("id", .string(rule.id.text)), .init("clientId", .text(rule.clientID?.text)),
                 .init("upcoming", .array(upcoming)),
             ])
+    }
+
+    /// As the hub will name it.
+    private static func id(of rule: ReminderRule, on day: LocalDate) -> String {
+        OccurrenceID.text(rule: rule.id.text, day: day, minute: rule.minute)
     }
 
     private static func instant(_ second: Int) -> Timestamp { Timestamp(microseconds: Int64(second) * 1_000_000) }

@@ -13,9 +13,9 @@ enum Zones {
     }
 
     /// A zone's changes, from a year before a second until two years after it.
-    static func transitions(_ zone: String, around second: Int) -> ZoneTransitions {
+    static func transitions(_ name: String, around second: Int) -> ZoneTransitions {
         let begin = second - 366 * 86_400
-        guard let zone = named(zone) else { return ZoneTransitions(zone, offset: 0) }
+        guard let zone = named(name) else { return ZoneTransitions(name, offset: 0) }
         var date = Date(timeIntervalSince1970: Double(begin))
         let end = Date(timeIntervalSince1970: Double(second + 2 * 366 * 86_400))
         let first = zone.secondsFromGMT(for: date)
@@ -25,7 +25,8 @@ enum Zones {
             found.append(.init(at: at, to: zone.secondsFromGMT(for: next)))
             date = next
         }
-        return ZoneTransitions(zone.identifier, offset: first, transitions: found)
+        // Foundation may know it by another name: UTC is GMT there.
+        return ZoneTransitions(name, offset: first, transitions: found)
     }
 
     private static func named(_ name: String) -> TimeZone? { cache.zone(name) }

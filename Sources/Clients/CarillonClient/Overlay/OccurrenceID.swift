@@ -1,0 +1,31 @@
+import Care
+import Crypto
+import Foundation
+
+/// The id of a day's reminder, as the hub makes it (`care.occurrence_id`): a push and the local notification of a rule that
+/// was made without a network are one on the screen.
+enum OccurrenceID {
+    /// Carillon's namespace, for rules whose id is no UUID.
+    private static let namespace: [UInt8] = [
+        0x8A, 0x9E, 0x3B, 0x52, 0x6A, 0x43, 0x5D, 0x0C, 0x9F, 0x4E, 0x1C, 0x7F, 0x5B, 0xE0, 0xCA, 0x21,
+    ]
+
+    /// - Parameter minute: the rule's time of day.
+    static func text(rule: String, day: LocalDate, minute: Int) -> String {
+        let own = UUID(uuidString: rule).map { withUnsafeBytes(of: $0.uuid) { Array($0) } }
+        let time = [minute / 60, minute % 60].map { ($0 < 10 ? "0" : "") + String($0) }.joined(separator: ":")
+        return hex(uuid5(own ?? uuid5(namespace, rule), "\(TimeText.text(day))T\(time)"))
+    }
+
+    private static func uuid5(_ namespace: [UInt8], _ name: String) -> [UInt8] {
+        var bytes = Array(Insecure.SHA1.hash(data: namespace + Array(name.utf8)).prefix(16))
+        bytes[6] = bytes[6] & 0x0F | 0x50
+        bytes[8] = bytes[8] & 0x3F | 0x80
+        return bytes
+    }
+
+    private static func hex(_ bytes: [UInt8]) -> String {
+        let digits = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { digits[$0].joined() }.joined(separator: "-")
+    }
+}
