@@ -23,11 +23,6 @@ package struct DemonstrationRoutes: Sendable {
 
     static let path = "/demo"
     static let tokenPath = "/demo/token"
-    /// Nothing is loaded from elsewhere, and no text becomes code. `connect-src 'self'` covers the WebSocket.
-    private static let policy = """
-        default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
-        form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
-        """
 
     private let key: String
     private let user: String
@@ -61,7 +56,7 @@ package struct DemonstrationRoutes: Sendable {
         guard request.method == .get || request.method == .head else {
             return .problem(.methodNotAllowed, "Use GET.").with("Allow", "GET, HEAD")
         }
-        return Self.guarded(file.response(to: request))
+        return WebFile.guarded(file.response(to: request))
     }
 
     private func token(
@@ -75,7 +70,7 @@ package struct DemonstrationRoutes: Sendable {
         }
         Task(priority: .high) {
             do {
-                answer(Self.guarded(body(of: try await pass())).with("Cache-Control", "no-store"))
+                answer(WebFile.guarded(body(of: try await pass())).with("Cache-Control", "no-store"))
             } catch {
                 answer(.problem(.serviceUnavailable, "No token can be made."))
             }
@@ -97,10 +92,5 @@ package struct DemonstrationRoutes: Sendable {
         body.append(decimal: pass.seconds)
         body.append("}\n")
         return HTTPResponse(.ok, body: body.array)
-    }
-
-    private static func guarded(_ response: HTTPResponse) -> HTTPResponse {
-        response.with("Content-Security-Policy", policy).with("X-Content-Type-Options", "nosniff")
-            .with("Referrer-Policy", "no-referrer").with("Cross-Origin-Opener-Policy", "same-origin")
     }
 }

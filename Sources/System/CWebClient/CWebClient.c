@@ -1,94 +1,142 @@
-// One entry for each module of Sources/Clients/Web; a test holds the list to the folder. #embed is C23; clang accepts it in
-// every mode of the language.
+// One row for each file that a browser gets, by its path: the web client's modules (Sources/Clients/Web), and the page of
+// the demonstration. Tests hold the rows to the folders. #embed is C23; clang accepts
+// it in every mode of the language.
 #include "CWebClient.h"
 
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wc23-extensions"
 
-static const char account_js[] = {
+static const struct carillon_web_file files[] = {
+    {"/client/account.js",
+     (const char[]){
 #embed "../../Clients/Web/account.js" suffix(, )
-    0};
-static const char acting_js[] = {
+         0}},
+    {"/client/acting.js",
+     (const char[]){
 #embed "../../Clients/Web/acting.js" suffix(, )
-    0};
-static const char carillon_d_ts[] = {
+         0}},
+    {"/client/carillon.d.ts",
+     (const char[]){
 #embed "../../Clients/Web/carillon.d.ts" suffix(, )
-    0};
-static const char carillon_js[] = {
+         0}},
+    {"/client/carillon.js",
+     (const char[]){
 #embed "../../Clients/Web/carillon.js" suffix(, )
-    0};
-static const char client_js[] = {
+         0}},
+    {"/client/client.js",
+     (const char[]){
 #embed "../../Clients/Web/client.js" suffix(, )
-    0};
-static const char doserules_js[] = {
+         0}},
+    {"/client/doserules.js",
+     (const char[]){
 #embed "../../Clients/Web/doserules.js" suffix(, )
-    0};
-static const char entities_js[] = {
+         0}},
+    {"/client/entities.js",
+     (const char[]){
 #embed "../../Clients/Web/entities.js" suffix(, )
-    0};
-static const char line_js[] = {
+         0}},
+    {"/client/line.js",
+     (const char[]){
 #embed "../../Clients/Web/line.js" suffix(, )
-    0};
-static const char lists_js[] = {
+         0}},
+    {"/client/lists.js",
+     (const char[]){
 #embed "../../Clients/Web/lists.js" suffix(, )
-    0};
-static const char overlay_js[] = {
+         0}},
+    {"/client/overlay.js",
+     (const char[]){
 #embed "../../Clients/Web/overlay.js" suffix(, )
-    0};
-static const char payload_js[] = {
+         0}},
+    {"/client/payload.js",
+     (const char[]){
 #embed "../../Clients/Web/payload.js" suffix(, )
-    0};
-static const char queue_js[] = {
+         0}},
+    {"/client/queue.js",
+     (const char[]){
 #embed "../../Clients/Web/queue.js" suffix(, )
-    0};
-static const char reminderbook_js[] = {
+         0}},
+    {"/client/reminderbook.js",
+     (const char[]){
 #embed "../../Clients/Web/reminderbook.js" suffix(, )
-    0};
-static const char session_js[] = {
+         0}},
+    {"/client/session.js",
+     (const char[]){
 #embed "../../Clients/Web/session.js" suffix(, )
-    0};
-static const char signals_js[] = {
+         0}},
+    {"/client/signals.js",
+     (const char[]){
 #embed "../../Clients/Web/signals.js" suffix(, )
-    0};
-static const char store_js[] = {
+         0}},
+    {"/client/store.js",
+     (const char[]){
 #embed "../../Clients/Web/store.js" suffix(, )
-    0};
-static const char streams_js[] = {
+         0}},
+    {"/client/streams.js",
+     (const char[]){
 #embed "../../Clients/Web/streams.js" suffix(, )
-    0};
-static const char tabs_js[] = {
+         0}},
+    {"/client/tabs.js",
+     (const char[]){
 #embed "../../Clients/Web/tabs.js" suffix(, )
-    0};
-static const char times_js[] = {
+         0}},
+    {"/client/times.js",
+     (const char[]){
 #embed "../../Clients/Web/times.js" suffix(, )
-    0};
+         0}},
+    {"/demo/conflict.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/conflict.js" suffix(, )
+         0}},
+    {"/demo/demo.css",
+     (const char[]){
+#embed "../../Clients/Demonstration/demo.css" suffix(, )
+         0}},
+    {"/demo/demo.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/demo.js" suffix(, )
+         0}},
+    {"/demo/dom.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/dom.js" suffix(, )
+         0}},
+    {"/demo/icon.svg",
+     (const char[]){
+#embed "../../Clients/Demonstration/icon.svg" suffix(, )
+         0}},
+    {"/demo/index.html",
+     (const char[]){
+#embed "../../Clients/Demonstration/index.html" suffix(, )
+         0}},
+    {"/demo/month.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/month.js" suffix(, )
+         0}},
+    {"/demo/network.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/network.js" suffix(, )
+         0}},
+    {"/demo/phone.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/phone.js" suffix(, )
+         0}},
+    {"/demo/reminders.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/reminders.js" suffix(, )
+         0}},
+    {"/demo/today.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/today.js" suffix(, )
+         0}},
+    {"/demo/wire.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/wire.js" suffix(, )
+         0}},
+};
 
 #pragma clang diagnostic pop
 
-static const struct carillon_web_module modules[] = {
-    {"account.js", account_js, sizeof account_js - 1},
-    {"acting.js", acting_js, sizeof acting_js - 1},
-    {"carillon.d.ts", carillon_d_ts, sizeof carillon_d_ts - 1},
-    {"carillon.js", carillon_js, sizeof carillon_js - 1},
-    {"client.js", client_js, sizeof client_js - 1},
-    {"doserules.js", doserules_js, sizeof doserules_js - 1},
-    {"entities.js", entities_js, sizeof entities_js - 1},
-    {"line.js", line_js, sizeof line_js - 1},
-    {"lists.js", lists_js, sizeof lists_js - 1},
-    {"overlay.js", overlay_js, sizeof overlay_js - 1},
-    {"payload.js", payload_js, sizeof payload_js - 1},
-    {"queue.js", queue_js, sizeof queue_js - 1},
-    {"reminderbook.js", reminderbook_js, sizeof reminderbook_js - 1},
-    {"session.js", session_js, sizeof session_js - 1},
-    {"signals.js", signals_js, sizeof signals_js - 1},
-    {"store.js", store_js, sizeof store_js - 1},
-    {"streams.js", streams_js, sizeof streams_js - 1},
-    {"tabs.js", tabs_js, sizeof tabs_js - 1},
-    {"times.js", times_js, sizeof times_js - 1},
-};
+size_t carillon_web_file_count(void) { return sizeof files / sizeof files[0]; }
 
-size_t carillon_web_module_count(void) { return sizeof modules / sizeof modules[0]; }
-
-const struct carillon_web_module *carillon_web_module_at(size_t index) {
-    return index < carillon_web_module_count() ? &modules[index] : NULL;
+const struct carillon_web_file *carillon_web_file_at(size_t index) {
+    return index < carillon_web_file_count() ? &files[index] : NULL;
 }

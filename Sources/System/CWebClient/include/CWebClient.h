@@ -1,28 +1,22 @@
-// The web client's modules (Sources/Clients/Web) and the files of the demonstration's page (Sources/Clients/Demonstration),
-// embedded at build time.
+// Files for browsers, embedded at build time: the web client's modules (Sources/Clients/Web), and the pages of the
+// demonstration (Sources/Clients/Demonstration) and of the console (Sources/Clients/Console).
 #ifndef CARILLON_WEB_CLIENT_H
 #define CARILLON_WEB_CLIENT_H
 
 #include <stddef.h>
 
-/// One module. `bytes` is UTF-8, `length` bytes.
-struct carillon_web_module {
-    /// The file's name.
-    const char *_Nonnull name;
-    const char *_Nonnull bytes;
-    size_t length;
+/// One file.
+struct carillon_web_file {
+    /// Where it is served, such as `/client/carillon.js`.
+    const char *_Nonnull path;
+    /// UTF-8, with a zero at its end.
+    const char *_Nonnull text;
 };
 
-/// How many modules there are.
-size_t carillon_web_module_count(void);
+/// How many files there are.
+size_t carillon_web_file_count(void);
 
-/// The modules by name. NULL at the count and beyond.
-const struct carillon_web_module *_Nullable carillon_web_module_at(size_t index);
-
-/// How many files the demonstration's page has.
-size_t carillon_demonstration_file_count(void);
-
-/// These files by name. NULL at the count and beyond.
-const struct carillon_web_module *_Nullable carillon_demonstration_file_at(size_t index);
+/// The files. NULL at the count and beyond.
+const struct carillon_web_file *_Nullable carillon_web_file_at(size_t index);
 
 #endif
