@@ -164,3 +164,32 @@ export function decision(row, choice, merged) {
   const rev = conflict?.server?.rev;
   return { type: row.type, payload: { ...row.payload, ...(choice === 'merge' ? merged : {}) }, base: rev === undefined ? undefined : { rev } };
 }
+
+/** Notes the decision of a conflict; `made` is the action that tells it, if there is one. */
+export async function decide(work, key, made) {
+  const stored = work.byKey(key);
+  if (stored?.state !== 'parked') throw new CarillonError('no_conflict', 'that conflict is decided');
+  if (made?.type === 'resolve') {
+    if (stored.decidedBy) throw new CarillonError('no_conflict', 'that conflict is decided');
+    await work.put('actions', { ...stored, decidedBy: made.key });
+  } else {
+    await release(work, key);
+  }
+  if (made) await work.put('actions', made);
+}
+
+/** A refused action has been seen. */
+export async function dismiss(work, key) {
+  const row = work.byKey(key);
+  if (row?.state !== 'failed') return;
+  if (row.until && row.undo) await work.put('actions', { ...row, state: 'done', partial: undefined });
+  else work.delete('actions', row.id);
+}
+
+/** A row as apps see it. */
+export function told({ key, type, payload, state, n, retries, clientTime, answer, partial, behind }) {
+  return {
+    key, type, payload, state, n, retries, clientTime, code: answer?.code ?? null, message: answer?.message ?? null,
+    path: answer?.path ?? null, conflict: answer?.conflict ?? null, items: partial ?? answer?.items ?? null, behind: behind ?? null,
+  };
+}

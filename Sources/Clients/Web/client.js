@@ -1,8 +1,9 @@
 // The client: one for each signed-in user, in each tab.
-import { append, cancel, decision, rowByKey, rowOf } from './acting.js';
+import { append, cancel, decide, decision, dismiss, rowByKey, rowOf, told } from './acting.js';
+import { OwnChannels } from './channels.js';
 import { Line, PusherLine } from './line.js';
 import { counting, day, foldDoses, medications, month, nextEdge, reminders } from './overlay.js';
-import { KEPT_MS, Queue, release, WAITING } from './queue.js';
+import { KEPT_MS, Queue, WAITING } from './queue.js';
 import { Api, Session } from './session.js';
 import { CarillonError, Pace, Signal } from './signals.js';
 import { FenceLost, Store } from './store.js';
@@ -16,7 +17,7 @@ export class Carillon {
   #store = null;
   #lead = null;
   #months = new Map();
-  #plain = new Map();
+  #plain;
   #edge = null;
   #pace = new Pace(0, Infinity, () => { if (!this.isOver) this.#compute(); });
 
@@ -44,6 +45,7 @@ export class Carillon {
     this.storage = new Signal({ state: 'opening' });
     this.zoneChanged = new Signal(null);
     this.isLeader = new Signal(false);
+    this.#plain = this.#ownChannels();
     this.values = { today: new Signal(undefined), reminders: new Signal(undefined), medications: new Signal(undefined) };
   }
 
@@ -86,8 +88,7 @@ export class Carillon {
     this.#pace.stop();
     globalThis.document?.removeEventListener('visibilitychange', this.onVisible);
     await this.#lead?.stop();
-    this.follower?.stop();
-    this.follower = null;
+    this.#plain.stop();
     this.#store?.close();
     this.connection.set('closed');
   }
@@ -174,28 +175,13 @@ export class Carillon {
     const made = wanted && rowOf({
       ...wanted, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
     }).row;
-    await this.#keep(async (work) => {
-      const stored = work.byKey(key);
-      if (stored?.state !== 'parked') throw new CarillonError('no_conflict', 'that conflict is decided');
-      if (made?.type === 'resolve') {
-        if (stored.decidedBy) throw new CarillonError('no_conflict', 'that conflict is decided');
-        await work.put('actions', { ...stored, decidedBy: made.key });
-      } else {
-        await release(work, key);
-      }
-      if (made) await work.put('actions', made);
-    });
+    await this.#keep((work) => decide(work, key, made));
     return { key: made?.key ?? null };
   }
 
   /** A refused action has been seen. */
   dismiss(key) {
-    return this.#keep(async (work) => {
-      const row = work.byKey(key);
-      if (row?.state !== 'failed') return;
-      if (row.until && row.undo) await work.put('actions', { ...row, state: 'done', partial: undefined });
-      else work.delete('actions', row.id);
-    });
+    return this.#keep((work) => dismiss(work, key));
   }
 
   /** Answers `zoneChanged`: `convert` moves what follows the user to the new zone, `keep` leaves it. */
@@ -208,18 +194,7 @@ export class Carillon {
   }
 
   /** Any channel of the hub: calls `listener(event, data)`; returns what ends it. */
-  subscribe(channel, listener) {
-    let listeners = this.#plain.get(channel);
-    if (!listeners) this.#plain.set(channel, listeners = new Set());
-    listeners.add(listener);
-    this.#listen();
-    return () => {
-      listeners.delete(listener);
-      if (listeners.size) return;
-      this.#plain.delete(channel);
-      if (!this.#isOwn(channel) || !this.line) (this.line ?? this.follower)?.unsubscribe(channel);
-    };
-  }
+  subscribe(channel, listener) { return this.#plain.subscribe(channel, listener); }
 
   // Rows.
 
@@ -335,8 +310,7 @@ export class Carillon {
 
   #gained(fence) {
     if (this.isOver) return;
-    this.follower?.stop();
-    this.follower = null;
+    this.#plain.stop();
     this.isLeader.set(true);
     const line = this.line = this.#makeLine();
     const host = {
@@ -372,7 +346,7 @@ export class Carillon {
     this.line?.stop();
     this.line = this.queue = this.session = this.streams = null;
     if (!this.isOver) {
-      this.#listen();
+      this.#plain.listen();
       this.#store.tell({ ask: 'state' });
     }
   }
@@ -392,7 +366,7 @@ export class Carillon {
         if (position) channels[stream.name] = position;
       }
       this.resumes = channels;
-      for (const channel of this.#plain.keys()) this.line.subscribe(channel);
+      this.#plain.join(this.line);
     } else {
       for (const stream of this.streams.values()) stream.left();
       this.queue.reset();
@@ -421,35 +395,17 @@ export class Carillon {
       if (event === 'pusher_internal:subscription_succeeded') stream.subscribed(data ?? {});
       else stream.take(event, data);
     }
-    this.#plainFrame({ event, channel, data });
+    this.#plain.hear({ event, channel, data });
   }
 
-  // Channels of the app's own. A tab that does not lead has a connection of its own for them.
-
-  #isOwn(channel) {
-    return this.topics.some((topic) => channelOf(this.user, topic) === channel);
-  }
-
-  #listen() {
-    if (this.line) {
-      for (const channel of this.#plain.keys()) this.line.subscribe(channel);
-      return;
-    }
-    if (!this.#plain.size || this.isOver) return;
-    if (!this.follower) {
-      const line = this.follower = this.#makeLine();
-      const session = new Session({ line, token: this.options.token, onReady: () => {}, onProblem: () => {} });
-      line.onState = (state) => session.state(state);
-      line.onFrame = (frame) => { session.hear(frame); this.#plainFrame(frame); };
-      line.start();
-      if (line.state !== 'offline') session.state(line.state);
-    }
-    for (const channel of this.#plain.keys()) this.follower.subscribe(channel);
-  }
-
-  #plainFrame({ event, channel, data }) {
-    const name = event.replace('pusher_internal:', 'pusher:');
-    for (const listener of this.#plain.get(channel) ?? []) listener(name, data);
+  #ownChannels() {
+    const client = this;
+    return new OwnChannels({
+      get line() { return client.line; },
+      get isOver() { return client.isOver; },
+      makeLine: () => this.#makeLine(), token: this.options.token,
+      isStream: (name) => this.topics.some((topic) => channelOf(this.user, topic) === name),
+    });
   }
 
   // What the leader notices.
@@ -514,7 +470,7 @@ export class Carillon {
     await lead?.stop();
     if (reason !== 'wiped') {
       this.isOver = true;
-      this.follower?.stop();
+      this.#plain.stop();
       this.#keeps({ state: 'replaced' });
       this.connection.set('closed');
       return;
@@ -536,12 +492,4 @@ export class Carillon {
       this.problem.set(error);
     }
   }
-}
-
-/** A row as apps see it. */
-function told({ key, type, payload, state, n, retries, clientTime, answer, partial, behind }) {
-  return {
-    key, type, payload, state, n, retries, clientTime, code: answer?.code ?? null, message: answer?.message ?? null,
-    path: answer?.path ?? null, conflict: answer?.conflict ?? null, items: partial ?? answer?.items ?? null, behind: behind ?? null,
-  };
 }

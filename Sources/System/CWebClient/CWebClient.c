@@ -23,6 +23,10 @@ static const struct carillon_web_file files[] = {
      (const char[]){
 #embed "../../Clients/Web/carillon.js" suffix(, )
          0}},
+    {"/client/channels.js",
+     (const char[]){
+#embed "../../Clients/Web/channels.js" suffix(, )
+         0}},
     {"/client/client.js",
      (const char[]){
 #embed "../../Clients/Web/client.js" suffix(, )
