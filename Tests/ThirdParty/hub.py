@@ -92,6 +92,16 @@ class Program:
             self.process.wait()
             raise AssertionError(f"carillon was still there {timeout} s after SIGINT:\n{self.err.text()}") from None
 
+    def stand_still(self):
+        """SIGSTOP; returns when all threads stand. Until one of them has taken the signal, the others go on."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.pid}/task")
+
+        def stand():
+            return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir())
+
+        eventually(stand, "all threads stand still")
+
     def kill(self):
         """SIGKILL: a crash."""
         self.process.kill()

@@ -112,7 +112,7 @@ def test_connections_that_a_dead_successor_had_accepted_are_the_only_ones_lost(p
     with Hand.calling(place) as successor:
         successor.take_over()
         # Both accept. While the old hub stands still, these come to the successor.
-        old.process.send_signal(signal.SIGSTOP)
+        old.stand_still()
         visitors = [place.visit(way) for way in WAYS]
         accepted = successor.accept()
         old.process.send_signal(signal.SIGCONT)
