@@ -44,11 +44,11 @@ $$;
 -- the audit for each dose that changed. A revision rises with every change, so it alone tells what changed. A dose that goes to
 -- another user ends for the one and begins for the other: neither reads of the other.
 --
--- One row that stays its user's and is the first change of its transaction, the usual update, has a statement of its own,
--- which writes the ticket of the events too, and then nothing is left to do. Where there is a ticket already, it writes
--- nothing; it does not ask for one, for SERIALIZABLE writers who read the tickets would fail each other. It has no hash of a
--- join: IS NOT DISTINCT FROM makes none; it takes from the row what care.bump_dose has just put there. FULL JOIN for all
--- others, for a plan made with one row must do for thousands.
+-- One row that stays its user's and in its day, the usual update, has a statement of its own, which writes the ticket of the
+-- events too: where that is the transaction's first, nothing is left to do. Else its events are recorded below, and its audit is
+-- written. It does not ask for a ticket, for SERIALIZABLE writers who read the tickets would fail each other. It has no hash of a
+-- join; it takes from the row what care.bump_dose has just put there. FULL JOIN for all others, for a plan made with one row
+-- must do for thousands. The ticket names no day: the dose has it, and what moves the dose later records it.
 --
 -- Doses that come back from being cancelled take their slots (care.yield_slots): here, and not by a trigger with a
 -- condition, which each statement would read anew from its text. No locks; those of what it returns: there.
@@ -56,22 +56,20 @@ create or replace function care.audited_recorder(source int, topic text) returns
 language sql immutable
 as $$
     select format($recorder$
-        with told as (
-            insert into sync.ticket (xid, source, user_id, id, topic, context, rev)
-            select pg_current_xact_id(), %1$s, n.user_id, n.id, %2$L, to_char(o.local_date, 'YYYY-MM-DD'), o.rev
+        with audited as (
+            insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
+                                              was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
+                                              status, taken_at, scheduled_at, rev, reason, noted)
+            select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
+                   o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
+                   n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
             from old_rows as o cross join new_rows as n
-            where n.rev <> o.rev and n.id is not distinct from o.id and n.user_id is not distinct from o.user_id
-                and n.user_id <> '' and o.status <> 'cancelled' and not exists (select from new_rows offset 1)
-            on conflict do nothing
-            returning id
+            where %3$s
+            returning a.user_id, a.occurrence_id, a.was_rev
         )
-        insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
-                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
-                                          status, taken_at, scheduled_at, rev, reason, noted)
-        select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
-               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
-               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
-        from told cross join old_rows as o cross join new_rows as n;
+        insert into sync.ticket (xid, source, user_id, id, topic, rev)
+        select pg_current_xact_id(), %1$s, a.user_id, a.occurrence_id, %2$L, a.was_rev from audited as a
+        on conflict do nothing;
         if found then
             return null;
         end if;
@@ -95,7 +93,10 @@ as $$
                    nullif(current_setting('sync.key', true), '') as key
             offset 0
         ) as who
-        where n.rev is distinct from o.rev and coalesce(n.user_id, o.user_id) <> '';$recorder$, source, topic)
+        where n.rev is distinct from o.rev and coalesce(n.user_id, o.user_id) <> '' and (%3$s) is not true;$recorder$,
+        source, topic,
+        $sql$n.rev <> o.rev and n.id = o.id and n.user_id = o.user_id and n.local_date = o.local_date
+                and n.user_id <> '' and o.status <> 'cancelled' and not exists (select from new_rows offset 1)$sql$)
 $$;
 
 -- care.keep_audit: what has been written stays: UPDATE, DELETE and TRUNCATE are refused. care.erase_audit deletes. No locks.

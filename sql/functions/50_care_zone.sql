@@ -34,8 +34,10 @@ declare
     wall constant timestamp := at at time zone zone;
     utc_offset constant interval := wall - (at at time zone 'UTC');
 begin
-    return to_char(wall, 'YYYY-MM-DD"T"HH24:MI:SS') || case when utc_offset < interval '0' then '-' else '+' end
-        || to_char(greatest(utc_offset, -utc_offset), 'HH24:MI');
+    if utc_offset < interval '0' then
+        return to_char(wall, 'YYYY-MM-DD"T"HH24:MI:SS') || to_char(-utc_offset, '"-"HH24:MI');
+    end if;
+    return to_char(wall, 'YYYY-MM-DD"T"HH24:MI:SS') || to_char(utc_offset, '"+"HH24:MI');
 end
 $$;
 

@@ -15,19 +15,21 @@ create or replace function care.described(d care.dose_occurrence, anew boolean) 
 language plpgsql
 as $$
 declare
-    p care.product;
+    p record;
     said text;
 begin
     if d.status <> 'scheduled' then
-        select * into p from care.product as c
+        select c.id, c.name, c.strength, c.form into p from care.product as c
         where c.id = d.product_id and (c.user_id is null or c.user_id = d.user_id);
     elsif current_setting('care.planning', true) = 'on' then
-        select * into p from care.product as c where c.id = d.product_id and c.user_id = d.user_id;
+        select c.id, c.name, c.strength, c.form into p from care.product as c
+        where c.id = d.product_id and c.user_id = d.user_id;
         if p.id is null then
-            select * into p from care.product as c where c.id = d.product_id and c.user_id is null for share;
+            select c.id, c.name, c.strength, c.form into p from care.product as c
+            where c.id = d.product_id and c.user_id is null for share;
         end if;
     else
-        select * into p from care.product as c
+        select c.id, c.name, c.strength, c.form into p from care.product as c
         where c.id = d.product_id and (c.user_id is null or c.user_id = d.user_id) for share;
     end if;
     if anew and p.id is not null then

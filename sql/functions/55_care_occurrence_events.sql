@@ -22,37 +22,43 @@ begin
 end
 $$;
 
--- care.dose_shown: the members of a dose that are no texts, as events show it.
+-- care.dose_members: the members of a dose, as events show it.
 do $$
 begin
-    if to_regtype('care.dose_shown') is null then
-        create type care.dose_shown as (
-            "asNeeded" boolean, "takenAt" timestamptz, "changedBy" jsonb, "hasNote" boolean, rev bigint,
-            "scheduledAt" timestamptz, "localDate" date, "windowStart" timestamptz, "windowEnd" timestamptz,
-            "createdAt" timestamptz, "updatedAt" timestamptz
+    if to_regtype('care.dose_members') is null then
+        create type care.dose_actor as (actor text, "deviceId" text);
+        create type care.dose_members as (
+            "scheduleId" text, "productId" text, "productName" text, strength text, form text, dose text, "asNeeded" boolean,
+            status text, "takenAt" timestamptz, "takenAtLocal" text, "changedBy" care.dose_actor, "hasNote" boolean, rev bigint,
+            "scheduledAt" timestamptz, "timeLocal" text, timezone text, "localDate" date, "windowStart" timestamptz,
+            "windowEnd" timestamptz, "createdAt" timestamptz, "updatedAt" timestamptz
         );
     end if;
 end
 $$;
 
--- care.dose_state: a dose as events show it. The text of its note is not in it: hasNote is. Rows from before migration 0011
+-- care.dose_shown: a dose as events show it. The text of its note is not in it: hasNote is. Rows from before migration 0011
 -- have no name of their own: they are shown with the product's. No locks.
 --
 -- In SQL, so that it becomes a part of the statement that reads the dose: a call with all of a row costs as much as the rest.
--- Not by jsonb_build_object, which looks up the type of every key and value: to_jsonb does that for values, jsonb_object never.
+-- A row, and not jsonb: an event made of rows is made at once, and jsonb inside another is taken apart and sorted again.
+create or replace function care.dose_shown(o care.dose_occurrence) returns care.dose_members
+language sql stable
+as $$
+    select row(
+        o.schedule_id, o.product_id, coalesce(o.product_name, care.name_of(o.product_id, o.user_id)), o.strength, o.form, o.dose,
+        o.as_needed, o.status, o.taken_at,
+        case when o.taken_offset is not null then care.taken_local(o.taken_at, o.taken_offset) end,
+        row(o.changed_by, o.changed_device)::care.dose_actor, coalesce(o.note, '') <> '', o.rev, o.scheduled_at,
+        care.local_iso(o.scheduled_at, o.tz), o.tz, o.local_date, o.window_start, o.window_end, o.created_at,
+        o.updated_at)::care.dose_members
+$$;
+
+-- care.dose_state: the same as jsonb. No locks.
 create or replace function care.dose_state(o care.dose_occurrence) returns jsonb
 language sql stable
 as $$
-    select to_jsonb(row(
-        o.as_needed, o.taken_at, jsonb_object(array['actor', o.changed_by, 'deviceId', o.changed_device]),
-        coalesce(o.note, '') <> '', o.rev, o.scheduled_at, o.local_date, o.window_start, o.window_end,
-        o.created_at, o.updated_at)::care.dose_shown)
-    || jsonb_object(array[
-        'scheduleId', o.schedule_id, 'productId', o.product_id,
-        'productName', coalesce(o.product_name, care.name_of(o.product_id, o.user_id)), 'strength', o.strength,
-        'form', o.form, 'dose', o.dose, 'status', o.status,
-        'takenAtLocal', case when o.taken_offset is not null then care.taken_local(o.taken_at, o.taken_offset) end,
-        'timeLocal', care.local_iso(o.scheduled_at, o.tz), 'timezone', o.tz])
+    select to_jsonb(care.dose_shown(o))
 $$;
 
 -- care.dose_json: a dose as answers to its own user show it: what events show, and its texts. No locks.
@@ -76,13 +82,17 @@ as $$
     select case coalesce(status, 'cancelled') when 'cancelled' then 'occurrence.cancelled' else 'occurrence.updated' end
 $$;
 
--- care.dose_told and care.day_told: the members of the events of a dose and of a day; care.told_at: their place, `_sync`.
+-- care.dose_event and care.day_told: the members of the events of a dose and of a day; care.told_at: their place, `_sync`.
 do $$
 begin
     if to_regtype('care.told_at') is null then
         create type care.told_at as (o bigint, k text);
-        create type care.dose_told as ("userId" text, "occurrenceId" text, "daySummary" jsonb, updates jsonb, _sync care.told_at);
         create type care.day_told as ("userId" text, date date, summary jsonb, stats jsonb, _sync care.told_at);
+    end if;
+    if to_regtype('care.dose_event') is null then
+        create type care.dose_event as (
+            "userId" text, "occurrenceId" text, "daySummary" jsonb, updates care.dose_members, _sync care.told_at
+        );
     end if;
 end
 $$;
@@ -92,6 +102,15 @@ create or replace function care.with_month(summary jsonb) returns jsonb
 language sql stable
 as $$
     select summary || jsonb_object(array['month', left(summary ->> 'date', 7)])
+$$;
+
+-- care.day_was: where a day's summary is, how many doses were open for the streak, and how many done.
+do $$
+begin
+    if to_regtype('care.day_was') is null then
+        create type care.day_was as (at tid, open int, done int);
+    end if;
+end
 $$;
 
 -- care.tell_dose: appends the events of one change of one dose after `last`, as care.occurrence_events has them, and counts
@@ -111,48 +130,43 @@ language plpgsql
 as $$
 declare
     clock constant timestamptz := sync.clock();
-    state jsonb;
-    status_now text;
-    more jsonb;
-    day date;
-    zone text;
-    statuses text[];
+    n record;
     status text;
-    was int[];
-    taken int;
-    missed int;
-    made_up int;
-    skipped int;
-    pending int;
-    ended int;
+    taken int := 0;
+    missed int := 0;
+    made_up int := 0;
+    skipped int := 0;
+    pending int := 0;
+    ended int := 0;
     scheduled int;
     due int;
     adherence numeric;
     on_time numeric;
     turned boolean;
-    written boolean;
     streak record;
     carried text;
     today date;
     day_name text;
     stats record;
     summary jsonb;
+    named text;
+    told jsonb;
+    day_told jsonb;
 begin
-    -- `was`: how many doses of the day were open for the streak, and how many done.
-    select care.dose_state(d), d.status, d.local_date, 0, 0, 0, 0, 0, 0,
+    select care.dose_shown(d) as state, d.status, d.local_date as day,
            array(
                select case when o.status = 'scheduled' and o.window_end <= clock then 'ended' else o.status end
                from care.dose_occurrence as o
-               where o.user_id = d.user_id and o.local_date = d.local_date and not o.as_needed),
-           (select array[s.missed_count + s.pending_count, s.taken_count + s.made_up_count]
-            from care.day_summary as s where s.user_id = d.user_id and s.date = d.local_date),
-           coalesce((select u.zone from care.user_settings as u where u.user_id = one.user_id), 'UTC')
-    into state, status_now, day, taken, missed, made_up, skipped, pending, ended, statuses, was, zone
+               where o.user_id = d.user_id and o.local_date = d.local_date and not o.as_needed) as statuses,
+           (select row(s.ctid, s.missed_count + s.pending_count, s.taken_count + s.made_up_count)::care.day_was
+            from care.day_summary as s where s.user_id = d.user_id and s.date = d.local_date) as was,
+           coalesce((select u.zone from care.user_settings as u where u.user_id = one.user_id), 'UTC') as zone
+    into n
     from care.dose_occurrence as d where d.id = one.id and d.user_id = one.user_id;
-    if not found or day <> one.context::date or one.contexts is not null then
+    if not found or n.day <> one.context::date or one.contexts is not null then
         return null;
     end if;
-    foreach status in array statuses loop
+    foreach status in array n.statuses loop
         if status = 'taken' then
             taken := taken + 1;
         elsif status = 'scheduled' then
@@ -170,52 +184,58 @@ begin
     due := taken + missed + made_up + ended;
     scheduled := due + skipped + pending;
     pending := pending + ended;
-    adherence := care.percent(taken + made_up, due);
-    on_time := adherence;
+    if due > 0 then
+        adherence := round(100.0 * (taken + made_up) / due, 1);
+        on_time := adherence;
+    end if;
     if made_up > 0 then
         on_time := care.percent(taken, due);
     end if;
-    turned := was is null or (was[1] > 0) <> (missed + pending > 0) or (was[2] > 0) <> (taken + made_up > 0) or statuses = '{}';
-    today := clock at time zone zone;
-    day_name := to_char(today, 'YYYY-MM-DD') || zone;
-    if turned or day_name is distinct from kept_for or day between today - 30 and today - 1 then
-        written := turned or day between today - 30 and today - 1;
-        if written then
+    turned := n.was is null or ((n.was).open > 0) <> (missed + pending > 0) or ((n.was).done > 0) <> (taken + made_up > 0)
+        or n.statuses = '{}';
+    today := clock at time zone n.zone;
+    day_name := (today - date '2000-01-01') || n.zone;
+    if turned or day_name is distinct from kept_for or today - n.day between 1 and 30 then
+        if turned or today - n.day between 1 and 30 then
             streak := care.keep_day(
-                row(one.user_id, day, scheduled, taken, missed, made_up, skipped, pending, adherence, on_time, clock, null,
-                    null)::care.day_summary, statuses <> '{}');
+                row(one.user_id, n.day, scheduled, taken, missed, made_up, skipped, pending, adherence, on_time, clock, null,
+                    null)::care.day_summary, n.statuses <> '{}');
+            n.was := null;  -- It is written.
         end if;
         if turned then
-            carried := care.carry_runs(one.user_id, day, day, streak.run, streak.best);
+            carried := care.carry_runs(one.user_id, n.day, n.day, streak.run, streak.best);
         end if;
         stats := care.stats_on(one.user_id, today, clock);
         kept := stats.stats;
         kept_for := case when stats.lasting then day_name end;
     end if;
+    summary := care.summary_object(n.day, scheduled, taken, missed, made_up, skipped, pending, adherence, on_time);
+    told := to_jsonb(row(
+        one.user_id, one.id, care.with_month(summary), n.state, row(last + 1, key)::care.told_at)::care.dose_event);
+    last := last + 2;
+    day_told := to_jsonb(row(one.user_id, n.day, summary, kept, row(last, key)::care.told_at)::care.day_told);
     if one.op = 'I' then
-        more := jsonb_build_object('occurrence', state || jsonb_build_object('id', one.id, 'userId', one.user_id));
+        named := 'occurrence.created';
+        told := told || jsonb_build_object(
+            'occurrence', to_jsonb(n.state) || jsonb_build_object('id', one.id, 'userId', one.user_id));
     end if;
-    summary := care.summary_object(day, scheduled, taken, missed, made_up, skipped, pending, adherence, on_time);
+    -- What a day's event has is in the dose's, but for the statistics.
+    if pg_column_size(told) >= 1400 then
+        told := sync.sealed(told, last - 1, to_jsonb(key));
+        day_told := sync.sealed(day_told, last, to_jsonb(key));
+    end if;
     with counted as (
         update care.day_summary as d
         set scheduled_count = scheduled, taken_count = taken, missed_count = missed, made_up_count = made_up,
             skipped_count = skipped, pending_count = pending, adherence_pct = adherence, on_time_pct = on_time,
             updated_at = clock
-        where written is not true and d.user_id = one.user_id and d.date = day
+        where d.ctid = (n.was).at
     ), appended as (
-        insert into sync.event (user_id, topic, o, name, data, created_at)
-        select one.user_id, one.topic, e.o, e.name,
-               case when pg_column_size(e.data) < 1600 then e.data else sync.sealed(e.data, e.o, to_jsonb(key)) end,
-               clock_timestamp()
-        from (values
-            (last + 1, case when more is null then care.occurrence_changed(status_now) else 'occurrence.created' end,
-             to_jsonb(row(one.user_id, one.id, care.with_month(summary), state, row(last + 1, key)::care.told_at)::care.dose_told)
-                 || coalesce(more, '{}')),
-            (last + 2, 'adherence.summary_updated',
-             to_jsonb(row(one.user_id, day, summary, kept, row(last + 2, key)::care.told_at)::care.day_told))
-        ) as e(o, name, data)
+        insert into sync.event (user_id, topic, o, name, data, created_at) values
+            (one.user_id, one.topic, last - 1, coalesce(named, care.occurrence_changed(n.status)), told, clock_timestamp()),
+            (one.user_id, one.topic, last, 'adherence.summary_updated', day_told, clock_timestamp())
     )
-    update sync.stream as s set top = last + 2, kept = tell_dose.kept, kept_for = tell_dose.kept_for
+    update sync.stream as s set top = last, kept = tell_dose.kept, kept_for = tell_dose.kept_for
     where s.ctid = stream;
     return 2;
 end
@@ -243,7 +263,7 @@ begin
         select c.user_id, c.id, c.op, c.rev, r.state, r.status, coalesce(r.local_date, c.context::date) as date
         from unnest(changes) as c
         left join lateral (
-            select care.dose_state(d) as state, d.status, d.local_date
+            select care.dose_shown(d) as state, d.status, d.local_date
             from care.dose_occurrence as d where d.id = c.id and d.user_id = c.user_id
             offset 0
         ) as r on true
@@ -257,10 +277,13 @@ begin
     )
     select dose.user_id, false, dose.id,
            case dose.op when 'I' then 'occurrence.created' else care.occurrence_changed(dose.status) end,
-           to_jsonb(row(dose.user_id, dose.id, day.told,
-                        coalesce(dose.state, jsonb_build_object('status', 'cancelled', 'rev', dose.rev)), null)::care.dose_told)
-               || case dose.op when 'I' then jsonb_build_object(
-                      'occurrence', dose.state || jsonb_build_object('id', dose.id, 'userId', dose.user_id)) else '{}' end
+           case
+               when dose.status is null then jsonb_build_object(
+                   'userId', dose.user_id, 'occurrenceId', dose.id, 'daySummary', day.told,
+                   'updates', jsonb_build_object('status', 'cancelled', 'rev', dose.rev))
+               else to_jsonb(row(dose.user_id, dose.id, day.told, dose.state, null)::care.dose_event)
+           end || case dose.op when 'I' then jsonb_build_object(
+                      'occurrence', to_jsonb(dose.state) || jsonb_build_object('id', dose.id, 'userId', dose.user_id)) else '{}' end
     from dose join day on day.user_id = dose.user_id and day.date = dose.date
     union all
     select day.user_id, true, day.summary ->> 'date', 'adherence.summary_updated'::text,
@@ -282,3 +305,5 @@ drop function if exists sync.drafts_of(sync.change, bigint, jsonb, jsonb, text);
 drop function if exists care.occurrence_body(text, text, "char", bigint, jsonb, jsonb, jsonb);
 drop function if exists care.occurrence_named("char", text);
 drop function if exists care.summary_body(text, jsonb, jsonb, jsonb);
+drop type if exists care.dose_told;
+drop type if exists care.dose_shown;

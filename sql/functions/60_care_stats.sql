@@ -35,7 +35,7 @@ as $$
         'avg30DaysPct', round(
             coalesce(past.percents + more.percents, past.percents, more.percents) / nullif(past.days + coalesce(more.days, 0), 0), 1),
         'doses30Pct', care.percent(past.done, past.due + coalesce(more.ended, 0))),
-        case when past.open is not true then to_char(t.today, 'YYYY-MM-DD') || t.zone end
+        case when past.open is not true then (t.today - date '2000-01-01') || t.zone end
     from unnest(users) as u(user_id)
     cross join lateral (
         select z.zone, (clock at time zone z.zone)::date as today
