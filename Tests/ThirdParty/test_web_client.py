@@ -135,6 +135,27 @@ def keeps_and_waits(browser, hub, user, variant):
         agrees(tab, hub, user)
 
 
+def test_a_decision_that_is_taken_back_decides_nothing(browser, hub, user):
+    dose = add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        phone.offline()
+        mine = tab.act("markTaken", {"occurrenceId": dose})
+        assert Caller(hub, user).settle(plain("skip", {"occurrenceId": dose})).status == 200
+        phone.online()
+        tab.becomes(lambda: tab.get("conflicts") and tab.get("queueLength") == 0, "the conflict is told")
+        phone.offline()
+        tab.becomes(lambda: tab.get("connection") != "connected", "the device knows that it is offline")
+        decision = tab.run("return (await client.resolve(given, 'keep_local')).key", mine)
+        assert tab.get("conflicts") == []
+        tab.run("await client.undo(given)", decision)
+        assert [one["key"] for one in tab.get("conflicts")] == [mine] and tab.dose(dose)["status"] == "skipped"
+        tab.run("await client.resolve(given, 'accept_server')", mine)
+        phone.online()
+        agrees(tab, hub, user)
+        assert status(hub, dose) == "skipped" and tab.get("conflicts") == []
+
+
 def test_own_actions_never_conflict_with_each_other(browser, hub, user):
     takes_twice(browser, hub, user, "client")
 

@@ -4,7 +4,7 @@ import { applyRow, bookOf, foldDoses } from './overlay.js';
 import { DOSE_TYPES } from './account.js';
 import { LIST_TYPES } from './lists.js';
 import { fieldsOf, REMINDER_TYPES } from './reminderbook.js';
-import { isResolvable, meets, release, WAITING } from './queue.js';
+import { isResolvable, meets, release, reopen, WAITING } from './queue.js';
 import { CarillonError } from './signals.js';
 import { formatTime, zoneOffset } from './times.js';
 
@@ -137,6 +137,7 @@ export async function cancel(work, key) {
   if (!row) return true;
   if (row.state === 'queued' && row.n === null) {
     work.delete('actions', row.id);
+    await reopen(work, row);
     return false;
   }
   if (row.state === 'parked' || (row.state === 'failed' && !row.until)) {

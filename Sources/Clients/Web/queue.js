@@ -260,12 +260,7 @@ export class Queue {
 
   /** The hub refuses it for good: it is shown until the person has seen it. */
   async fail(work, stored, answer) {
-    const target = stored.type === 'resolve' ? work.byKey(stored.payload.of) : null;
-    if (target) {
-      // The conflict that it should have decided waits for another decision.
-      const { decidedBy, ...open } = target;
-      await work.put('actions', open);
-    }
+    await reopen(work, stored);
     await work.put('actions', { ...stored, state: 'failed', answer: brief(answer) });
   }
 }
@@ -281,6 +276,14 @@ async function decided(work, key) {
     await work.put('actions', { ...rest, state: 'done', at: Date.now() });
   }
   await release(work, key);
+}
+
+/** A decision that is not told, or that the hub refuses, decides nothing: its conflict waits for another one. */
+export async function reopen(work, { type, payload }) {
+  const target = type === 'resolve' ? work.byKey(payload.of) : null;
+  if (!target) return;
+  const { decidedBy, ...open } = target;
+  await work.put('actions', open);
 }
 
 /** Lets go what waited behind a conflict. */
@@ -307,7 +310,9 @@ function revisions({ entities }, { status, result }) {
 function told(entry, made) {
   const rev = made.get(`dose:${entry.dose}`);
   if (rev === undefined) return entry;
-  return { ...entry, statusRev: entry.statusRev === null ? null : rev, noteRev: entry.noteRev === null ? null : rev };
+  // A note that was there already is no change: its revision is an older one.
+  const isNoteOld = entry.noteRev === null || (entry.statusRev !== null && entry.noteRev !== entry.statusRev);
+  return { ...entry, statusRev: entry.statusRev === null ? null : rev, noteRev: isNoteOld ? entry.noteRev : rev };
 }
 
 const brief = ({ status, code, message, path, conflict, result }) => ({

@@ -101,6 +101,22 @@ import Testing
         #expect(states(mirror) == ["c queued 0"])
     }
 
+    /// A decision that is taken back before it was sent: the conflict is there again, with all that waits behind it.
+    @Test func aDecisionThatIsTakenBackDecidesNothing() throws {
+        var mirror = try mirror([.made("a"), .made("b")])
+        _ = mirror.number()
+        mirror.settle([.parsed(#"{"key": "a", "status": "conflict", "conflict": {}}"#)], at: now)
+        var target = try #require(mirror.row(key: "a"))
+        target.more.decidedBy = "r"
+        mirror.put(target)
+        let decision = QueuedRow(
+            key: "r", type: "resolve", payload: .parsed(#"{"of": "a", "choice": "keep_local"}"#),
+            clientTime: "2025-11-20T08:00:00+00:00", zone: "UTC")
+        mirror.append(decision)
+        #expect((mirror.cancel("r")) == false)
+        #expect(mirror.row(key: "a")?.more.decidedBy == nil && states(mirror) == ["a parked 1", "b parked 0"])
+    }
+
     @Test func aRefusalIsShownUntilItIsSeen() throws {
         var mirror = try mirror([.made("a")])
         _ = mirror.number()

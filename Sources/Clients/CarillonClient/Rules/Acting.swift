@@ -166,6 +166,7 @@ extension Mirror {
         guard let row = row(key: key) else { return true }
         if row.state == .queued, row.n == nil {
             remove(row)
+            reopen(row)
             return false
         }
         if row.state == .parked || (row.state == .failed && row.more.until == nil) {
@@ -174,6 +175,15 @@ extension Mirror {
             return false
         }
         return true
+    }
+
+    /// A decision that is not told, or that the hub refuses, decides nothing: its conflict waits for another one.
+    mutating func reopen(_ decision: QueuedRow) {
+        guard decision.type == "resolve", let of = decision.payload["of"]?.string, var target = row(key: of) else {
+            return
+        }
+        target.more.decidedBy = nil
+        put(target)
     }
 
     /// Lets go what waited behind a conflict, which is decided.

@@ -156,11 +156,7 @@ extension Mirror {
     /// The hub refuses it for good: it is shown until the person has seen it.
     private mutating func fail(_ row: QueuedRow, _ answer: JSONTree) {
         var row = row
-        // The conflict that it should have decided waits for another decision.
-        if row.type == "resolve", let of = row.payload["of"]?.string, var target = self.row(key: of) {
-            target.more.decidedBy = nil
-            put(target)
-        }
+        reopen(row)
         row.state = .failed
         row.more.answer = Self.brief(answer)
         put(row)
