@@ -1,6 +1,8 @@
 // swift-format-ignore-file: AlwaysUseLowerCamelCase
+
 import Foundation
-import FoundationNetworking
+// On Apple's systems, Foundation has URLSession.
+@_exported import FoundationNetworking
 
 // What the Swift client uses of Apple's Security: declarations only, so that Tests/apple can check types on Linux.
 

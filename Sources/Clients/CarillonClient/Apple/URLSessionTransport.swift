@@ -2,11 +2,6 @@
 import Foundation
 import Security
 
-#if canImport(FoundationNetworking)
-// Only where its types are checked on Linux.
-import FoundationNetworking
-#endif
-
 /// The network of Apple's systems: it follows their proxies, VPNs and battery saving. A thin file; what a certificate's key
 /// is, `KeyPins` decides.
 public struct URLSessionTransport: ClientTransport {

@@ -66,7 +66,7 @@ struct ReminderOverlay {
 
     /// The rule that an action is about, as far as it is known.
     func rule(of payload: JSONTree) -> (name: String, rule: ReminderRule?) {
-        if let occurrence = payload["occurrenceId"]?.string, let day = days[occurrence] {
+        if let day = payload["occurrenceId"]?.string.flatMap(named) {
             return (day.rule.text, book.rules[day.rule])
         }
         let name = payload["id"]?.string ?? payload["occurrenceId"]?.string ?? ""
@@ -75,7 +75,19 @@ struct ReminderOverlay {
 
     /// The revision of a day that the person saw.
     func revision(ofOccurrence payload: JSONTree) -> Int64? {
-        payload["occurrenceId"]?.string.flatMap { days[$0] }.flatMap { book.exceptions[$0]?.rev }
+        payload["occurrenceId"]?.string.flatMap(named).flatMap { book.exceptions[$0]?.rev }
+    }
+
+    /// The day of an occurrence: as the hub has told it, or of an id that this device has made.
+    private func named(_ occurrence: String) -> ReminderDay? {
+        if let told = days[occurrence] { return told }
+        let today = LocalDate(days: now / 86_400)
+        for rule in book.rules.values {
+            for day in (-3...41).map({ today.adding($0) }) where Self.id(of: rule, on: day) == occurrence {
+                return ReminderDay(rule.id, day)
+            }
+        }
+        return nil
     }
 
     /// Performs all rows that count.
@@ -119,7 +131,7 @@ struct ReminderOverlay {
     }
 
     private func day(of payload: JSONTree) -> ReminderDay? {
-        if let known = payload["occurrenceId"]?.string.flatMap({ days[$0] }) { return known }
+        if let known = payload["occurrenceId"]?.string.flatMap(named) { return known }
         guard let name = payload["id"]?.string.map({ Identifier($0) }),
             let date = payload["date"]?.string.flatMap(TimeText.day)
         else { return nil }

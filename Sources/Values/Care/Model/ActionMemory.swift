@@ -31,10 +31,12 @@ package struct ActionMemory: Sendable {
     package mutating func tell(_ revisions: [Identifier: Int64]) {
         undo = undo.map { entry in
             guard let rev = revisions[entry.dose] else { return entry }
+            // A note that was there already is no change: its revision is an older one.
+            let isNoteOld = entry.statusRev != nil && entry.noteRev != entry.statusRev
             return UndoEntry(
                 dose: entry.dose, createdAt: entry.createdAt, state: entry.state,
                 statusRev: entry.statusRev.map { _ in rev }, hasNote: entry.hasNote, noteBefore: entry.noteBefore,
-                noteRev: entry.noteRev.map { _ in rev })
+                noteRev: entry.noteRev.map { isNoteOld ? $0 : rev })
         }
     }
 
