@@ -27,8 +27,8 @@ PATH = f"/app/{APP_KEY}?protocol=7"
 class SharedSocket(ssl.SSLSocket):
     """A TLS socket for two threads: websockets reads in a thread of its own.
 
-    Python's own is not for that. When one thread writes while another reads the server's session tickets, what is written
-    may never leave: 33 of 7,645 connections to a hub, and 10 of 1,476 to a server that is Python's own.
+    Python's own is not for that. When one thread writes while another reads the server's session tickets, what is
+    written may never leave: 33 of 7,645 connections to a hub, and 10 of 1,476 to a server that is Python's own.
     """
 
     def __new__(cls, *arguments, **options):
