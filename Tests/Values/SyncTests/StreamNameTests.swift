@@ -130,6 +130,29 @@ import Testing
     }
 
     /// Any bytes give an ordinary channel, an error, or a name that is written exactly as it was read.
+    /// The topic is found eight bytes at a time: the same as one at a time, whatever bytes there are.
+    @Test(arguments: 0..<50 as Range<UInt64>) func findsTheTopicOfAnyBytes(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        let bytes: [UInt8] = Array("azAZ_`{^@.-=09".utf8) + [0, 0x5E, 0x60, 0x7B, 0x7F, 0x80, 0xDF, 0xE1, 0xFA, 0xFF]
+        for _ in 0..<500 {
+            let user = (0..<Int.random(in: 1...12, using: &random)).map { _ in UInt8(ascii: "u") }
+            var topic = (0..<Int.random(in: 0...24, using: &random)).map { _ in UInt8(ascii: "t") }
+            let odd = topic.indices.randomElement(using: &random)
+            if let odd, Bool.random(using: &random) { topic[odd] = bytes.randomElement(using: &random) ?? 0 }
+            let name = Array("user.".utf8) + user + [UInt8(ascii: ".")] + topic
+            let end = topic.lastIndex { !((0x61...0x7A).contains($0) || $0 == 0x5F) }
+            let isGood = !topic.isEmpty && end == nil
+            let stream = name.withUnsafeBytes { try? StreamName.parse($0) }
+            if isGood {
+                #expect(stream?.stream.topic == String(decoding: topic, as: UTF8.self), "seed \(seed)")
+            } else if end.map({ topic[$0] != UInt8(ascii: ".") || $0 == topic.count - 1 }) ?? true {
+                #expect(stream == nil, "seed \(seed): \(name)")
+            } else {
+                #expect(stream?.stream.topic.utf8.count == topic.count - 1 - (end ?? 0), "seed \(seed)")
+            }
+        }
+    }
+
     @Test func acceptsOnlyWhatItWrites() throws {
         let corpus = try Corpus.load("stream-name").map(\.bytes)
         for seed in 0..<20_000 as Range<UInt64> {

@@ -64,8 +64,8 @@ struct Watches {
     private let streamsMax: Int
     private let streamsPerUserMax: Int
     private var table = KeyedTable<Watch>()
-    /// Streams of each user, by a keyed 32-bit hash of the id: two users with the same hash share the bound.
-    private var ofUsers: [UInt32: Int32] = [:]
+    /// Streams of each user. Two users with the same code share the bound.
+    private var ofUsers: [UserCode: Int32] = [:]
 
     init(streamsMax: Int, streamsPerUserMax: Int) {
         self.streamsMax = streamsMax
@@ -101,11 +101,9 @@ struct Watches {
             table[index] = watch
             return nil
         }
-        let user = Self.code(ofUser: stream)
-        let others = Int(ofUsers[user] ?? 0)
-        guard others < streamsPerUserMax else { return .userFull }
         guard count < streamsMax else { return .hubFull }
-        ofUsers[user] = Int32(clamping: others + 1)
+        let others = takePlace(UserCode(of: stream))
+        guard others < streamsPerUserMax else { return .userFull }
         watch.isBehind = others >= FeedLimits.streamsInFront
         _ = table.insert(watch)
         return nil
@@ -113,12 +111,33 @@ struct Watches {
 
     mutating func end(_ stream: StreamID) {
         guard table.remove(stream) != nil else { return }
-        let user = Self.code(ofUser: stream)
+        let user = UserCode(of: stream)
         let left = (ofUsers[user] ?? 1) - 1
         ofUsers[user] = left > 0 ? left : nil
     }
 
-    private static func code(ofUser stream: StreamID) -> UInt32 {
-        stream.withUser { UInt32(truncatingIfNeeded: KeyedHash.hash($0)) }
+    /// Counts one more stream of the user, unless that is one too many. Returns how many others there are.
+    private mutating func takePlace(_ user: UserCode) -> Int {
+        let most = streamsPerUserMax
+        func take(_ streams: inout Int32) -> Int {
+            let others = Int(streams)
+            if others < most { streams += 1 }
+            return others
+        }
+        return take(&ofUsers[user, default: 0])
+    }
+}
+
+/// A keyed hash of a user's id, as a table key: it is not hashed again.
+private struct UserCode: Hashable {
+    private let code: UInt32
+
+    init(of stream: StreamID) { code = stream.withUser { UInt32(truncatingIfNeeded: KeyedHash.hash($0)) } }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(code) }
+
+    /// Called by the standard library's tables, as in `StreamID`.
+    func _rawHashValue(seed: Int) -> Int {
+        Int(truncatingIfNeeded: KeyedHash.mix(UInt64(code), UInt64(truncatingIfNeeded: seed)))
     }
 }

@@ -287,11 +287,21 @@ final class HTTPConversation {
         guard let answering = machine.answer(keepsAlive: keepsAlive && !owner.isLeaving) else {
             return connection.drop()
         }
-        let response = fits(given, connection) ? given : shared(.tooLong, owner)
-        owner.metrics.answered(response.status.code)
-        if let limit = response.limit { owner.metrics.reached(limit, connection.address) }
-        connection.queue(response.written(answering))
+        // Not one variable for both: an answer is not copied.
+        if fits(given, connection) {
+            write(given, answering, connection)
+        } else {
+            write(shared(.tooLong, owner), answering, connection)
+        }
         answered(answering, connection)
+    }
+
+    private func write(
+        _ response: borrowing HTTPResponse, _ answering: HTTPMachine.Answering, _ connection: ClientConnection
+    ) {
+        connection.owner.metrics.answered(response.status.code)
+        if let limit = response.limit { connection.owner.metrics.reached(limit, connection.address) }
+        connection.queue(response.written(answering))
     }
 
     /// The answer is queued completely.

@@ -21,7 +21,9 @@ package enum CommonEvent {
     private static let ending: StaticString = #""}}"#
 
     /// Reads one text message of valid UTF-8. The event points into it.
-    package init?(_ text: UnsafeRawBufferPointer, limits: PusherLimits = PusherLimits()) {
+    ///
+    /// - Parameter limits: looked at for a sign-in only.
+    package init?(_ text: UnsafeRawBufferPointer, limits: @autoclosure () -> PusherLimits = PusherLimits()) {
         // `{"event":"pusher:` and the letter that tells ping and pong from the rest.
         guard text.count >= Self.pingText.utf8CodeUnitCount else { return nil }
         switch text[17] {
@@ -39,9 +41,8 @@ package enum CommonEvent {
             if text.hasPrefix(Self.subscribePrefix), body > Self.subscribePrefix.utf8CodeUnitCount {
                 self = .subscribe(channel: text.part(Self.subscribePrefix.utf8CodeUnitCount..<body))
             } else if text.hasPrefix(Self.signinPrefix), body > Self.signinPrefix.utf8CodeUnitCount {
-                guard let event = Self.signin(text.part(Self.signinPrefix.utf8CodeUnitCount..<body), limits) else {
-                    return nil
-                }
+                let rest = text.part(Self.signinPrefix.utf8CodeUnitCount..<body)
+                guard let event = Self.signin(rest, limits()) else { return nil }
                 self = event
             } else {
                 return nil

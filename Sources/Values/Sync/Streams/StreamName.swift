@@ -72,8 +72,7 @@ public struct StreamName: Hashable, Sendable {
             guard name.count <= maximumBytes else { throw .tooLong }
             let rest = name.part(form.prefix.utf8CodeUnitCount..<name.count)
             // A topic has no dot, so the last dot precedes the topic's characters, found from the end.
-            var start = rest.count
-            while start > 0, isTopicCharacter(rest[start &- 1]) { start &-= 1 }
+            let start = StreamName.startOfTopic(rest)
             guard start > 0, start < rest.count, rest[start &- 1] == UInt8(ascii: ".") else { throw .invalidTopic }
             topic = rest.part(start..<rest.count)
             guard start > 1 else { throw .emptyUser }
@@ -169,6 +168,31 @@ public struct StreamName: Hashable, Sendable {
     }
 
     private static func isTopicCharacter(_ byte: UInt8) -> Bool { byte &- 0x61 < 26 || byte == UInt8(ascii: "_") }
+
+    /// Where the characters of a topic begin that stand at the end. Eight bytes at a time, as in `endOfPlainName`.
+    @inline(__always) private static func startOfTopic(_ bytes: UnsafeRawBufferPointer) -> Int {
+        var start = bytes.count
+        if let base = bytes.baseAddress {
+            while start >= 8 {
+                let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: start &- 8, as: UInt64.self))
+                let others = othersThanOfTopics(word)
+                if others != 0 { return start &- others.leadingZeroBitCount / 8 }
+                start &-= 8
+            }
+        }
+        while start > 0, isTopicCharacter(bytes[start &- 1]) { start &-= 1 }
+        return start
+    }
+
+    /// Sets the high bit of each byte that is no character of a topic. No sum carries into the next byte.
+    @inline(__always) private static func othersThanOfTopics(_ word: UInt64) -> UInt64 {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let highBits: UInt64 = 0x8080_8080_8080_8080
+        let ascii = word & ~highBits
+        let letters = (ascii &+ 0x1F &* ones) ^ (ascii &+ 0x05 &* ones)
+        let underscore = (ascii &+ 0x21 &* ones) ^ (ascii &+ 0x20 &* ones)
+        return (~(letters ^ underscore) | word) & highBits
+    }
 
     /// Appends a user's id, escaped for a name.
     package static func append(escaping user: String, to writer: inout ByteWriter) {
