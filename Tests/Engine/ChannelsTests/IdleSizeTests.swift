@@ -10,7 +10,7 @@ import Testing
 /// allocator's block grows by 16 bytes.
 @Suite struct IdleSizeTests {
     @Test func sessionsAndChannelsStaySmall() {
-        #expect(instanceBytes(of: Session.self) <= 136)
+        #expect(instanceBytes(of: Session.self) <= 120)
         #expect(instanceBytes(of: LocalChannel.self) <= 56)
     }
 
@@ -20,7 +20,7 @@ import Testing
         #expect(MemoryLayout<Subscription?>.stride <= 16)
         #expect(MemoryLayout<UserKey>.stride <= 16)
         #expect(MemoryLayout<UserShard.User>.stride <= 40)
-        #expect(MemoryLayout<Identity?>.stride <= 24)
+        #expect(MemoryLayout<Identity?>.stride <= 16)
     }
 
     /// Stock clients subscribe before they sign in: the waiting subscribes are freed afterwards.

@@ -5,10 +5,10 @@ import Sync
 package struct Identity: Sendable {
     /// The user's id: one word, shared with the tables of users.
     let user: SharedBytes
-    // Plain numbers: two optionals take half as much again, in each session. A time not given is one that no clock shows.
-    private let issue: Int64
-    private let end: Int64
-    private static let unsaid = Int64.min
+    // Half words, in each session: a time before 1970 counts as 1970, one behind 2106 as 2106. One not given is `unsaid`.
+    private let issue: UInt32
+    private let end: UInt32
+    private static let unsaid = UInt32.max
 
     /// Times are seconds since 1970.
     package init(userID: String, issuedAt: Int64? = nil, expiresAt: Int64? = nil) {
@@ -22,17 +22,24 @@ package struct Identity: Sendable {
 
     private init(of user: SharedBytes, issuedAt: Int64?, expiresAt: Int64?) {
         self.user = user
-        issue = issuedAt ?? Self.unsaid
-        end = expiresAt ?? Self.unsaid
+        issue = Self.kept(issuedAt)
+        end = Self.kept(expiresAt)
     }
+
+    private static func kept(_ time: Int64?) -> UInt32 {
+        time.map { min(UInt32(clamping: $0), unsaid - 1) } ?? unsaid
+    }
+
+    /// A keyed hash of the user's id.
+    package var code: UInt64 { user.withUnsafeBytes { KeyedHash.hash($0) } }
 
     /// The user's id, as a new string.
     package var userID: String { user.string }
 
     /// Seconds since 1970; nil where none was given.
-    package var issuedAt: Int64? { issue == Self.unsaid ? nil : issue }
+    package var issuedAt: Int64? { issue == Self.unsaid ? nil : Int64(issue) }
     /// Seconds since 1970; nil where there is no end.
-    package var expiresAt: Int64? { end == Self.unsaid ? nil : end }
+    package var expiresAt: Int64? { end == Self.unsaid ? nil : Int64(end) }
 
     /// Whether `userID` is this user, byte for byte as PostgreSQL compares. For Swift two spellings of "é" are equal.
     package func owns(_ userID: String) -> Bool {

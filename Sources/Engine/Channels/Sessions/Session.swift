@@ -34,17 +34,7 @@ package final class Session {
     var resumeAllowance = Allowance()
     /// Numbers this session's requests, so that a late answer finds its own and no other.
     var lastSerial: UInt32 = 0
-    var behindCount: UInt32 = 0
-    /// Actions in flight.
-    package internal(set) var actionsInFlight: UInt32 = 0
-    /// Whether the client has been told that its identity is about to end.
-    var isExpiryAnnounced = false
-    /// Whether a backend's signature for a channel alone ever admitted it to a stream.
-    var isVouchedFor = false
-    /// Whether a backend's signature for a channel was ever good. Its app may demand one, or an identity, by a deadline.
-    var isAuthorized = false
-    /// Whether its user's shard counts it as a connection of that user.
-    var isAnnounced = false
+    private var notes = SessionNotes()
 
     /// A session without user and channels. A socket id of the hub's own has 64 bits.
     package init(id: SessionID, app: App, socketID: SocketID) {
@@ -56,6 +46,42 @@ package final class Session {
 
     /// The socket id that its client knows.
     package var socketID: SocketID { SocketID(random: socketBits) }
+
+    /// Streams that are fed by pages.
+    var behindCount: Int {
+        get { notes.behindCount }
+        set { notes.behindCount = newValue }
+    }
+
+    /// Actions in flight.
+    package internal(set) var actionsInFlight: Int {
+        get { notes.actionsInFlight }
+        set { notes.actionsInFlight = newValue }
+    }
+
+    /// Whether the client has been told that its identity is about to end.
+    var isExpiryAnnounced: Bool {
+        get { notes[.isExpiryAnnounced] }
+        set { notes[.isExpiryAnnounced] = newValue }
+    }
+
+    /// Whether a backend's signature for a channel alone ever admitted it to a stream.
+    var isVouchedFor: Bool {
+        get { notes[.isVouchedFor] }
+        set { notes[.isVouchedFor] = newValue }
+    }
+
+    /// Whether a backend's signature for a channel was ever good. Its app may demand one, or an identity, by a deadline.
+    var isAuthorized: Bool {
+        get { notes[.isAuthorized] }
+        set { notes[.isAuthorized] = newValue }
+    }
+
+    /// Whether its user's shard counts it as a connection of that user.
+    var isAnnounced: Bool {
+        get { notes[.isAnnounced] }
+        set { notes[.isAnnounced] = newValue }
+    }
 
     func madeDetail() -> SessionDetail {
         if let detail { return detail }
