@@ -38,9 +38,12 @@ final class Announcer {
     }
 
     /// Sends an announcement if it is wanted and due, or schedules it.
-    func tell(now: Instant, atOnce: Bool) {
+    ///
+    /// - Parameter isCrowded: whether actions wait for PostgreSQL: it is asked for less then.
+    func tell(now: Instant, atOnce: Bool, isCrowded: Bool = false) {
         guard isWanted, !isUnderWay else { return }
         let elapsed = now.duration(since: last)
+        let interval = isCrowded ? max(interval, StoreLimits.crowdedTelling) : interval
         guard atOnce || elapsed >= interval else {
             due?.set(after: interval - elapsed)
             return

@@ -37,6 +37,11 @@ package enum StoreLimits {
     static let actionBatchMax = 32
     /// Bytes of their parameters.
     static let actionBatchBytesMax = 256 << 10
+    /// While the pool is crowded, the store takes what has come once in this time, so that it leaves the processor to
+    /// PostgreSQL. Little beside the tens of milliseconds for which each action waits then.
+    static let crowdedRestMicroseconds: UInt32 = 2_000
+    /// While the pool is crowded, the feed and the other hubs are told of commits no more often than this.
+    static let crowdedTelling = Duration.milliseconds(10)
     /// Writing connections.
     package static let connectionsMax = 64
     /// Senders of each kind with a token bucket.

@@ -1,5 +1,6 @@
 import Bytes
 import Clock
+import Glibc
 import Logging
 import Metrics
 import Postgres
@@ -31,11 +32,11 @@ final class StoreLoop: EventSource {
     private let loop: EventLoop
     private let configuration: StoreConfiguration
     private let metrics: StoreMetrics
-    private let committed: () -> Void
     private var failing = FailingActions()
     private var rates: ActionRates
     private let faults: FaultLog
     private var pool: RequestPool?
+    private var bell: CommitBell?
     private var announcer: Announcer?
     private var snapshots: SnapshotPool?
     private var exports: ExportDesk?
@@ -52,12 +53,12 @@ final class StoreLoop: EventSource {
         self.loop = loop
         self.configuration = configuration
         self.metrics = metrics
-        self.committed = committed
         rates = ActionRates(configuration)
         faults = FaultLog(loop, logger, of: "store")
         super.init()
         try loop.add(self)
         stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
+        bell = try CommitBell(loop, committed)
         announcer = try Announcer(loop, configuration.announceInterval, metrics.announced) { [weak self] in
             self?.announce() ?? false
         }
@@ -130,13 +131,17 @@ final class StoreLoop: EventSource {
     override func tickEnded() {
         pool?.pump()
         snapshots?.pump()
+        let isCrowded = pool?.isCrowded == true && !isStopping
         if commitsOfTick > 0 {
-            committed()
+            bell?.want()
             announcer?.want(commitsOfTick)
             commitsOfTick = 0
         }
-        announcer?.tell(now: loop.now, atOnce: isStopping)
+        bell?.tell(now: loop.now, isCrowded: isCrowded)
+        announcer?.tell(now: loop.now, atOnce: isStopping, isCrowded: isCrowded)
         if isStopping { endWhereDone() }
+        // What comes meanwhile is handled in one tick, and wakes nobody.
+        if isCrowded { usleep(StoreLimits.crowdedRestMicroseconds) }
     }
 
     // MARK: In

@@ -196,6 +196,23 @@ import Testing
 
     /// The first kind goes before the next; after `weight` requests one of the next kind has its turn, so it does not
     /// starve.
+    /// Crowded is a pool only while each connection has much to do and more waits: then none runs dry while its owner rests.
+    @Test func aPoolIsCrowdedWhereAllConnectionsAreBusy() throws {
+        for (depth, isEver) in [(8, true), (5, false)] {
+            let world = try PoolWorld(connections: 2, depth: depth)
+            #expect(!world.pool.isCrowded)
+            let sent = try (0..<3 * depth).map { try world.send("u\($0)", Self.sleep, "0.02") }
+            var wasCrowded = false
+            try world.run {
+                let isCrowded = world.pool.isCrowded
+                if isCrowded { #expect(world.pool.count - world.pool.waiting >= 12 && world.pool.waiting > 0) }
+                wasCrowded = wasCrowded || isCrowded
+                return sent.allSatisfy { $0.answers.count == 1 }
+            }
+            #expect(wasCrowded == isEver && !world.pool.isCrowded)
+        }
+    }
+
     @Test func kindsGoInTheirOrder() throws {
         let world = try PoolWorld(connections: 1, depth: 1, isSerial: false)
         var order: [Int] = []

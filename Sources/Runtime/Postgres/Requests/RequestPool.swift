@@ -22,6 +22,8 @@ import Reactor
 /// - One request of all suspects is in flight at a time; if there are several connections, it has one to itself.
 package final class RequestPool {
     private static let sweepInterval = Duration.milliseconds(250)
+    /// Requests in flight on a connection that keep it busy for a while.
+    private static let crowd = 6
 
     private let loop: EventLoop
     private let settings: PoolSettings
@@ -90,6 +92,11 @@ package final class RequestPool {
     }
     /// Whether nothing is queued or in flight.
     package var isIdle: Bool { queues.allSatisfy { $0.count == 0 && $0.underWay == 0 } }
+    /// Whether so much is in flight on each connection that none runs dry in a few milliseconds, and more requests wait.
+    package var isCrowded: Bool {
+        guard waiting > 0, isUp else { return false }
+        return connections.allSatisfy { !$0.isUp || $0.load >= Self.crowd }
+    }
     /// Whether a queued request could be sent now.
     package var wantsTurn: Bool { waiting > 0 && freest() != nil }
 
