@@ -252,6 +252,40 @@ import WebSocket
         #expect(most > 0 && most <= 2 * (65_536 / WebSocketMachine.messageCost + 1))
     }
 
+    /// However many connections a user comes on, one tick handles no more for all of them than for one. Another user's, who
+    /// sends behind them all, waits for one tick and not for all that they sent.
+    @Test func theConnectionsOfAUserShareATurn() async throws {
+        let hub = try await DrivenHub { $0.limits.messagesPerSecond = 0 }
+        func peer(of user: String) throws -> DrivenPeer {
+            let peer = try hub.open()
+            try hub.turn { try peer.socketID() != nil }
+            let id = try #require(try peer.socketID())
+            let auth = hub.credentials.sign(.user(userData: #"{"id":"\#(user)"}"#), socketID: id)
+            peer.send(#"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"{\"id\":\"\#(user)\"}"}}"#)
+            try hub.turn { try peer.texts().contains { $0.contains("signin_success") } }
+            return peer
+        }
+        let crowd = try (0..<40).map { _ in try peer(of: "many") }
+        let other = try peer(of: "other")
+        // A ping of 10 KB costs 11 KB: two have room in a quarter of a turn.
+        let ping = Self.ping.dropLast() + String(repeating: " ", count: 10_240 - Self.ping.utf8.count) + "}"
+        for connection in hub.connections { hub.loops[0].setInterest(connection, []) }
+        for peer in crowd { peer.write(frame(Array(ping.utf8))) }
+        other.write(frame(Array(ping.utf8)))
+        for connection in hub.connections { hub.loops[0].setInterest(connection, .readable) }
+        var (most, before, others) = (0, Int(hub.metrics.messages.count), 0)
+        try hub.turn {
+            let now = Int(hub.metrics.messages.count)
+            (most, before) = (max(most, now - before), now)
+            let answered = try crowd.reduce(0) { try $0 + pongs($1) }
+            if others == 0, try pongs(other) == 1 { others = answered + 1 }
+            return answered == crowd.count
+        }
+        #expect(most <= 3, "two of the user's and the other's")
+        #expect(1...10 ~= others, "the other's came before most of them: \(others)")
+        #expect(hub.metrics.unfinishedBytes.level == 0)
+    }
+
     // MARK: After a stall
 
     /// Input that arrived in time is handled before its sender is judged, even if the loop handles few events per turn.

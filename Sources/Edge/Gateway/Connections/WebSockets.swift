@@ -18,6 +18,7 @@ final class WebSockets {
     let eventStreams: EventStreams
     private let settings: ConnectionSettings
     private let metrics: GatewayMetrics
+    private var shares: UserShares
 
     init(
         on loop: EventLoop, _ takers: Takers, _ identities: IdentityWatch, _ turns: ConnectionTurns,
@@ -30,6 +31,7 @@ final class WebSockets {
         eventStreams = EventStreams(on: loop, takers, identities, metrics)
         self.settings = settings
         self.metrics = metrics
+        shares = UserShares(most: settings.limits.turnBytesMax)
     }
 
     // MARK: Beginning
@@ -63,7 +65,25 @@ final class WebSockets {
 
     /// Handles `bytes` from `start` on, within one turn. The rest is held.
     func read(_ bytes: UnsafeMutableRawBufferPointer, from start: Int = 0, _ connection: ClientConnection) {
+        guard bytes.count &- start <= UserShares.littleBytes else { return readMuch(bytes, from: start, connection) }
         var cursor = WebSocketMachine.Cursor(consumed: start, room: settings.limits.turnBytesMax)
+        read(bytes, &cursor, connection)
+    }
+
+    // Not inlined: nearly always little has come.
+    @inline(never)
+    private func readMuch(_ bytes: UnsafeMutableRawBufferPointer, from start: Int, _ connection: ClientConnection) {
+        let share = shares.room(for: bytes.count - start, of: connection.session?.identity, at: loop.now)
+        let room = share?.left ?? settings.limits.turnBytesMax
+        var cursor = WebSocketMachine.Cursor(consumed: start, room: room)
+        read(bytes, &cursor, connection)
+        if let share { shares.spend(room - cursor.room, of: share.user) }
+    }
+
+    @inline(__always)
+    private func read(
+        _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout WebSocketMachine.Cursor, _ connection: ClientConnection
+    ) {
         do throws(WebSocketMachine.Violation) {
             // Nearly always: nothing is held, and only texts have come.
             while cursor.consumed < bytes.count,
