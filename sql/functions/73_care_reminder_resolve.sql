@@ -94,6 +94,10 @@ begin
             when care.given(wanted, 'stackId') is not null then '{"productId": null, "appliesTo": "stack"}'
             when care.given(wanted, 'productId') is not null then '{"stackId": null, "appliesTo": "item"}'
             else '{}' end::jsonb;
+        -- Who follows is where the user is now, and not where that was when the conflict came.
+        if wanted ->> 'tzMode' = 'follow' then
+            wanted := wanted || jsonb_build_object('timezone', care.zone_of(who));
+        end if;
         select * into t from care.reminder_tombstone as x where x.user_id = who and x.id = of_rule;
         if r.id is null and pending ? 'gone' and (t.id is null or t.rev <= rev) then
             verdict := care.bring_back(who, pending, wanted, clock);

@@ -5,7 +5,9 @@ import { dayNumber, dayText, SECOND, secondOf, wall, weekday, zoneOffset } from 
 /** The fields that people change, in their order. */
 export const FIELDS = [
   'productId', 'stackId', 'appliesTo', 'preset', 'label', 'time', 'timezone', 'tzMode', 'repeat', 'repeatOn',
-  'snoozeMinutes', 'delivery', 'enabled'];
+  'snoozeMinutes', 'delivery', 'enabled', 'scheduleId'];
+/** Those whose value a change may take away: of any other, null says nothing. */
+const MAY_BE_MISSING = ['preset', 'label', 'repeatOn', 'snoozeMinutes', 'scheduleId'];
 /** Types of actions on reminders. */
 export const REMINDER_TYPES =
   ['createReminder', 'updateReminder', 'deleteReminder', 'snoozeReminder', 'setReminderOccurrence'];
@@ -156,7 +158,8 @@ export class ReminderBook {
 
   /** With what follows: a stack takes the product away, and the reverse; who follows is in the user's zone. */
   normal(changes) {
-    const fields = Object.fromEntries(named(changes).map((name) => [name, changes[name]]));
+    const fields = Object.fromEntries(named(changes)
+      .filter((name) => changes[name] !== null || MAY_BE_MISSING.includes(name)).map((name) => [name, changes[name]]));
     if (fields.stackId != null) Object.assign(fields, { productId: null, appliesTo: 'stack' });
     else if (fields.productId != null) Object.assign(fields, { stackId: null, appliesTo: 'item' });
     if (fields.tzMode === 'follow') fields.timezone = this.home;

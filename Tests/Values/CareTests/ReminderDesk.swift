@@ -6,10 +6,10 @@ import TestSupport
 
 /// A database and a model of reminders that live through one history.
 final class ReminderDesk {
-    private let connection: BlockingConnection
-    private var random = SeededRandom(seed: 0)
-    private var book = ReminderBook(home: ReminderWeek.zones[0], zones: ReminderWeek.zones)
-    private var now = 0
+    let connection: BlockingConnection
+    var random = SeededRandom(seed: 0)
+    var book = ReminderBook(home: ReminderWeek.zones[0], zones: ReminderWeek.zones, schedules: [:], presetTimes: [:])
+    private(set) var now = 0
     private var made = 0
     private var top: Int64 = 0
     /// Conflicts that may be decided, and whether each is about a rule.
@@ -17,6 +17,8 @@ final class ReminderDesk {
     private var sent: [Sent] = []
     /// What was made last under a temporary name.
     private var queued: ReminderFields?
+    /// Products that were archived, and those that came back.
+    var archived: [String: Bool] = [:]
     /// Steps by what became of them.
     private(set) var counts: [String: Int] = [:]
 
@@ -40,14 +42,20 @@ final class ReminderDesk {
     /// The first difference of a seed's history, which is rolled back.
     func difference(seed: UInt64) throws -> String? {
         random = SeededRandom(seed: seed)
-        book = ReminderBook(home: ReminderWeek.zones[0], zones: ReminderWeek.zones)
-        (made, top, conflicts, sent, queued) = (0, 0, [], [], nil)
+        book = ReminderBook(home: ReminderWeek.zones[0], zones: ReminderWeek.zones, schedules: [:], presetTimes: [:])
+        (made, top, conflicts, sent, queued, archived) = (0, 0, [], [], nil, [:])
         // March 2026: New York's clocks go forward on the 8th.
         now = 1_772_323_200 + Int.random(in: 0..<900_000, using: &random)
         try connection.execute("begin")
         defer { try? connection.execute("rollback") }
         try setClock()
-        try connection.execute("insert into care.user_settings (user_id, zone) values ('ann', 'UTC')")
+        try connection.execute(
+            """
+            insert into care.user_settings (user_id, zone) values ('ann', 'UTC');
+            insert into care.product (id, user_id, name) values ('p1', 'ann', 'One'), ('p2', 'ann', 'Two');
+            insert into care.stack (id, user_id, name) values ('s1', 'ann', 'Morning');
+            insert into care.stack_item (stack_id, product_id) values ('s1', 'p2');
+            """)
         var told = "history \(seed) (synthetic data)"
         for number in 1...30 {
             let (step, lines) = try step()
@@ -72,8 +80,8 @@ final class ReminderDesk {
         _ = try connection.query("select set_config('test.clock', $1, false)", [String(now)])
     }
 
-    private func pick<T>(_ values: [T]) -> T { values[Int.random(in: 0..<values.count, using: &random)] }
-    private func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
+    func pick<T>(_ values: [T]) -> T { values[Int.random(in: 0..<values.count, using: &random)] }
+    func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
 
     // MARK: Steps
 
@@ -87,6 +95,7 @@ final class ReminderDesk {
             book.travel(to: zone, at: now)
             return ("to \(zone.name)", ([], []))
         }
+        if chance(9) { return (try changeSchedules(), ([], [])) }
         if chance(4), !sent.isEmpty { return try play(pick(sent)) }
         made += 1
         let device: Identifier? = chance(90) ? pick(["phone", "tablet", "watch"]) : nil
@@ -138,6 +147,10 @@ final class ReminderDesk {
         if chance(30) { fields = fields.setting(changes(), [.time, .repeats, .days]) }
         if fields[.time] == .absent { fields[.time] = .number(480) }
         if fields[.repeats] == .absent { (fields[.repeats], fields[.days]) = (.text("daily"), .absent) }
+        if chance(25) { fields = linking(fields) }
+        if chance(15) {
+            (fields[.preset], fields[.time]) = (.text(pick(Self.presets)), chance(80) ? .absent : .number(500))
+        }
         if chance(50) { fields[.zoneMode] = .text(pick(["follow", "fixed"])) }
         if chance(20) { fields[.zone] = .text(pick(ReminderWeek.zones).name) }
         let number = Int.random(in: 0..<6, using: &random)
@@ -156,7 +169,8 @@ final class ReminderDesk {
     private func changes() -> ReminderFields {
         var fields = ReminderFields()
         for _ in 0..<pick([1, 1, 2, 3]) {
-            switch Int.random(in: 0..<8, using: &random) {
+            switch Int.random(in: 0..<9, using: &random) {
+            case 8: fields[.schedule] = pick([.absent, .text("plan1"), .text("plan2"), .text("plan3")])
             case 0, 1: fields[.time] = .number(pick([480, 490, 500]))
             case 2: fields[.label] = pick([.absent, .text("a"), .text("b")])
             case 3: fields[.enabled] = .flag(chance(50))
@@ -265,7 +279,7 @@ final class ReminderDesk {
         try connection.query(
             """
             select case when name = 'reminder.occurrence_updated' then concat_ws(' ', name, d ->> 'ruleId', d ->> 'rev')
-                        else concat_ws(' ', name, d #>> '{_sync,k}', d - '{_sync,nextOccurrences,upcoming,userId,createdAt,updatedAt,scheduleId}'::text[]) end
+                        else concat_ws(' ', name, d #>> '{_sync,k}', d - '{_sync,nextOccurrences,upcoming,userId,createdAt,updatedAt}'::text[]) end
             from sync.event, lateral (select data::jsonb as d) as t
             where user_id = 'ann' and topic = 'reminders' and o > $1::bigint order by o
             """, [String(top)]
@@ -278,7 +292,7 @@ final class ReminderDesk {
         try connection.query(
             """
             select line from (
-                select concat_ws(' ', 'rule', id, rev, care.rule_fields(r) - 'scheduleId') as line
+                select concat_ws(' ', 'rule', id, rev, care.rule_fields(r)) as line
                 from care.reminder_rule as r where user_id = 'ann'
                 union all
                 select concat_ws(' ', 'day', rule_id, day, status, to_char(moved_local, 'YYYY-MM-DD"T"HH24:MI'),

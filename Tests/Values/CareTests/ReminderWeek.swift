@@ -41,7 +41,7 @@ struct ReminderWeek {
 
     init(seed: UInt64) {
         random = SeededRandom(seed: seed)
-        book = ReminderBook(home: Self.zones[0], zones: Self.zones)
+        book = ReminderBook(home: Self.zones[0], zones: Self.zones, schedules: [:], presetTimes: [:])
         end = now + 7 * 86_400
     }
 
@@ -61,6 +61,7 @@ struct ReminderWeek {
                 book.travel(to: pick(Self.zones), at: now)
                 note(book.events[top...], by: nil)
             }
+            if chance(6), let id = book.schedules?.keys.sorted().randomElement(using: &random) { replan(id) }
         }
         var rounds = 0
         repeat {
@@ -93,15 +94,21 @@ struct ReminderWeek {
             phones[device].act(.set(named, change, base: seen))
         default:
             var changes = ReminderFields()
-            for _ in 0..<pick([1, 1, 2]) { change(&changes) }
+            // The time of one that is linked is changed at its schedule.
+            for _ in 0..<pick([1, 1, 2]) { change(&changes, only: rule.fields[.schedule] == .absent ? 0..<6 : 2..<5) }
             // Some send the whole object that they show.
-            if chance(20) { changes = rule.fields.setting(changes, changes.names) }
+            if chance(20) {
+                changes = rule.fields.setting(changes, changes.names)
+                // One that was made by a preset has no time before the server has answered: null says nothing of it.
+                let said = changes.names.filter { $0 != .time || changes[.time] != .absent }
+                changes = ReminderFields().setting(changes, said)
+            }
             phones[device].act(.update(rule.id, changes, base: base), on: known)
         }
     }
 
-    private mutating func change(_ fields: inout ReminderFields) {
-        switch Int.random(in: 0..<6, using: &random) {
+    private mutating func change(_ fields: inout ReminderFields, only these: Range<Int> = 0..<6) {
+        switch Int.random(in: these, using: &random) {
         case 0, 1: fields[.time] = .number(pick([480, 490, 500, 510]))
         case 2: fields[.label] = pick([.absent, .text("a"), .text("b")])
         case 3: fields[.enabled] = .flag(chance(50))
@@ -124,12 +131,35 @@ struct ReminderWeek {
             .zoneMode: .text(pick(["follow", "fixed"])), .repeats: .text("daily"), .delivery: .text("local"),
             .enabled: .flag(true),
         ])
-        change(&fields)
+        if chance(25) {
+            let id = Identifier("plan-\(made)")
+            fields[.schedule] = .text(id)
+            book.write(ReminderSchedule(fields), id, at: now)
+        } else if chance(20) {
+            (fields[.preset], fields[.time]) = (.text(pick(["LUNCH", "BEDTIME"])), .absent)
+        } else {
+            change(&fields)
+        }
         if chance(70) {
             phones[device].act(.create(id: Identifier("rule-\(made)"), clientID: nil, fields))
         } else {
             phones[device].act(.create(id: Identifier("tmp-\(made)"), clientID: nil, fields))
         }
+    }
+
+    /// Somebody changes a schedule, or deletes it: rules that are linked to it follow.
+    private mutating func replan(_ id: Identifier) {
+        let top = Int(book.top)
+        var schedule = book.schedules?[id]
+        switch Int.random(in: 0..<5, using: &random) {
+        case 0: schedule = nil
+        case 1: schedule?.isEnabled.toggle()
+        case 2: schedule?.endsOn = pick([nil, LocalDate(days: now / 86_400 + 2)])
+        default: schedule?.fields[.time] = .number(pick([420, 450, 480]))
+        }
+        book.write(schedule, id, at: now)
+        note(book.events[top...], by: nil)
+        count("replanned")
     }
 
     // MARK: The network
@@ -139,7 +169,11 @@ struct ReminderWeek {
         if chance(50) { listen(device) }
         var posts: [ReminderFields] = []
         let isWhole = tell(device, &posts)
-        for fields in posts where post(fields, device).status != .noop { faults.append("a rule was made twice") }
+        for fields in posts {
+            // What was made of a schedule that is gone was refused, and is so again.
+            let status = post(fields, device).status
+            if status != .noop, status != .rejected { faults.append("a rule was made twice") }
+        }
         guard isWhole else { return }
         decide(device)
         if phones[device].queue.isEmpty, chance(80) { listen(device) }

@@ -44,7 +44,7 @@ extension ReminderBook {
 
     /// Whether the rule itself reminds on a day.
     private func isGiven(_ day: LocalDate, by rule: ReminderRule) -> Bool {
-        rule.repeats.fires(on: day) && zone(of: rule).has(day)
+        rule.repeats.fires(on: day) && zone(of: rule).has(day) && schedule(of: rule.fields)?.allows(day) ?? true
     }
 
     mutating func snooze(_ named: ReminderDay, _ until: Int?, _ minutes: Int?, _ cause: Cause) -> Outcome {
@@ -82,11 +82,12 @@ extension ReminderBook {
     package func upcoming(_ rule: ReminderRule, after now: Int, _ wanted: Int) -> [(day: LocalDate, start: Int)] {
         guard rule.isEnabled else { return [] }
         let zone = zone(of: rule)
-        let today = zone.day(at: now)
+        // A linked rule may begin far ahead.
+        let first = max(zone.day(at: now), schedule(of: rule.fields)?.startsOn?.adding(2) ?? zone.day(at: now))
         var found: [(day: LocalDate, start: Int)] = []
         // Two days back: a reminder of yesterday may have been moved or snoozed. A rule fires every week.
         for number in -2..<(wanted + exceptions.count + 1) * 7 + 9 {
-            let day = today.adding(number)
+            let day = first.adding(number)
             let exception = exceptions[ReminderDay(rule.id, day)]
             guard isGiven(day, by: rule), exception?.isCancelled != true else { continue }
             let start = rule.start(on: day, exception, in: zone)

@@ -37,8 +37,10 @@ extension ReminderBook {
     private mutating func bringBack(_ gone: ReminderRule, _ fields: ReminderFields, _ cause: Cause) -> Outcome {
         let gone = tombstones[gone.id]?.rule ?? gone
         var rule = gone
-        rule.fields = gone.fields.setting(fields, fields.names)
-        guard isSound(rule.fields) else { return .rejected("invalid") }
+        if schedules != nil, schedule(of: gone.fields) == nil { rule.fields[.schedule] = .absent }
+        rule.fields = rule.fields.setting(fields, fields.names)
+        guard isSound(rule.fields, since: rule.fields) else { return .rejected("invalid") }
+        rule.fields = linked(rule.fields)
         rule.rev = gone.rev + 1
         write(rule, cause)
         return Outcome(status: .applied, rule: rules[rule.id])

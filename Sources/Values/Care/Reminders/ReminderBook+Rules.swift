@@ -7,14 +7,15 @@ extension ReminderBook {
         let isTemporary = id.map(Self.isTemporary) ?? false
         let ownID = isTemporary ? nil : id
         let names = [clientID, isTemporary ? id : nil].compactMap { $0 }
-        let wanted = completed(given)
+        var wanted = completed(given)
         for known in [ownID].compactMap({ $0 }) + names {
             if let rule = rule(known) { return named(rule, names, cause) }
             if let tombstone = tombstone(known) {
                 return gone(tombstone, wanted: normal(given))
             }
         }
-        guard isSound(wanted) else { return .rejected("invalid") }
+        guard isSound(wanted, since: nil) else { return .rejected("invalid") }
+        wanted = linked(wanted)
         if ownID == nil, clientID.map(Self.isTemporary) ?? true {
             if let twin = twin(of: wanted, at: cause.now) {
                 if names.isEmpty, queued[twin.id]?.isOf(cause.device) ?? false { queued[twin.id]?.isPosted = true }
@@ -75,11 +76,11 @@ extension ReminderBook {
 
     /// With what a new rule has where nobody says otherwise.
     private func completed(_ given: ReminderFields) -> ReminderFields {
-        var fields = normal(given)
+        var fields = filled(normal(given))
         func fill(_ field: ReminderField, _ value: ReminderValue) {
             if fields[field] == .absent { fields[field] = value }
         }
-        fill(.appliesTo, .text(given[.stack] == .absent ? "item" : "stack"))
+        fill(.appliesTo, .text(fields[.stack] == .absent ? "item" : "stack"))
         fill(.zone, .text(home.name))
         fill(.zoneMode, .text("fixed"))
         fill(.repeats, .text("daily"))
@@ -90,7 +91,8 @@ extension ReminderBook {
 
     /// With what follows from a change: a stack takes the product away, and the reverse; who follows is in the user's zone.
     func normal(_ changes: ReminderFields) -> ReminderFields {
-        var fields = changes
+        var fields = ReminderFields().setting(
+            changes, changes.names.filter { changes[$0] != .absent || $0.mayBeMissing })
         if fields[.stack] != .absent {
             (fields[.product], fields[.appliesTo]) = (.absent, .text("stack"))
         } else if fields[.product] != .absent {
@@ -100,10 +102,13 @@ extension ReminderBook {
         return fields
     }
 
-    func isSound(_ fields: ReminderFields) -> Bool {
+    /// Whether a rule may be so; `was`: as it was before, nil: it is new.
+    func isSound(_ fields: ReminderFields, since was: ReminderFields?) -> Bool {
         let hasStack = fields[.stack] != .absent
-        guard hasStack != (fields[.product] != .absent), case .number = fields[.time] else { return false }
-        guard fields[.appliesTo] == .text(hasStack ? "stack" : "item") else { return false }
+        guard hasStack != (fields[.product] != .absent), fields[.appliesTo] == .text(hasStack ? "stack" : "item")
+        else { return false }
+        if schedules != nil, fields[.schedule] != .absent { return isSoundLink(fields, since: was) }
+        guard case .number = fields[.time] else { return false }
         if fields[.repeats] == .text("custom") {
             guard case .days(let days) = fields[.days], !days.isEmpty else { return false }
         }
@@ -126,8 +131,10 @@ extension ReminderBook {
         let done =
             base.map { $0 < rule.rev } == true ? foundDone(changes, in: rule, by: cause.device, knowing: known) : nil
         if !merge.changed.isEmpty {
+            let was = rule.fields
             rule.fields = rule.fields.setting(changes, merge.changed)
-            guard isSound(rule.fields) else { return .rejected("invalid") }
+            guard isSound(rule.fields, since: was) else { return .rejected("invalid") }
+            rule.fields = linked(rule.fields)
             write(rule, cause)
         }
         if let done { found[rule.id, default: []].append(done) }
@@ -150,7 +157,7 @@ extension ReminderBook {
     }
 
     mutating func delete(_ name: Identifier, _ base: Int64?, _ cause: Cause) -> Outcome {
-        guard let rule = rule(name) else { return Outcome(status: .noop) }
+        guard let rule = rule(name) else { return Outcome(status: .noop, isKept: tombstone(name) != nil) }
         if let base, isChanged(rule, since: base, cause) {
             let conflict = ReminderConflict(
                 code: "state", id: rule.id, server: rule, serverRev: rule.rev, local: ReminderFields(), fields: [],

@@ -25,6 +25,10 @@ package struct ReminderBook: Sendable {
     /// The user's zone.
     package internal(set) var home: ZoneTransitions
     let zones: [String: ZoneTransitions]
+    /// The user's schedules, by id; nil: nobody knows them here, and rules may be linked to any.
+    package internal(set) var schedules: [Identifier: ReminderSchedule]?
+    /// Minutes after midnight that presets stand for, where they are the user's own; nil: not known here.
+    package var presetTimes: [String: Int]?
     var revisions: [Identifier: [Int64: Revision]] = [:]
     var stored: [Identifier: Stored] = [:]
     /// Rules that were made under a temporary name, as they were then.
@@ -83,8 +87,12 @@ package struct ReminderBook: Sendable {
     }
 
     /// Nobody's reminders yet.
-    package init(home: ZoneTransitions, zones: [ZoneTransitions]) {
+    package init(
+        home: ZoneTransitions, zones: [ZoneTransitions], schedules: [Identifier: ReminderSchedule]? = nil,
+        presetTimes: [String: Int]? = nil
+    ) {
         self.home = home
+        (self.schedules, self.presetTimes) = (schedules, presetTimes)
         self.zones = Dictionary(zones.map { ($0.name, $0) }) { first, _ in first }
     }
 
@@ -114,6 +122,7 @@ package struct ReminderBook: Sendable {
         answer.rule = outcome.rule
         answer.conflict = outcome.conflict
         answer.position = top
+        guard outcome.isKept else { return answer }
         stored[envelope.key] = Stored(action: envelope.action, answer: answer, pending: outcome.pending)
         return answer
     }
@@ -121,6 +130,9 @@ package struct ReminderBook: Sendable {
     /// The user is in another zone: rules that follow are too.
     package mutating func travel(to zone: ZoneTransitions, at now: Int) {
         home = zone
+        for (id, schedule) in schedules ?? [:] where schedule.fields[.zoneMode] == .text("follow") {
+            schedules?[id]?.fields[.zone] = .text(zone.name)
+        }
         for rule in rules.values.sorted(by: { $0.id < $1.id }) where rule.fields[.zoneMode] == .text("follow") {
             if rule.fields[.zone] != .text(zone.name) { write(rule, Cause(now: now)) }
         }
@@ -146,6 +158,8 @@ package struct ReminderBook: Sendable {
         var rule: ReminderRule?
         var conflict: ReminderConflict?
         var pending: Pending?
+        /// False: it is about what nobody knows, and a repeat is judged anew.
+        var isKept = true
 
         static func rejected(_ code: String) -> Outcome { Outcome(status: .rejected, code: code) }
     }

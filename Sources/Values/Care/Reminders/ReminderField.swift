@@ -1,13 +1,23 @@
 /// A field of a reminder rule that people change.
 package enum ReminderField: Int, CaseIterable, Sendable {
-    case product, stack, appliesTo, preset, label, time, zone, zoneMode, repeats, days, snoozeMinutes, delivery, enabled
+    case product, stack, appliesTo, preset, label, time, zone, zoneMode, repeats, days, snoozeMinutes, delivery,
+        enabled,
+        schedule
 
     /// Its name in JSON.
     package var name: String { Self.names[rawValue] }
 
+    /// Whether a change may take its value away; of any other field, a change without a value says nothing.
+    var mayBeMissing: Bool {
+        switch self {
+        case .preset, .label, .days, .snoozeMinutes, .schedule: true
+        default: false
+        }
+    }
+
     private static let names = [
         "productId", "stackId", "appliesTo", "preset", "label", "time", "timezone", "tzMode", "repeat", "repeatOn",
-        "snoozeMinutes", "delivery", "enabled",
+        "snoozeMinutes", "delivery", "enabled", "scheduleId",
     ]
 }
 
