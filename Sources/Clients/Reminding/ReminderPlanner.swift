@@ -104,7 +104,7 @@ public enum ReminderPlanner {
             return (date.map { $0 < today } ?? false) && (one.start.map { $0 <= now } ?? true)
         }
         guard isFree, rule.timeZone == zone.identifier, let minute = minute(rule.time),
-            !isMovedByClocks(minute, after: now, in: zone)
+            !isMovedByClocks(minute, after: now, until: rule.upcoming.last?.start, in: zone)
         else { return nil }
         let days = weekdays(rule.repeats)
         guard days != [] else { return [] }
@@ -121,10 +121,11 @@ public enum ReminderPlanner {
         }.sorted { $0.start < $1.start }
     }
 
-    /// Whether clocks go over that time of day within a fortnight: the hub and the systems do not agree on when it is then.
-    private static func isMovedByClocks(_ minute: Int, after now: Date, in zone: TimeZone) -> Bool {
-        guard let change = zone.nextDaylightSavingTimeTransition(after: now.addingTimeInterval(-86_400)),
-            change < now.addingTimeInterval(14 * 86_400)
+    /// Whether clocks go over that time of day within a fortnight, or as far as the hub has told: it and the systems do not
+    /// agree on when it is then.
+    private static func isMovedByClocks(_ minute: Int, after now: Date, until last: Date?, in zone: TimeZone) -> Bool {
+        let end = max(now.addingTimeInterval(14 * 86_400), last?.addingTimeInterval(86_400) ?? now)
+        guard let change = zone.nextDaylightSavingTimeTransition(after: now.addingTimeInterval(-86_400)), change < end
         else { return false }
         let (before, after) = (
             zone.secondsFromGMT(for: change.addingTimeInterval(-1)), zone.secondsFromGMT(for: change)
