@@ -7,7 +7,9 @@ import JSON
 extension CarillonClient {
     /// Does what the person wants: here at once, and on the hub as soon as it can be reached. Returns when it is on disk.
     ///
-    /// - Parameter base: the revision that the person saw, where the client cannot know it.
+    /// - Parameters:
+    ///   - action: what the person does.
+    ///   - base: the revision that the person saw, where the client cannot know it.
     @discardableResult
     public func act(_ action: CarillonAction, base: Int64? = nil) throws -> CarillonReceipt {
         let given = base.map { JSONTree.object([.init("rev", .integer($0))]) }
