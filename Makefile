@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-instructions conformance fuzz storm resume churn soak lint format bench clean
+.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-instructions conformance fuzz storm resume churn soak lint format docs bench clean
 
 tools := deploy/development
 # On a terminal too: SwiftPM takes colour for another build, and would begin anew.
@@ -57,6 +57,7 @@ test-clients: ## Third-party clients (Pysher, the pusher package, websockets) ju
 	@$(tools)/packages build run test
 	swift build $(plain) --product carillon
 	swift build $(plain) --product loadtest
+	swift build $(plain) --product ClientDevice
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/run
 
 test-release: ## The release build, whole and stripped, runs where there is no Swift toolchain
@@ -111,10 +112,15 @@ soak: ## Random faults for MINUTES (default 30) over two hubs: invariants, memor
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
 	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/{apple,outside,package,release} deploy/debian/{package,postinst,postrm,prerm} \
-	    Tests/ThirdParty/{churn,conformance,resume,run,soak,storm}; do bash -n "$$script"; done
+	    Tests/ThirdParty/{churn,conformance,month,resume,run,soak,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest
+
+docs: ## The Swift client's documentation, by DocC, for any web server: .build/docs
+	@$(tools)/packages build
+	swift package $(plain) --allow-writing-to-directory .build/docs generate-documentation --target CarillonClient \
+	    --warnings-as-errors --transform-for-static-hosting --output-path .build/docs
 
 bench: ## Measure the release build beside a C sender and Nchan (27 minutes; `loadtest/bench ROUNDS SECTION…` for a part)
 	@$(tools)/packages build run bench

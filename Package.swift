@@ -84,6 +84,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto", "3.12.0"..<"5.0.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
+        // Documentation by DocC: a command, and nothing that is linked.
+        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
     targets: [
         // System: module maps and shims
@@ -233,6 +235,12 @@ let package = Package(
                 logging,
             ],
             path: "Tests/EchoServer", swiftSettings: mixedSettings),
+
+        // What judges run as a device of the Swift library; it dies when told to
+        .target(name: "CKillPoint", path: "Tests/CKillPoint"),
+        .executableTarget(
+            name: "ClientDevice", dependencies: ["CKillPoint", "CarillonClient"], path: "Tests/ClientDevice",
+            swiftSettings: settings),
 
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
