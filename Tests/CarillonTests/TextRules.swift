@@ -58,7 +58,8 @@ enum TextRules {
         for (index, line) in lines.enumerated() {
             let words = line.drop { $0 == " " }
             let opens = words.hasPrefix("/// ") && !(index > 0 && lines[index - 1].drop { $0 == " " }.hasPrefix("///"))
-            if opens && words.hasPrefix("/// The same ") || words.hasPrefix("\"\"\"The same ") {
+            let ofSQL = line.hasPrefix("-- ") && words.firstMatch(of: /^-- [a-z_]+\.[a-z_]+: the same\b/) != nil
+            if opens && words.hasPrefix("/// The same ") || words.hasPrefix("\"\"\"The same ") || ofSQL {
                 found.append(index + 1)
             }
         }

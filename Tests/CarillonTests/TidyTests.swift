@@ -107,6 +107,7 @@ struct TidyTests {
         }
         #expect(TextRules.unplainLines(of: "func ·whoAsks".replacing("·", with: "")) == [1])
         #expect(TextRules.unplainLines(of: "    /// ·The same as a.".replacing("·", with: "")) == [1])
+        #expect(TextRules.unplainLines(of: "-- ·care.a: the same at an instant.".replacing("·", with: "")) == [1])
         for fine in ["the history", "she", "other", "who is who", "funcwhoAsks", "/// a\n/// The same b", "likewise2"] {
             #expect(TextRules.unplainLines(of: fine) == [], "\(fine)")
         }

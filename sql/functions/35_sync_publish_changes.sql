@@ -66,7 +66,7 @@ begin
 end
 $$;
 
--- sync.publish: the same as sync.publish_changes, for any table and without a word. Locks: as there.
+-- sync.publish: publishes any table, the product's own too, without a NOTICE. Locks: those of sync.publish_changes.
 create or replace function sync.publish(
     relation regclass,
     user_column name,

@@ -17,12 +17,12 @@ begin
 end
 $$;
 
--- care.bump_dose: the same for doses, with what actions go by: the rev with which (status, taken_at, taken_offset, reason)
--- came, the one with which the note came, the key and device of the action that changed the row (null: no action), and who
--- did. Nobody else writes these columns. Outside of actions, a writer that sets taken_at and leaves taken_offset as it is
--- tells no offset. A dose that becomes scheduled again follows its product again, and one that gets another product is of
--- that; where triggers are off (session_replication_role) the writer says so. Here, and not by a trigger with a condition:
--- each statement reads that anew from its text. Locks: care.described.
+-- care.bump_dose: raises rev and updated_at of a dose, and notes what actions go by: the rev with which (status, taken_at,
+-- taken_offset, reason) came, the one with which the note came, the key and device of the action that changed the row (null:
+-- no action), and who did. Nobody else writes these columns. Outside of actions, a writer that sets taken_at and leaves
+-- taken_offset as it is tells no offset. A dose that becomes scheduled again follows its product again, and one that gets
+-- another product is of that; where triggers are off (session_replication_role) the writer says so. Here, and not by a
+-- trigger with a condition: each statement reads that anew from its text. Locks: care.described.
 create or replace function care.bump_dose() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

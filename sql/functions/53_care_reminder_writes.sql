@@ -85,8 +85,8 @@ begin
 end
 $$;
 
--- care.follow_archiving: the same where a product was archived, or came back: its schedules give nothing meanwhile. Lock
--- order: the product and its schedules (held), their rules by id.
+-- care.follow_archiving: raises the rules of a product's schedules when it is archived, or comes back. Its schedules give
+-- nothing meanwhile. Lock order: the product and its schedules (held), their rules by id.
 create or replace function care.follow_archiving(product text, who text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

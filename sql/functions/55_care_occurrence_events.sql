@@ -54,7 +54,7 @@ as $$
         o.updated_at)::care.dose_members
 $$;
 
--- care.dose_state: the same as jsonb. No locks.
+-- care.dose_state: the state of a dose as jsonb. No locks.
 create or replace function care.dose_state(o care.dose_occurrence) returns jsonb
 language sql stable
 as $$

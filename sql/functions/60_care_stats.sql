@@ -104,7 +104,7 @@ begin
 end
 $$;
 
--- care.stats_at: the same at an instant. No locks.
+-- care.stats_at: a user's statistics at an instant. No locks.
 create or replace function care.stats_at(who text, clock timestamptz) returns jsonb
 language plpgsql
 as $$
@@ -113,7 +113,7 @@ begin
 end
 $$;
 
--- care.stats: the same, now.
+-- care.stats: a user's statistics now.
 create or replace function care.stats(who text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

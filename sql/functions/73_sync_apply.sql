@@ -184,10 +184,10 @@ begin
 end
 $$;
 
--- sync.apply_all: the same for several actions of one user, in one transaction: a row for each of the first ones, in their
--- order. The others are not begun and may be sent again: no time was left for them, or their type does not share. No row:
--- they must be sent one by one, because the first one's type does not share, or the app has triggers of its own that wait
--- for the commit. An error undoes all of them: then too they must be sent one by one.
+-- sync.apply_all: decides several actions of one user in one transaction: a row for each of the first ones, in their order.
+-- The others are not begun and may be sent again: no time was left for them, or their type does not share. No row: they must
+-- be sent one by one, because the first one's type does not share, or the app has triggers of its own that wait for the
+-- commit. An error undoes all of them: then too they must be sent one by one.
 --
 -- Locks: sync.settle, for one after the other: a later action waits for rows while the streams of an earlier one are held,
 -- which is no order. So it waits for a moment only: then an error undoes all of them, and the other writer goes on.
@@ -217,7 +217,7 @@ begin
 end
 $$;
 
--- sync.apply_by_app: the same for what the app's backend sends, signed, for a user. Locks: sync.settle.
+-- sync.apply_by_app: decides an action that the app's backend signed for a user. Locks: sync.settle.
 create or replace function sync.apply_by_app(who text, key text, device text, n bigint, type text, payload text, base text,
                                              client_time text, tz text)
 returns table(status text, answer text, corrections int)
@@ -234,8 +234,9 @@ begin
 end
 $$;
 
--- sync.refuse: the same for an action that the database will not take (a trigger or constraint of the app's own says no):
--- a stored rejection, so that the device's next one is not held up; a repeat gets what is stored. Locks: sync.settle.
+-- sync.refuse: stores a rejection of an action that the database will not take (a trigger or constraint of the app's own
+-- says no): a stored rejection, so that the device's next one is not held up; a repeat gets what is stored. Locks:
+-- sync.settle.
 create or replace function sync.refuse(who text, key text, device text, n bigint, type text, payload text, base text,
                                        client_time text, tz text)
 returns table(status text, answer text)

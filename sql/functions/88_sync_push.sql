@@ -112,7 +112,8 @@ begin
 end
 $$;
 
--- sync.claim_pushes: the same for hubs that know one room: as much of each platform. Locks: those of the other one.
+-- sync.claim_pushes: claims at most `wanted` pushes of each platform, for hubs that know one bound. Locks: those of the
+-- overload with `rooms`.
 create or replace function sync.claim_pushes(hub text, wanted int, lease interval, labels boolean default false)
 returns table(id bigint, attempt int, platform text, token text, environment text, topic text, user_id text, device_id text,
               occurrence_id text, rule_id text, kind text, title text, body text, start timestamptz, expires_at timestamptz,
