@@ -288,11 +288,8 @@ final class HTTPConversation {
             return connection.drop()
         }
         // Not one variable for both: an answer is not copied.
-        if fits(given, connection) {
-            write(given, answering, connection)
-        } else {
-            write(shared(.tooLong, owner), answering, connection)
-        }
+        fits(given, connection)
+            ? write(given, answering, connection) : write(shared(.tooLong, owner), answering, connection)
         answered(answering, connection)
     }
 
