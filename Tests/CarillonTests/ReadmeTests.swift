@@ -191,8 +191,8 @@ struct ReadmeTests {
                 "-h old -U admin", with: "-h \(sockets[0]) -U postgres"
             )
             .replacing("-h db -U admin", with: "-h \(sockets[1]) -U postgres")
-            .replacing("=postgres://admin@db/hub ", with: "='\(url("hub"))' ")
-            .replacing("=postgres://admin@db/roles ", with: "='\(url("roles"))' ")
+            .replacing("=postgresql://admin@db/hub ", with: "='\(url("hub"))' ")
+            .replacing("=postgresql://admin@db/roles ", with: "='\(url("roles"))' ")
             .replacing("carillon migrate", with: RunningCommand.carillon + " migrate")
             let command = try RunningCommand(shell: "set -e\ncd \(folder)\n\(script)", isMixed: true)
             let text = command.rest()
@@ -205,7 +205,7 @@ struct ReadmeTests {
             // Without the roles the restore itself complains, and the migration reports what to do.
             let early = try run(["createdb -h db -U admin hub", "pg_restore -h db -U admin -d hub hub.dump || true"])
             #expect(early.text.contains("role \"carillon_owner\" does not exist"))
-            let told = try run(["DATABASE_URL=postgres://admin@db/hub carillon migrate"])
+            let told = try run(["DATABASE_URL=postgresql://admin@db/hub carillon migrate"])
             #expect(
                 told.text == """
                     carillon: the schema sync of this database belongs to postgres, not to carillon_owner, a role that this \

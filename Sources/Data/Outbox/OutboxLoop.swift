@@ -25,8 +25,7 @@ final class OutboxLoop {
     private var due: Alarm?
     private var retry: Alarm?
     private var settleDue: Alarm?
-    private var stateDue: Alarm?
-    private var end: Alarm?
+    private var alarms: (state: Alarm?, end: Alarm?)
     private var isUp = false
     private var (isClaiming, isSettling, isLookWanted) = (false, false, false)
     private var claims = true
@@ -56,8 +55,8 @@ final class OutboxLoop {
         due = try Alarm(loop) { [weak self] in self?.claim() }
         retry = try Alarm(loop) { [weak self] in self?.settleAll() }
         settleDue = try Alarm(loop) { [weak self] in self?.settle() }
-        stateDue = try Alarm(loop) { [weak self] in self?.askState() }
-        end = try Alarm(loop) { [weak self] in self?.loop.handle.stop() }
+        alarms.state = try Alarm(loop) { [weak self] in self?.askState() }
+        alarms.end = try Alarm(loop) { [weak self] in self?.loop.handle.stop() }
         slot = try ConnectionSlot(
             "the connection of pushes", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
@@ -80,7 +79,7 @@ final class OutboxLoop {
         case .stop(let patience):
             claims = false
             isStopping = true
-            end?.set(after: patience)
+            alarms.end?.set(after: patience)
             settle()
         }
     }
@@ -109,7 +108,7 @@ final class OutboxLoop {
         due?.unset()
         retry?.unset()
         settleDue?.unset()
-        stateDue?.unset()
+        alarms.state?.unset()
     }
 
     // MARK: Claims
@@ -251,7 +250,7 @@ final class OutboxLoop {
             case .failure(let error):
                 failed(error, "sync.push_state")
             }
-            if isUp { stateDue?.set(after: OutboxLimits.stateInterval) }
+            if isUp { alarms.state?.set(after: OutboxLimits.stateInterval) }
         }
     }
 

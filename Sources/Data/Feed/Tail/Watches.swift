@@ -101,8 +101,9 @@ struct Watches {
             table[index] = watch
             return nil
         }
-        guard count < streamsMax else { return .hubFull }
-        let others = takePlace(UserCode(of: stream))
+        let user = UserCode(of: stream)
+        guard count < streamsMax else { return (ofUsers[user] ?? 0) < streamsPerUserMax ? .hubFull : .userFull }
+        let others = takePlace(user)
         guard others < streamsPerUserMax else { return .userFull }
         watch.isBehind = others >= FeedLimits.streamsInFront
         _ = table.insert(watch)

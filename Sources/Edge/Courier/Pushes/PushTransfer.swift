@@ -4,8 +4,8 @@ import Clock
 import Glibc
 import Outbox
 
-/// One request to a provider in flight, as seen by libcurl's callbacks; and then the next one: to make a handle costs as much
-/// as to send a push. Confined to the pushes' thread.
+/// One request to a provider in flight, as seen by libcurl's callbacks; and then the next one: to make a handle costs as
+/// much as to send a push. Confined to the pushes' thread.
 final class PushTransfer: CurlTransfer {
     /// What a request is for.
     enum Purpose {

@@ -254,7 +254,6 @@ final class HTTPConversation {
 
     /// Whether a request was answered, and no other has begun.
     var isBetweenRequests: Bool { machine.isBetweenRequests }
-
     /// Whether nothing has come from its client.
     var isSilent: Bool { machine.isFresh && !awaitsBeginning }
 
