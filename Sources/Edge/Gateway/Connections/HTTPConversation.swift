@@ -254,7 +254,6 @@ final class HTTPConversation {
 
     /// Whether a request was answered, and no other has begun.
     var isBetweenRequests: Bool { machine.isBetweenRequests }
-    /// Whether nothing has come from its client.
     var isSilent: Bool { machine.isFresh && !awaitsBeginning }
 
     /// The hub ends: a client that awaits an answer gets it, if it comes soon.
@@ -300,7 +299,6 @@ final class HTTPConversation {
         connection.queue(response.written(answering))
     }
 
-    /// The answer is queued completely.
     private func answered(_ answering: HTTPMachine.Answering, _ connection: ClientConnection) {
         let owner = connection.owner
         guard answering.keepsAlive else { return connection.finish() }
