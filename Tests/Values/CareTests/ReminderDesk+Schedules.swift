@@ -18,6 +18,7 @@ extension ReminderDesk {
         fields[.schedule] = .text(target.schedule)
         if chance(90) { (fields[.product], fields[.stack]) = (.absent, .absent) }
         if chance(40) { fields[target.field] = .text(target.id) }
+        if fields[.stack] != .absent { fields[.product] = .absent }
         if chance(50) { fields[.time] = .absent }
         return fields
     }
