@@ -10,6 +10,7 @@ import time
 
 from hub import Hub
 from swift_device import SwiftDevice
+from waiting import eventually
 
 #: Doses of the day that the device shows.
 DOSES = 60
@@ -32,8 +33,7 @@ def month(hub, count):
         app = phone.process().begin()
         phone.online()
         begun = time.monotonic()
-        while app.ask("standing")["waiting"]:
-            time.sleep(0.02)
+        eventually(lambda: app.ask("standing")["waiting"] == 0, "the queue has drained", 600)
         drained = time.monotonic() - begun
         stored, = hub.query("select count(*) from sync.action where user_id = 'away'")[0]
         starts.sort(key=lambda one: one["opened"])

@@ -14,6 +14,9 @@ final class OutboxLoop {
         case stop(Duration)
     }
 
+    /// The end comes in two steps: nothing more is claimed, and then what is left is settled.
+    private enum Phase { case claiming, settling, stopping }
+
     private let loop: EventLoop
     private let configuration: OutboxConfiguration
     private let metrics: OutboxMetrics
@@ -25,11 +28,11 @@ final class OutboxLoop {
     private var due: Alarm?
     private var retry: Alarm?
     private var settleDue: Alarm?
-    private var alarms: (state: Alarm?, end: Alarm?)
+    private var stateDue: Alarm?
+    private var end: Alarm?
     private var isUp = false
     private var (isClaiming, isSettling, isLookWanted) = (false, false, false)
-    private var claims = true
-    private var isStopping = false
+    private var phase = Phase.claiming
     /// Outcomes to settle.
     private var outcomes = Fifo<PushOutcome>()
     /// Outcomes whose rows somebody else held: they hold up no others.
@@ -55,8 +58,8 @@ final class OutboxLoop {
         due = try Alarm(loop) { [weak self] in self?.claim() }
         retry = try Alarm(loop) { [weak self] in self?.settleAll() }
         settleDue = try Alarm(loop) { [weak self] in self?.settle() }
-        alarms.state = try Alarm(loop) { [weak self] in self?.askState() }
-        alarms.end = try Alarm(loop) { [weak self] in self?.loop.handle.stop() }
+        stateDue = try Alarm(loop) { [weak self] in self?.askState() }
+        end = try Alarm(loop) { [weak self] in self?.loop.handle.stop() }
         slot = try ConnectionSlot(
             "the connection of pushes", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
@@ -75,17 +78,16 @@ final class OutboxLoop {
             for outcome in told { outcomes.append(outcome) }
             settleSoon()
         case .stopClaiming:
-            claims = false
+            if phase == .claiming { phase = .settling }
         case .stop(let patience):
-            claims = false
-            isStopping = true
-            alarms.end?.set(after: patience)
+            phase = .stopping
+            end?.set(after: patience)
             settle()
         }
     }
 
     private func endIfDone() {
-        if isStopping, !isSettling, outcomes.isEmpty, locked.isEmpty { loop.handle.stop() }
+        if phase == .stopping, !isSettling, outcomes.isEmpty, locked.isEmpty { loop.handle.stop() }
     }
 
     private func opened() {
@@ -108,7 +110,7 @@ final class OutboxLoop {
         due?.unset()
         retry?.unset()
         settleDue?.unset()
-        alarms.state?.unset()
+        stateDue?.unset()
     }
 
     // MARK: Claims
@@ -126,7 +128,7 @@ final class OutboxLoop {
 
     private func claim() {
         let rooms = self.rooms
-        guard isUp, claims, !isClaiming, !rooms.isEmpty else { return }
+        guard isUp, phase == .claiming, !isClaiming, !rooms.isEmpty else { return }
         isClaiming = true
         isLookWanted = false
         due?.unset()
@@ -190,7 +192,7 @@ final class OutboxLoop {
     /// A settlement of few costs nearly as much as one of many: they wait for more, but not where no more is to come.
     private func settleSoon() {
         let count = outcomes.count
-        if isStopping || count == 0 || count >= OutboxLimits.roomLeast || count >= heldInAll - locked.count {
+        if phase == .stopping || count == 0 || count >= OutboxLimits.roomLeast || count >= heldInAll - locked.count {
             settle()
         } else {
             settleDue?.set(within: OutboxLimits.gathering)
@@ -250,7 +252,7 @@ final class OutboxLoop {
             case .failure(let error):
                 failed(error, "sync.push_state")
             }
-            if isUp { alarms.state?.set(after: OutboxLimits.stateInterval) }
+            if isUp { stateDue?.set(after: OutboxLimits.stateInterval) }
         }
     }
 

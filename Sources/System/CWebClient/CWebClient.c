@@ -1,6 +1,5 @@
 // One row for each file that a browser gets, by its path: the web client's modules (Sources/Clients/Web), and the page of
-// the demonstration. Tests hold the rows to the folders. #embed is C23; clang accepts
-// it in every mode of the language.
+// the demonstration. Tests hold the rows to the folders. #embed is C23; clang accepts it in every mode of the language.
 #include "CWebClient.h"
 
 #pragma clang diagnostic push

@@ -14,7 +14,8 @@ enum OccurrenceID {
     static func text(rule: String, day: LocalDate, minute: Int) -> String {
         let own = UUID(uuidString: rule).map { withUnsafeBytes(of: $0.uuid) { Array($0) } }
         let time = [minute / 60, minute % 60].map { ($0 < 10 ? "0" : "") + String($0) }.joined(separator: ":")
-        return hex(uuid5(own ?? uuid5(namespace, rule), "\(TimeText.text(day))T\(time)"))
+        let id = uuid5(own ?? uuid5(namespace, rule), "\(TimeText.text(day))T\(time)")
+        return NSUUID(uuidBytes: id).uuidString.lowercased()
     }
 
     private static func uuid5(_ namespace: [UInt8], _ name: String) -> [UInt8] {
@@ -22,10 +23,5 @@ enum OccurrenceID {
         bytes[6] = bytes[6] & 0x0F | 0x50
         bytes[8] = bytes[8] & 0x3F | 0x80
         return bytes
-    }
-
-    private static func hex(_ bytes: [UInt8]) -> String {
-        let digits = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { digits[$0].joined() }.joined(separator: "-")
     }
 }
