@@ -22,6 +22,8 @@ class Unanswered(Exception):
 
 
 async def in_time(awaitable, what):
+    """Awaits with a deadline. A task that is cancelled in here ends: before Python 3.12, `asyncio.wait_for` swallows a
+    cancellation that comes in the turn in which the answer is there, and the task lives on for ever."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await awaitable

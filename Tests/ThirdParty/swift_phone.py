@@ -11,7 +11,7 @@ import tempfile
 
 from hub import APP_KEY, PROGRAM
 from ledger import Action
-from waiting import PATIENCE
+from lines import Unanswered, in_time
 
 #: The device, built beside the hub.
 DEVICE = os.environ.get("CLIENT_DEVICE") or str(pathlib.Path(PROGRAM).with_name("ClientDevice"))
@@ -173,9 +173,9 @@ class SwiftPhone:
 
     async def _answer(self, request=None):
         try:
-            line = await asyncio.wait_for(self.process.stdout.readline(), PATIENCE)
-        except asyncio.TimeoutError:
-            self.ledger.fault(f"{self.name}: no answer to {request}")
+            line = await in_time(self.process.stdout.readline(), f"an answer to {request}")
+        except Unanswered as error:
+            self.ledger.fault(f"{self.name}: not there: {error}")
             raise Died from None
         if not line.endswith(b"\n"):
             raise Died

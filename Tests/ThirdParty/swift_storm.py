@@ -1,6 +1,6 @@
 """Histories of the Swift library: two devices of each person, killed at any write, on a bad network, while all below falls.
 
-    HISTORIES=1000 Tests/ThirdParty/run test_swift_histories.py
+    HISTORIES=1000 Tests/ThirdParty/run --timeout 0 test_swift_histories.py
 """
 
 import asyncio
