@@ -12,8 +12,8 @@ from storm import Plan, Storm, new_seed
 SHORT = Plan(users=2, phones=4, actions=60, kills=0, stops=0, terminations=0, writers=6, pause=0.01, restores=0.15,
              limit=60)
 
-#: What is lost shows when the server falls.
-FALLING = dataclasses.replace(SHORT, stops=3)
+#: What is lost shows when the server falls. The app writes nothing meanwhile: its commits would put all before them on disk.
+FALLING = dataclasses.replace(SHORT, stops=4, writers=0)
 
 #: Errors, and what a storm has to say of them: one of these.
 MUTANTS = {
