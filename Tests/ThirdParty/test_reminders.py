@@ -111,6 +111,22 @@ def test_a_rule_from_its_creation_to_its_deletion(hub, user, phone):
         assert (wrong.status, wrong.body["path"]) == (422, "time")
 
 
+def test_an_object_sent_back_whole_is_one_action_by_every_way(hub, user, phone):
+    """The answer to the route is lost; what the device then sends by its socket, and in its queue, is a repeat."""
+    rule = phone.ask("POST", "/reminders", {"productId": "zinc", "time": "12:00"}).body
+    phone.ask("DELETE", f"/reminders/{rule['id']}")
+    shown = {name: value for name, value in rule.items() if name != "_sync"}
+    for base in ({"base": {"rev": 1}}, {}):
+        key = str(uuid.uuid4())
+        told = [phone.ask("PATCH", f"/reminders/{rule['id']}", {**shown, **base, "idempotencyKey": key}).body]
+        with Device(hub, token=hub.token(user)) as device:
+            told.append(act(device, envelope("updateReminder", shown, key, **base)))
+        queued = {"op": "update", "id": rule["id"], "payload": shown, "key": key, **base}
+        told += phone.ask("POST", "/sync/reminders", {"changes": [queued]}).body["results"]
+        assert [answer["code"] for answer in told] == ["gone"] * 3, told
+        assert [answer["conflict"] for answer in told[1:]] == [told[0]["conflict"]] * 2
+
+
 def test_single_occurrences(hub, user, phone):
     rule = phone.ask("POST", "/reminders", {"productId": "zinc", "time": "12:00", "snoozeMinutes": 20}).body
     first, second, third = [one["id"] for one in rule["upcoming"]][:3]

@@ -64,7 +64,7 @@ begin
     corrections := 0;
     whole := sync.unusable(key, device, n);
     if whole is null then
-        digest := sync.digest(coalesce(type, ''), payload, doc, base, base_doc);
+        digest := sync.action_digest(coalesce(type, ''), payload, doc, base, base_doc);
         perform sync.raise_commit();
         perform from sync.account as a where a.user_id = who for update;
         if not found then
@@ -76,7 +76,8 @@ begin
         -- by (user_id, created_at) else, which is all actions of the user.
         select * into known from sync.action as a
         where a.user_id = who and a.key between settle.key and settle.key order by a.key limit 1;
-        if found and known.digest = digest then
+        -- Older versions stored the digest of what was sent.
+        if found and (known.digest = digest or known.digest = sync.digest(coalesce(type, ''), payload, doc, base, base_doc)) then
             status := known.status;
             answer := sync.replayed(who, known.answer)::text;
             return next;
