@@ -234,19 +234,19 @@ select test.is('all of it is told', (select count(*) = max(o) from sync.event wh
 
 -- A repeat by another way. Routes take the rev of an object that is sent back whole for its base; sockets and queues leave it inside.
 create function test.again(n int, one jsonb, one_base jsonb, other jsonb, other_base jsonb) returns text language sql as $$
-    select test.rule('rw', 'w' || n, 'updateReminder', '{"id":"rw-1","label":"w"}' || one, one_base) || ', ' || test.rule('rw', 'w' || n, 'updateReminder', '{"id":"rw-1","label":"w"}' || other, other_base) $$;
-select test.rule('rw', 'w0', 'createReminder', '{"id":"rw-1","productId":"p","time":"08:00","timezone":"UTC"}') \g /dev/null
+    select test.rule('ro', 'w' || n, 'updateReminder', '{"id":"ro-1","label":"w"}' || one, one_base) || ', ' || test.rule('ro', 'w' || n, 'updateReminder', '{"id":"ro-1","label":"w"}' || other, other_base) $$;
+select test.rule('ro', 'w0', 'createReminder', '{"id":"ro-1","productId":"p","time":"08:00","timezone":"UTC"}') \g /dev/null
 select test.is(format('the same action: %s', why), test.again(n, one, one_base, other, other_base), want || ', ' || want || ' replayed') from (values
     (1, 'by the route, and by the socket', '{}'::jsonb, '{"rev":1}'::jsonb, '{"rev":1}'::jsonb, '{"rev":1}'::jsonb, 'applied'), (2, 'by the route with its rev alone', '{}', '{"rev":2}', '{"rev":2}', null, 'noop'),
     (3, 'by the socket, and by the route', '{"rev":2}', '{"rev":2}', '{}', '{"rev":2}', 'noop'), (4, 'with its rev alone', '{"rev":2}', null, '{}', '{"rev":2}', 'noop'), (5, 'null is nothing', '{"rev":null,"tz":null}', 'null', '{}', null, 'noop'),
     (6, 'of one occurrence, the rev is the rule''s', '{"applyTo":"occurrence","rev":2,"enabled":false,"date":"2025-11-22","timestamp":7}', null, '{"applyTo":"occurrence","rev":2,"enabled":false,"date":"2025-11-22"}', null, 'applied'),
-    (7, 'another base beside the rev', '{"rev":1}', '{"rw-1":{"rev":2}}', '{}', '{"rw-1":{"rev":2}}', 'noop')) as t(n, why, one, one_base, other, other_base, want);
+    (7, 'another base beside the rev', '{"rev":1}', '{"ro-1":{"rev":2}}', '{}', '{"ro-1":{"rev":2}}', 'noop')) as t(n, why, one, one_base, other, other_base, want);
 select test.is(format('another action: %s', why), test.again(n, one, one_base, other, other_base), 'noop, rejected key_reused') from (values
     (11, 'another rev', '{"rev":2}'::jsonb, null::jsonb, '{"rev":1}'::jsonb, null::jsonb), (12, 'another base', '{"rev":2}', null, '{}', '{"rev":1}'), (13, 'no base', '{"rev":2}', null, '{}', null), (14, 'another label', '{"rev":2}', null, '{"rev":2,"label":"v"}', null)) as t(n, why, one, one_base, other, other_base);
-select test.rule('rw', 'w20', 'updateReminder', '{"id":"rw-1","label":"w","rev":2}') \g /dev/null
-update sync.action set digest = sync.digest(type, '{"id":"rw-1","label":"w","rev":2}', '{"id":"rw-1","label":"w","rev":2}', null, null) where user_id = 'rw' and key = 'w20';
-select test.is('what an older version stored is known', test.rule('rw', 'w20', 'updateReminder', '{"id":"rw-1","label":"w","rev":2}'), 'noop replayed');
-select test.is('of medications too', test.rule('rw', 'w21', 'updateMedication', '{"id":"none","name":"x"}', '{"rev":1}') || ', ' || test.rule('rw', 'w21', 'updateMedication', '{"id":"none","name":"x","rev":1}', '{"rev":1}'), 'conflict gone, conflict gone replayed');
+select test.rule('ro', 'w20', 'updateReminder', '{"id":"ro-1","label":"w","rev":2}') \g /dev/null
+update sync.action set digest = sync.digest(type, '{"id":"ro-1","label":"w","rev":2}', '{"id":"ro-1","label":"w","rev":2}', null, null) where user_id = 'ro' and key = 'w20';
+select test.is('what an older version stored is known', test.rule('ro', 'w20', 'updateReminder', '{"id":"ro-1","label":"w","rev":2}'), 'noop replayed');
+select test.is('of medications too', test.rule('ro', 'w21', 'updateMedication', '{"id":"none","name":"x"}', '{"rev":1}') || ', ' || test.rule('ro', 'w21', 'updateMedication', '{"id":"none","name":"x","rev":1}', '{"rev":1}'), 'conflict gone, conflict gone replayed');
 
 -- Who changed what.
 select test.is('changes are recorded with who and where', (select string_agg(concat_ws(':', was_rev, rev, actor, device, key), ', ' order by n) from care.reminder_audit where rule_id = 'rc-33'), '1:user:phone:rc-33-c, 1:2:user:tablet:rc-33-t, 2:user:d4, 3:user:phone:g3');
