@@ -344,7 +344,7 @@ let package = Package(
                 logging,
             ]),
         tests(
-            "Edge/OperationsTests", ["Clock", "Metrics", "Operations", "Reactor"]),
+            "Edge/OperationsTests", ["Bytes", "Clock", "HTTP", "Metrics", "Operations", "Reactor"]),
         tests(
             "CarillonTests",
             [

@@ -157,6 +157,9 @@ static const char functions_45_sync_new_epoch[] = {
 static const char functions_46_sync_retain[] = {
 #embed "../functions/46_sync_retain.sql" suffix(, )
     0};
+static const char functions_47_sync_logged_events[] = {
+#embed "../functions/47_sync_logged_events.sql" suffix(, )
+    0};
 static const char functions_47_sync_read_log[] = {
 #embed "../functions/47_sync_read_log.sql" suffix(, )
     0};
@@ -401,6 +404,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "44_sync_hub_hello.sql", functions_44_sync_hub_hello, sizeof functions_44_sync_hub_hello - 1},
     {carillon_sql_function, 0, "45_sync_new_epoch.sql", functions_45_sync_new_epoch, sizeof functions_45_sync_new_epoch - 1},
     {carillon_sql_function, 0, "46_sync_retain.sql", functions_46_sync_retain, sizeof functions_46_sync_retain - 1},
+    {carillon_sql_function, 0, "47_sync_logged_events.sql", functions_47_sync_logged_events, sizeof functions_47_sync_logged_events - 1},
     {carillon_sql_function, 0, "47_sync_read_log.sql", functions_47_sync_read_log, sizeof functions_47_sync_read_log - 1},
     {carillon_sql_function, 0, "48_sync_revoke.sql", functions_48_sync_revoke, sizeof functions_48_sync_revoke - 1},
     {carillon_sql_function, 0, "49_sync_bulk.sql", functions_49_sync_bulk, sizeof functions_49_sync_bulk - 1},

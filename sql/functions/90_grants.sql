@@ -24,6 +24,7 @@ grant execute on function
     sync.replay(text, text, bigint, int),
     sync.hub_hello(),
     sync.read_log(text, text, bigint, bigint, int, int),
+    sync.logged_events(text, text, bigint, int, boolean),
     sync.revocations(pg_snapshot, text, int),
     sync.repair_after_restore(),
     sync.retain(int, int),

@@ -14,6 +14,16 @@ select test.is('nothing there: one row that says where it stands', test.read(10,
 select test.is('a stream unborn', (select (epoch = (select epoch from sync.meta) || '.' || sync.lineage()) || ' ' || top || ' ' || (o is null) from sync.read_log('nobody', 'pages', 0, 5, 256, 1000)), 'true 0 true');
 select test.is('the epoch is that of sync.positions', (select count(distinct p.epoch || r.epoch) || ' ' || bool_and(p.epoch = r.epoch) from sync.positions('{reader}', '{pages}') as p, sync.read_log('reader', 'pages', 0, 10, 256, 262144) as r), '1 true');
 select test.is('data is what replay has', (select bool_and(r.data = p.data and r.name = p.name) from sync.replay('reader', 'pages', 0, 99) as p join sync.read_log('reader', 'pages', 0, 99, 256, 262144) as r on r.o = p.o), true);
+-- What the console asks: without data unless it says so.
+create function test.logged(up_to bigint, most int, shows boolean) returns jsonb language sql as $$
+    select jsonb_build_object('top', l.top, 'events', l.body::jsonb) from sync.logged_events('reader', 'pages', up_to, most, shows) as l
+$$;
+select test.is('the last ones, the newest first', (select string_agg(e ->> 'o', ' ') || ' of ' || max(top) from (select l -> 'top' #>> '{}' as top, jsonb_array_elements(l -> 'events') as e from test.logged(null, 3, false) as l) as t), '10 9 8 of 10');
+select test.is('one of them', (select string_agg(e ->> 'o', ' ') from jsonb_array_elements(test.logged(7, 1, false) -> 'events') as e), '7');
+select test.is('a name, a size and an age, and no data', (select string_agg(key, ' ' order by key) from jsonb_object_keys(test.logged(7, 1, false) #> '{events,0}') as key), 'ageMs bytes name o');
+select test.is('its size is that of what is sent', (select (l #>> '{events,0,bytes}')::int = octet_length(e.data::text) and l #>> '{events,0,name}' = e.name from test.logged(7, 1, false) as l, sync.event as e where e.user_id = 'reader' and e.topic = 'pages' and e.o = 7), true);
+select test.is('the data where it is asked for', (select l #> '{events,0,data}' = e.data from test.logged(7, 1, true) as l, sync.event as e where e.user_id = 'reader' and e.topic = 'pages' and e.o = 7), true);
+select test.is('another''s stream is empty, and has a position', (select l.top || ' ' || l.body from sync.logged_events('nobody', 'pages', null, 5, true) as l), '0 []');
 delete from sync.event where user_id = 'reader' and o <= 4;
 select test.is('what is no longer kept is missing at the front', test.read(2, 10), '5 6 7 8 9 10 of 10');
 create temp table before_epoch as select epoch from sync.positions('{reader}', '{pages}');
@@ -36,6 +46,7 @@ select test.is('ten events of a large log touch few pages', test.read_buffers() 
 select test.open('hub', :'connection') \g /dev/null
 select dblink_exec('hub', 'set role carillon_hub') \g /dev/null
 select test.is('a hub may call it', (select n from dblink('hub', $$select count(*) from sync.read_log('reader', 'pages', 0, 5, 256, 1000)$$) as t(n bigint)), 1::bigint);
+select test.is('and the console''s', (select n from dblink('hub', $$select jsonb_array_length(body::jsonb) from sync.logged_events('reader', 'pages', null, 5, false)$$) as t(n bigint)), 5::bigint);
 select dblink_disconnect('hub') \g /dev/null
 -- Nor may what lies behind the bound in bytes be unpacked: 256 events of 60 kB.
 insert into sync.event (user_id, topic, o, xid, name, data)

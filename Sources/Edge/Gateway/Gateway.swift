@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Feed
 import Identity
 import Logging
@@ -104,7 +105,10 @@ package final class Gateway: Sendable {
         let readiness = HubReadiness(isDone: startFeed == nil)
         // Until the feed has read all revocations.
         if startFeed != nil { verifier.revocations.setCurrent(false) }
-        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, metrics.backlog, readiness))
+        let feed = try startFeed?(
+            Self.sink(
+                to: mailboxes, verifier.revocations, metrics.backlog, readiness,
+                keepsTraces: configuration.keepsTraces))
         self.readiness = readiness
         // What the hub's own actions commit is read at once, without waiting for a notification.
         do {
@@ -239,7 +243,7 @@ package final class Gateway: Sendable {
     /// Hands the feed's outputs to the owners of their streams, those of no stream to all loops: in order, one message each.
     private static func sink(
         to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog,
-        _ readiness: HubReadiness
+        _ readiness: HubReadiness, keepsTraces: Bool
     ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
@@ -252,10 +256,11 @@ package final class Gateway: Sendable {
                     default: break
                     }
                 }
+                let readAt = keepsTraces ? Instant.read() : .min
                 for (mailbox, outputs) in zip(mailboxes, Router.split(outputs, loops: mailboxes.count))
                 where !outputs.isEmpty {
                     backlog.add(outputs)
-                    mailbox.post(.feed(outputs))
+                    mailbox.post(.feed(outputs, readAt: readAt))
                 }
             },
             backlog: { backlog.count + backlog.broadcastCount })

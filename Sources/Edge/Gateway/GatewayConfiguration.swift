@@ -31,6 +31,8 @@ package struct GatewayConfiguration: Sendable {
     package var timeouts = GatewayTimeouts()
     /// Messages are compressed for clients that offer it; nil: never.
     package var compression: CompressionSettings? = CompressionSettings()
+    /// Each loop remembers the way of its last events (`EventTrace`), for the console.
+    package var keepsTraces = false
     /// Answers every message in place of the engine; nil in a hub. For servers of another protocol on this transport, such
     /// as the echo server of conformance suites: every upgrade below `/app/` is taken, without apps or greeting.
     package var responder: Responder?

@@ -9,6 +9,7 @@ final class OperationsAcceptor: EventSource {
     private let socket: ListeningSocket
     fileprivate let loop: EventLoop
     fileprivate let pages: OperationsPages
+    fileprivate let orders: Mailbox<OperationsServer.Order>
     private let exchangeTime: Duration
     private var connections: [OperationsConnection] = []
     /// Valid transitions: accepting ⇄ idle; accepting or idle → ending.
@@ -19,10 +20,12 @@ final class OperationsAcceptor: EventSource {
     }
 
     init(
-        _ socket: ListeningSocket, on loop: EventLoop, _ pages: OperationsPages, exchangeTime: Duration
+        _ socket: ListeningSocket, on loop: EventLoop, _ orders: Mailbox<OperationsServer.Order>,
+        _ pages: OperationsPages, exchangeTime: Duration
     ) throws(ReactorError) {
         self.socket = socket
         self.loop = loop
+        self.orders = orders
         self.pages = pages
         self.exchangeTime = exchangeTime
         super.init()
@@ -33,7 +36,7 @@ final class OperationsAcceptor: EventSource {
         // A quarter of the bound in a turn, so that each is read before it can be the oldest.
         for _ in 0..<OperationsLimits.connectionsMax / 4 {
             switch socket.accept() {
-            case .connection(let descriptor, _): accepted(descriptor)
+            case .connection(let descriptor, let address): accepted(descriptor, address)
             case .none: return
             case .exhausted:
                 loop.setInterest(self, [])
@@ -63,6 +66,8 @@ final class OperationsAcceptor: EventSource {
             loop.setInterest(self, [])
             loop.setDeadline(self, loop.now.advanced(by: time))
             endIfDone()
+        case .answer(let slot, let generation, let answer):
+            (loop.source(slot: slot, generation: generation) as? OperationsConnection)?.answered(answer())
         }
     }
 
@@ -70,8 +75,8 @@ final class OperationsAcceptor: EventSource {
         if state == .ending, connections.isEmpty { loop.handle.stop() }
     }
 
-    private func accepted(_ descriptor: Int32) {
-        let connection = OperationsConnection(descriptor, self)
+    private func accepted(_ descriptor: Int32, _ address: PeerAddress) {
+        let connection = OperationsConnection(descriptor, address, self)
         guard (try? loop.add(connection, descriptor: descriptor, interest: .readable)) != nil else { return }
         loop.setDeadline(connection, loop.now.advanced(by: exchangeTime))
         connections.append(connection)
@@ -86,10 +91,14 @@ final class OperationsAcceptor: EventSource {
 
 /// One request and its answer, then the connection ends: clients here come every few seconds.
 ///
-/// Valid transitions: reading → answering → finishing → gone; any → gone.
+/// Valid transitions: reading → answering → finishing → gone; reading → waiting → answering; any → gone. A guest's late
+/// answer finds nobody: it names the connection by slot and generation.
 final class OperationsConnection: EventSource {
     private enum Phase {
-        case reading, answering
+        case reading
+        /// A guest answers later, or the deadline ends it.
+        case waiting
+        case answering
         /// Everything is sent, and the peer's end is awaited: a close with unread input could reset the connection (answer
         /// lost).
         case finishing
@@ -97,17 +106,20 @@ final class OperationsConnection: EventSource {
     }
 
     private let descriptor: Int32
+    private let address: PeerAddress
     // The acceptor lives as long as the loop, and both hold the connections.
     private unowned let owner: OperationsAcceptor
     private var phase = Phase.reading
-    private var parser = RequestParser(limits: OperationsLimits.http)
+    private var parser: RequestParser
     /// The unfinished request.
     private var input: [UInt8] = []
     private var output = SharedBytes.copy("")
     private var sent = 0
 
-    init(_ descriptor: Int32, _ owner: OperationsAcceptor) {
+    init(_ descriptor: Int32, _ address: PeerAddress, _ owner: OperationsAcceptor) {
         self.descriptor = descriptor
+        self.address = address
+        parser = RequestParser(limits: owner.pages.limits)
         self.owner = owner
         super.init()
     }
@@ -142,17 +154,34 @@ final class OperationsConnection: EventSource {
     }
 
     private func parse(_ bytes: [UInt8]) {
-        guard input.count + bytes.count <= OperationsLimits.http.messageBytes else { return end() }
-        input += bytes
         let pages = owner.pages
+        guard input.count + bytes.count <= pages.limits.messageBytes else { return end() }
+        input += bytes
         let answer = input.withUnsafeMutableBytes { bytes -> SharedBytes? in
             do throws(HTTPError) {
-                return try parser.parse(bytes).map { pages.answer($0) }
+                return try parser.parse(bytes).flatMap { self.answer(to: $0) }
             } catch {
                 return pages.refusal(error)
             }
         }
-        guard let answer else { return }
+        if let answer { begin(answer) } else if phase == .waiting { input = [] }
+    }
+
+    /// Nil where a guest answers later.
+    private func answer(to request: ParsedRequest) -> SharedBytes? {
+        guard let guest = owner.pages.guest, guest.owns(request) else { return owner.pages.answer(request) }
+        phase = .waiting
+        guest.answer(request, from: address) { [orders = owner.orders, slot, generation] answer in
+            orders.post(.answer(slot: slot, generation: generation, answer))
+        }
+        return nil
+    }
+
+    fileprivate func answered(_ answer: SharedBytes) {
+        if phase == .waiting { begin(answer) }
+    }
+
+    private func begin(_ answer: SharedBytes) {
         input = []
         output = answer
         phase = .answering

@@ -7,15 +7,18 @@ import Reactor
 // loop nor a crowd of clients holds it up.
 //
 // `GET /livez`, `GET /readyz` (`Health`) and `GET /metrics` (Prometheus text 0.0.4). No authentication and no secrets: it is
-// for a private address. Lifecycle: it starts before the rest of the hub; `stop` ends the thread after
-// the rest. A hub that another one follows accepts no more, and what it has accepted is answered. Invariants: bounded in
-// connections, bytes and time (`OperationsLimits`); it never waits for another thread.
+// for a private address. A guest, the console, answers below a path of its own, and decides who may ask. Lifecycle: it
+// starts before the rest of the hub; `stop` ends the thread after the rest. A hub that another one follows accepts no more,
+// and what it has accepted is answered. Invariants: bounded in connections, bytes and time (`OperationsLimits`); it never
+// waits for another thread.
 
 /// The running listener.
 package final class OperationsServer: Sendable {
     enum Order {
         case accept(Bool)
         case end(within: Duration)
+        /// From a guest, for one connection; made on this thread.
+        case answer(slot: UInt32, generation: UInt32, @Sendable () -> SharedBytes)
     }
 
     /// The port bound.
@@ -28,10 +31,11 @@ package final class OperationsServer: Sendable {
     /// - Parameters:
     ///   - socket: where it listens; it closes when nobody else holds it.
     ///   - sources: the metrics, called on this listener's thread, in this order.
+    ///   - guest: answers what is its own.
     ///   - exchangeTime: the time of a connection from accept to its end.
     package init(
         on socket: ListeningSocket, health: Health, sources: [any MetricSource],
-        exchangeTime: Duration = OperationsLimits.exchangeTime
+        guest: (any OperationsGuest)? = nil, exchangeTime: Duration = OperationsLimits.exchangeTime
     ) throws(ReactorError) {
         port = socket.port
         let handle = try LoopHandle()
@@ -41,7 +45,8 @@ package final class OperationsServer: Sendable {
             name: "operations", handle: handle,
             filling: { loop throws(ReactorError) in
                 let acceptor = try OperationsAcceptor(
-                    socket, on: loop, OperationsPages(health: health, sources: sources), exchangeTime: exchangeTime)
+                    socket, on: loop, orders, OperationsPages(health: health, sources: sources, guest: guest),
+                    exchangeTime: exchangeTime)
                 loop.attach(orders) { [unowned acceptor] in acceptor.follow($0) }
                 return acceptor
             })
@@ -60,9 +65,32 @@ package final class OperationsServer: Sendable {
     }
 }
 
+/// Answers requests of its own on the operations listener.
+package protocol OperationsGuest: Sendable {
+    /// The longest body of a request to it.
+    var bodyBytesMax: Int { get }
+
+    /// Whether the request is its own.
+    func owns(_ request: ParsedRequest) -> Bool
+
+    /// Answers one of its own requests, now or later, by calling `reply` once, on any thread. Must not block. What `reply`
+    /// is given is called on the listener's thread; if it never is, the connection's deadline ends it.
+    func answer(
+        _ request: ParsedRequest, from peer: PeerAddress,
+        _ reply: @escaping @Sendable (@escaping @Sendable () -> SharedBytes) -> Void)
+}
+
 struct OperationsPages {
     let health: Health
     let sources: [any MetricSource]
+    let guest: (any OperationsGuest)?
+
+    /// Only a guest's requests may have a body.
+    var limits: HTTPLimits {
+        var limits = OperationsLimits.http
+        limits.bodyBytes = guest?.bodyBytesMax ?? 0
+        return limits
+    }
 
     func answer(_ request: ParsedRequest) -> SharedBytes {
         guard request.method == .get || request.method == .head else {
@@ -71,7 +99,10 @@ struct OperationsPages {
         if request.path.equals("/livez") { return page(health.ailment(), of: request) }
         if request.path.equals("/readyz") { return page(health.obstacle(), of: request) }
         guard request.path.equals("/metrics") else {
-            return page(.notFound, "Here are /livez, /readyz and /metrics.\n", of: request)
+            let help: StaticString =
+                guest == nil
+                ? "Here are /livez, /readyz and /metrics.\n" : "Here are /livez, /readyz, /metrics and /console.\n"
+            return page(.notFound, help, of: request)
         }
         var exposition = Exposition()
         for source in sources { source.append(to: &exposition) }

@@ -186,8 +186,10 @@ extension HTTPResponse {
 }
 
 extension HTTPRequest {
+    /// The request's values, in memory of their own.
+    ///
     /// - Parameter client: the address that the request counts for.
-    init(_ request: ParsedRequest, from client: PeerAddress) {
+    package init(_ request: ParsedRequest, from client: PeerAddress) {
         let host = request.field("host")
         method = request.method
         path = request.path.string
@@ -226,7 +228,8 @@ extension HTTPResponse {
     /// An upper bound for its bytes.
     var bytesMax: Int { fields.reduce(Self.headBytesMax + body.count) { $0 + $1.value.utf8.count } }
 
-    func written(_ answering: HTTPMachine.Answering) -> SharedBytes {
+    /// The whole answer as bytes.
+    package func written(_ answering: HTTPMachine.Answering) -> SharedBytes {
         var writer = ByteWriter(capacity: body.count + 256)
         body.withUnsafeBytes { body in
             writer.append(

@@ -12,6 +12,7 @@ extension ClientLoop {
     func joined(_ joined: StreamJoined) {
         guard let connection = connection(joined.session), let session = connection.session else { return }
         let hasRoom = !connection.isCrowded(settings.limits)
+        if let trace, let stream = session.stream(askedAs: joined.serial) { trace.joins(joined, stream) }
         engage(connection) { [now = loop.now] in $0.streams.joined(joined, session, hasRoom: hasRoom, now: now, &$1) }
         if session.isBehind { slowReaders.pull(connection) }
     }

@@ -38,6 +38,8 @@ final class ClientLoop: EffectPerformer {
     let apps: ServedApps
     var effects = SessionEngine.Effects()
 
+    /// Nil in a hub without a console.
+    var trace: EventTrace? { takers.trace }
     var slowReaders: SlowReaders { takers.slowReaders }
     var eventStreams: EventStreams { webSockets.eventStreams }
     var turns: ConnectionTurns { webSockets.turns }
@@ -70,13 +72,14 @@ final class ClientLoop: EffectPerformer {
         budget = MemoryBudget(on: loop, configuration, metrics)
         let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
         let slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
-        takers = Takers(on: loop, here: number, engine, settings, slowReaders, compression, metrics)
+        let trace = configuration.keepsTraces ? try EventTrace(on: loop) : nil
+        takers = Takers(on: loop, here: number, engine, settings, slowReaders, compression, metrics, trace)
         let turns = ConnectionTurns(on: loop, engine, due, settings)
         var shardLimits = configuration.channelLimits.shards.share(of: configuration.loops)
         // Otherwise a newcomer would be closed for not reading a list that no queue can hold.
         shardLimits.membersBytesMax = min(shardLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
-        streams = StreamOwner(on: loop, runner, due, context, compression)
-        channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits)
+        streams = StreamOwner(on: loop, runner, due, context, compression, trace)
+        channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits, trace)
         users = UserOwner(on: loop, runner, due, limits: shardLimits)
         identities = IdentityWatch(on: loop, due, context.verifier, router.mailbox)
         webSockets = WebSockets(on: loop, takers, identities, turns, settings, metrics)
@@ -99,7 +102,9 @@ final class ClientLoop: EffectPerformer {
         case .owner(let message):
             router.received(message)
             runner.run { perform(message) }
-        case .feed(let outputs): received(outputs)
+        case .feed(let outputs, let readAt):
+            trace?.readAt = readAt
+            received(outputs)
         case .accepted(let descriptor, let address, let refusal, let usesTLS, let time):
             accepted(descriptor, address, refusal, usesTLS: usesTLS, beginsAt: time)
         case .ask(let question): question(self)
@@ -312,6 +317,7 @@ final class ClientLoop: EffectPerformer {
         // The loop ends with its last source.
         loop.remove(budget)
         loop.remove(due)
+        if let trace { loop.remove(trace) }
         if door.isOpen {
             door.close()
             router.handOthers(.shutdown(hasSuccessor: hasSuccessor))

@@ -15,6 +15,7 @@ final class Takers {
     let slowReaders: SlowReaders
     private let metrics: GatewayMetrics
     let compression: LoopCompression?
+    let trace: EventTrace?
     /// Counters of deliveries, each with a stream of its topic: found without a lock.
     private var topicCounters: [(stream: StreamID, counter: Counter)] = []
     /// Whether the database is out of reach, and connections were told so.
@@ -23,7 +24,7 @@ final class Takers {
     init(
         on loop: EventLoop, here: Int, _ engine: SessionEngine, _ settings: ConnectionSettings,
         _ slowReaders: SlowReaders,
-        _ compression: LoopCompression?, _ metrics: GatewayMetrics
+        _ compression: LoopCompression?, _ metrics: GatewayMetrics, _ trace: EventTrace?
     ) {
         self.loop = loop
         self.here = here
@@ -32,6 +33,7 @@ final class Takers {
         self.slowReaders = slowReaders
         self.compression = compression
         self.metrics = metrics
+        self.trace = trace
     }
 
     // MARK: Streams
@@ -45,6 +47,8 @@ final class Takers {
         let subscribers = channel.subscribers
         if let only = subscribers.only { deliver(frame, variants, to: only, &slow) }
         for id in subscribers.many { deliver(frame, variants, to: id, &slow) }
+        // While those that fall behind are still subscribers.
+        if let trace { trace.tells(name, offset, subscribers, slow: slow) }
         // Before the channel moves on: the event before this one is the last that they were handed.
         for id in slow {
             guard engine.streams.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }

@@ -15,10 +15,11 @@ final class ChannelOwner: EffectPerformer {
     private let context: HubContext
     private let compression: LoopCompression?
     private let turns: ConnectionTurns
+    private let trace: EventTrace?
 
     init(
         on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?,
-        _ turns: ConnectionTurns, limits: ShardLimits
+        _ turns: ConnectionTurns, limits: ShardLimits, _ trace: EventTrace?
     ) {
         self.loop = loop
         self.runner = runner
@@ -26,6 +27,7 @@ final class ChannelOwner: EffectPerformer {
         self.context = context
         self.compression = compression
         self.turns = turns
+        self.trace = trace
         shard = ChannelShard(loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine)
     }
 
@@ -38,13 +40,20 @@ final class ChannelOwner: EffectPerformer {
 
     /// Handles the request once departed connections have made room.
     func judge(_ request: ChannelRequest, from loop: Int) {
+        if let trace, case .relay(let relay) = request {
+            trace.publishes(relay.event, relay.data.count, to: relay.key.name, of: relay.key.app, isOfClient: true)
+        }
         input { shard, now, effects in shard.received(request, from: loop, now: now, &effects) }
     }
 
     // MARK: From routes
 
     func publish(_ publication: Publication, of app: App) -> ChannelFacts {
-        input { shard, now, effects in shard.publish(publication, of: app, now: now, &effects) }
+        if let trace {
+            trace.publishes(
+                publication.event, publication.data.count, to: publication.channel, of: app.index, isOfClient: false)
+        }
+        return input { shard, now, effects in shard.publish(publication, of: app, now: now, &effects) }
     }
 
     func facts(of key: ChannelKey) -> ChannelFacts { ask { $0.facts(of: key, now: loop.now) } }

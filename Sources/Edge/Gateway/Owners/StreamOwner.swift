@@ -16,15 +16,20 @@ final class StreamOwner: EffectPerformer {
     private let due: DueWork
     private let context: HubContext
     private let compression: LoopCompression?
+    private let trace: EventTrace?
 
     private static let sweepInterval = Duration.seconds(1)
 
-    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?) {
+    init(
+        on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?,
+        _ trace: EventTrace?
+    ) {
         self.loop = loop
         self.runner = runner
         self.due = due
         self.context = context
         self.compression = compression
+        self.trace = trace
         let configuration = context.configuration
         shard = StreamShard(limits: configuration.channelLimits.streams.share(of: configuration.loops))
     }
@@ -52,6 +57,7 @@ final class StreamOwner: EffectPerformer {
         let now = loop.now
         switch output {
         case .event(let event):
+            if let trace { trace.homes(event) }
             input { $0.received(event, &$1) }
         case .positioned(let stream, let serial, let position):
             input { $0.positioned(stream, at: position, watch: serial, &$1) }
@@ -69,6 +75,9 @@ final class StreamOwner: EffectPerformer {
             break
         }
     }
+
+    /// Where the stream stands here; nil where nobody is in it.
+    func position(of stream: StreamID) -> StreamPosition? { shard.position(of: stream) }
 
     // MARK: With time
 

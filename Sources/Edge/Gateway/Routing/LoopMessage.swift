@@ -10,8 +10,9 @@ import Sync
 /// What loops, the feed, the store and the verifier send to a loop. One mailbox for all of it keeps the order.
 enum LoopMessage: Sendable {
     case owner(OwnerMessage)
-    /// From the feed, to the owners of these streams.
-    case feed([FeedOutput])
+    /// From the feed, to the owners of these streams. `readAt`: when the feed had read them; only a hub that keeps traces
+    /// says it.
+    case feed([FeedOutput], readAt: Instant)
     /// Take over an accepted connection, of a listener with TLS or without, which begins at that time.
     case accepted(Int32, PeerAddress, AdmissionControl.Refusal?, usesTLS: Bool, beginsAt: Instant = .min)
     /// From another loop: a question, which sends its answer itself.

@@ -37,7 +37,7 @@ package final class LocalChannel {
     }
 
     /// The position of live subscribers. Setting it makes the channel a published one.
-    var position: StreamPosition? {
+    package internal(set) var position: StreamPosition? {
         get { epoch.map { StreamPosition(in: $0, offset: max(0, offset)) } }
         set {
             epoch = newValue?.epoch

@@ -128,6 +128,23 @@ package final class Session {
         return lastSerial
     }
 
+    /// The stream that it asked for under that serial, and has not left since.
+    package func stream(askedAs serial: UInt32) -> StreamID? {
+        subscriptions.indexOfFirst { $0.serial == serial }.flatMap { subscriptions[$0].channel.stream?.stream }
+    }
+
+    /// Its channels, also those that it awaits.
+    package var channelCount: Int { subscriptions.count }
+
+    /// The names of the first of them.
+    package func channelNames(max: Int) -> [String] {
+        subscriptions.prefix(max).map { subscription in
+            var name = ByteWriter(capacity: 64)
+            subscription.channel.label.append(to: &name)
+            return name.withUnsafeBytes { $0.string }
+        }
+    }
+
     func index(of channel: LocalChannel) -> Int? {
         subscriptions.indexOfFirst { $0.channel === channel }
     }

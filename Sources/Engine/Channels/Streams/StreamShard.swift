@@ -90,6 +90,9 @@ package struct StreamShard {
     /// The earliest end of a reader's backoff, for `endPauses`; nil where there is none.
     package var nextPauseEnd: Instant? { replays.nextPauseEnd }
 
+    /// Where the stream stands: the offset handed on last. Nil where no loop subscribes, or nothing is known yet.
+    package func position(of id: StreamID) -> StreamPosition? { streams[id]?.position }
+
     // MARK: Subscribing loops
 
     /// A loop's request for one of its sessions.

@@ -1,0 +1,108 @@
+import Bytes
+import Foundation
+import HTTP
+import Metrics
+import Reactor
+import Testing
+
+@testable import Operations
+
+/// Another part's pages on the operations listener, such as the console.
+@Suite(.timeLimit(.minutes(15))) struct GuestTests {
+    /// Answers when the test says so.
+    private final class Guest: OperationsGuest {
+        typealias Reply = @Sendable (@escaping @Sendable () -> SharedBytes) -> Void
+
+        let bodyBytesMax = 100
+        private let waiting = Locked<[(body: String, reply: Reply)]>([])
+
+        func owns(_ request: ParsedRequest) -> Bool { request.path.hasPrefix("/guest") }
+
+        func answer(_ request: ParsedRequest, from peer: PeerAddress, _ reply: @escaping Reply) {
+            let body = request.body.string
+            guard peer.isLoopback, body != "at once" else { return reply { SharedBytes.copy("at once") } }
+            waiting.withLock { $0.append((body, reply)) }
+        }
+
+        var count: Int { waiting.withLock { $0.count } }
+
+        /// Echoes the body of the oldest one.
+        func answerNext() {
+            let (body, reply) = waiting.withLock { $0.removeFirst() }
+            reply {
+                var writer = ByteWriter(capacity: 128)
+                writer.append(utf8: body)
+                return writer.finish()
+            }
+        }
+    }
+
+    private let guest = Guest()
+
+    private func withServer(
+        exchangeTime: Duration = .seconds(600), _ body: (UInt16) async throws -> Void
+    ) async throws {
+        let server = try OperationsServer(
+            on: ListeningSocket(host: "127.0.0.1", port: 0), health: Health(), sources: [], guest: guest,
+            exchangeTime: exchangeTime)
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                server.stop()
+                continuation.resume()
+            }
+        }
+        try result.get()
+    }
+
+    private func visitor(_ port: UInt16, _ body: String, path: String = "/guest") throws -> Visitor {
+        let visitor = try Visitor(port: port)
+        try visitor.send("POST \(path) HTTP/1.1\r\nHost: here\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        return visitor
+    }
+
+    /// While one waits, others are answered.
+    @Test func itAnswersNowOrLater() async throws {
+        try await withServer { port in
+            let late = try visitor(port, "later")
+            while guest.count == 0 { await Task.yield() }
+            #expect(try await Visitor.ask(port, "/livez").status == 200)
+            #expect(try await visitor(port, "at once").rest() == "at once")
+            guest.answerNext()
+            #expect(try await late.rest() == "later")
+        }
+    }
+
+    @Test func theRestIsAsWithoutIt() async throws {
+        try await withServer { (port: UInt16) async throws in
+            #expect(try await Visitor.ask(port, "/metrics").status == 200)
+            #expect(try await Visitor.ask(port, "/nothing").status == 404)
+            #expect(try await visitor(port, "x", path: "/livez").rest().hasPrefix("HTTP/1.1 405 "))
+        }
+    }
+
+    @Test func aBodyHasABound() async throws {
+        try await withServer { port in
+            let fits = try visitor(port, String(repeating: "x", count: 100))
+            while guest.count == 0 { await Task.yield() }
+            guest.answerNext()
+            #expect(try await fits.rest().utf8.count == 100)
+            #expect(try await visitor(port, String(repeating: "x", count: 101)).rest().hasPrefix("HTTP/1.1 413 "))
+        }
+    }
+
+    /// Worst interleaving: the deadline ends a connection, a newcomer takes its slot, and then the answer comes.
+    @Test func aLateAnswerFindsNobody() async throws {
+        try await withServer(exchangeTime: .milliseconds(500)) { port in
+            let first = try visitor(port, "first")
+            while guest.count == 0 { await Task.yield() }
+            #expect(try await first.rest().isEmpty)
+            let second = try visitor(port, "second")
+            while guest.count == 1 { await Task.yield() }
+            guest.answerNext()
+            guest.answerNext()
+            #expect(try await second.rest() == "second")
+        }
+    }
+}
