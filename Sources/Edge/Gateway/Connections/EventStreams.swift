@@ -22,6 +22,9 @@ final class EventStream {
         self.writer = writer
     }
 
+    /// Whether its lines are those of any other such stream.
+    var isPlain: Bool { writer.isPlain }
+
     /// Whether nothing more may be told.
     var isOver: Bool { writer.isOver }
 
@@ -38,7 +41,8 @@ final class EventStream {
 ///
 /// To the engine they are sessions like those of WebSockets: the same admission, window, log and pages, and the same bounds
 /// for slow readers. The messages come as the frames that WebSockets get, made once for all receivers. They become lines
-/// where a connection queues them (`ClientConnection.queue`), each client's own, for an id names all of its positions.
+/// where a connection queues them (`ClientConnection.queue`): a user's client gets lines of its own, for an id names all of
+/// its positions. Those of ordinary channels are made once for all that get the same frames one after the other.
 ///
 /// Worst interleavings, with their tests in `EventStreamConnectionTests`:
 /// - The token expires, or the user is revoked or terminated, while the token is verified or later: nothing is opened, or
@@ -53,6 +57,10 @@ final class EventStreams {
     private let takers: Takers
     private let identities: IdentityWatch
     private let metrics: GatewayMetrics
+    /// The last frames that went to a stream of ordinary channels, and their lines.
+    private var last: (frames: SharedBytes, lines: SharedBytes)?
+    /// How often lines for ordinary channels were made.
+    private(set) var linesMade = 0
 
     /// The time between two lines that show that the connection is there. Proxies take a minute of silence for an end.
     static let heartbeat = Duration.seconds(15)
@@ -172,10 +180,20 @@ final class EventStreams {
     @inline(never)
     func queue(_ frames: consuming SharedBytes, _ connection: ClientConnection) {
         guard let stream = connection.eventStream else { return }
-        let text = stream.text(of: frames)
+        let text = stream.isPlain ? plainLines(of: frames, stream) : stream.text(of: frames)
         if text.count > 0 { queue(raw: text, connection) }
         // Not here: what caused this may have more to do with the session.
         if stream.isOver { loop.setDeadline(connection, loop.now) }
+    }
+
+    /// An event is queued to all its receivers before the next one, so one place is enough. The frames are kept, so that
+    /// no others can have their address.
+    private func plainLines(of frames: SharedBytes, _ stream: EventStream) -> SharedBytes {
+        if let last, last.frames.baseAddress == frames.baseAddress { return last.lines }
+        let lines = stream.text(of: frames)
+        last = (frames, lines)
+        linesMade += 1
+        return lines
     }
 
     private func queue(raw bytes: consuming SharedBytes, _ connection: ClientConnection) {

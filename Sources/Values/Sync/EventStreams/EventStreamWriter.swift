@@ -24,6 +24,8 @@ package struct EventStreamWriter: Sendable {
     }
 
     private var streams: [Stream]
+    /// Whether what it writes is the same for all clients: ordinary channels have no positions.
+    package var isPlain: Bool { streams.isEmpty }
     /// Whether nothing more may be written: the connection is to end.
     package private(set) var isOver = false
 
