@@ -184,6 +184,14 @@ let package = Package(
                 logging,
             ]),
         room("Edge/Operations", ["Bytes", "Clock", "HTTP", "Metrics", "Reactor"]),
+        room(
+            "Edge/Console",
+            [
+                "Bytes", "Channels", "Clock", "Digests", "HTTP", "JSON", "Pusher", "Sync", "Reactor", "Store",
+                "Gateway",
+                "API", "Operations",
+                logging,
+            ]),
 
         // The command
         .target(
@@ -196,7 +204,7 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Courier", "Gateway", "Feed", "Store", "Jobs", "Outbox", "Identity",
+                "API", "Channels", "Console", "Courier", "Gateway", "Feed", "Store", "Jobs", "Outbox", "Identity",
                 "Operations", "Postgres", "Reactor",
                 "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
                 "WebSocket",
@@ -345,6 +353,14 @@ let package = Package(
             ]),
         tests(
             "Edge/OperationsTests", ["Bytes", "Clock", "HTTP", "Metrics", "Operations", "Reactor"]),
+        tests(
+            "Edge/ConsoleTests",
+            [
+                "API", "Bytes", "Channels", "Clock", "Console", "Feed", "Gateway", "HTTP", "JSON", "Operations",
+                "Postgres",
+                "Pusher", "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport",
+                logging,
+            ]),
         tests(
             "CarillonTests",
             [

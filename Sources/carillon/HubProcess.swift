@@ -2,6 +2,7 @@ import API
 import CLinux
 import Channels
 import Clock
+import Console
 import Courier
 import Feed
 import FoundationEssentials
@@ -29,6 +30,7 @@ enum HubProcess {
     ///   - given: sockets of systemd or of the hub before this one.
     ///   - reloading: the settings and their sources; nil when SIGHUP does not re-read apps.
     ///   - demonstration: of `carillon dev`.
+    ///   - console: the page for operators; nil for none.
     ///   - onListening: called once, when clients may connect.
     ///   - onReady: called once, when `/readyz` is 200: with a database, after the first catch-up. Not if it ends first.
     /// - Throws: a `Failure` of one clear line when the hub cannot start, such as for a port in use, or when it takes over
@@ -36,7 +38,7 @@ enum HubProcess {
     static func run(
         settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp, given: GivenSockets = .none,
         reloading: (effective: EffectiveSettings, sources: SettingsSources)? = nil,
-        demonstration: DemonstrationRoutes? = nil,
+        demonstration: DemonstrationRoutes? = nil, console: Console? = nil,
         onListening: (HubAddresses) throws -> Void = { _ in }, onReady: (HubAddresses) throws -> Void
     ) throws {
         cl_map_large_blocks()
@@ -44,7 +46,11 @@ enum HubProcess {
         let metrics = HubMetrics(hasDatabase: settings.databaseURL != nil)
         let listeners = try HubListeners(settings, given, logger)
         let operations = listeners.operations?.port
-        let pages = OperationsPagesDoor { [listeners] in try OperationsServer(listeners.operations, health, metrics) }
+        // Of use only where there is a page to show it on.
+        let console = listeners.operations == nil ? nil : console
+        let pages = OperationsPagesDoor { [listeners] in
+            try OperationsServer(listeners.operations, health, metrics, console)
+        }
         // Until this hub is ready, the hub before it shows its own.
         if given.predecessor == nil { try pages.shows(true) }
         // Stopped last, so that a hub which takes long to end still looks alive.
@@ -58,7 +64,8 @@ enum HubProcess {
         for notice in settings.notices { logger.notice("\(notice)") }
         let gateway = try start(
             settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, courier, metrics,
-            demonstration, logger)
+            demonstration, keepsTraces: console != nil, logger)
+        console?.serves(gateway)
         defer {
             // The accepting loop closes them first.
             listeners.release()
@@ -163,9 +170,10 @@ enum HubProcess {
 
     private static func start(
         _ settings: Settings, _ sockets: [ListeningSocket], acceptsAtOnce: Bool, _ tls: TLSServer?, _ courier: Courier,
-        _ metrics: HubMetrics, _ demonstration: DemonstrationRoutes?, _ logger: Logger
+        _ metrics: HubMetrics, _ demonstration: DemonstrationRoutes?, keepsTraces: Bool, _ logger: Logger
     ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
+        configuration.keepsTraces = keepsTraces
         configuration.tls = tls
         // Clients must never take the descriptors that database connections need to reconnect.
         let room = max(1, DescriptorLimit.raise() - configuration.limits.refusalsMax)
@@ -305,10 +313,12 @@ final class HubMetrics: MetricSource {
 
 extension OperationsServer {
     /// On that socket; nil where there is none.
-    fileprivate convenience init?(_ socket: ListeningSocket?, _ health: Health, _ metrics: HubMetrics) throws {
+    fileprivate convenience init?(
+        _ socket: ListeningSocket?, _ health: Health, _ metrics: HubMetrics, _ console: Console?
+    ) throws {
         guard let socket else { return nil }
         do {
-            try self.init(on: socket, health: health, sources: metrics.sources)
+            try self.init(on: socket, health: health, sources: metrics.sources, guest: console)
         } catch {
             throw Failure("\(error)")
         }

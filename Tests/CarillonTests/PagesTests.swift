@@ -13,7 +13,8 @@ struct PagesTests {
     private static let readers = folders.map { $0 + "README.md" }
     private static let names =
         readers + [
-            "deploy/install.md", "deploy/settings.md", "deploy/metrics.md", "CHANGELOG.md", "CONTRIBUTING.md",
+            "deploy/install.md", "deploy/console.md", "deploy/settings.md", "deploy/metrics.md", "CHANGELOG.md",
+            "CONTRIBUTING.md",
             "SECURITY.md",
         ]
 
@@ -48,7 +49,9 @@ struct PagesTests {
     }
 
     /// All headings except the page's title are in its table of contents, which precedes the first of them.
-    @Test(arguments: readers.dropFirst() + ["deploy/install.md"]) func pagesHaveTheirContents(_ name: String) throws {
+    @Test(arguments: readers.dropFirst() + ["deploy/install.md", "deploy/console.md"]) func pagesHaveTheirContents(
+        _ name: String
+    ) throws {
         let page = try Page(name)
         let top = try #require(page.text.components(separatedBy: "\n## ").first)
         let contents = Set(Page(path: name, text: top).links)

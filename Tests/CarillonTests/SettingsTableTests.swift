@@ -71,6 +71,7 @@ struct SettingsTableTests {
             "push.apnsKey": "ABCDE12345:TEAM123456:/AuthKey.p8", "push.apnsURL": "https://gateway.example.org",
             "push.fcmKeyFile": "/account.json", "control.socket": "/run/hub.socket",
             "push.webhookURL": "https://backend.example.org/sms",
+            "console.credential": String(repeating: "x", count: 32),
         ]
         for row in SettingsTable.all {
             let text = try #require(values[row.key] ?? row.fallback)

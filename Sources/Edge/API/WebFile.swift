@@ -3,15 +3,19 @@ import Gateway
 import HTTP
 
 /// A file for browsers, compiled into the program: a module of the web client (Sources/Clients/Web), or a part of the
-/// demonstration's page (Sources/Clients/Demonstration).
-struct WebFile: Sendable {
+/// demonstration's page (Sources/Clients/Demonstration) or of the console (Sources/Clients/Console).
+package struct WebFile: Sendable {
     /// The web client's modules by their paths: a page imports `/client/carillon.js`.
     static let client = files(below: "/client/")
 
     /// The files of the demonstration's page by their paths.
     static let demonstration = files(below: "/demo/")
 
-    let body: [UInt8]
+    /// The files of the console by their paths.
+    package static let console = files(below: "/console/")
+
+    /// The file's bytes.
+    package let body: [UInt8]
     private let tag: EntityTag
     private let contentType: StaticString
 
@@ -40,7 +44,7 @@ struct WebFile: Sendable {
 
     /// Anybody may read it. A page asks each time whether its copy is that of this hub, so that modules of two versions
     /// never meet.
-    func response(to request: HTTPRequest) -> HTTPResponse {
+    package func response(to request: HTTPRequest) -> HTTPResponse {
         let isKnown = request.ifNoneMatch.map { tag.isNamed(by: $0) } ?? false
         return (isKnown ? HTTPResponse(.notModified) : HTTPResponse(.ok, contentType: contentType, body: body))
             .with("ETag", tag.text)
@@ -50,7 +54,7 @@ struct WebFile: Sendable {
 
     /// The answer, for a page that holds what others must not have: nothing is loaded from elsewhere, no text becomes code,
     /// and no other page holds it. `connect-src 'self'` covers a WebSocket.
-    static func guarded(_ response: HTTPResponse) -> HTTPResponse {
+    package static func guarded(_ response: HTTPResponse) -> HTTPResponse {
         response.with("Content-Security-Policy", policy).with("X-Content-Type-Options", "nosniff")
             .with("Referrer-Policy", "no-referrer").with("Cross-Origin-Opener-Policy", "same-origin")
     }

@@ -1,5 +1,6 @@
-// One row for each file that a browser gets, by its path: the web client's modules (Sources/Clients/Web), and the page of
-// the demonstration. Tests hold the rows to the folders. #embed is C23; clang accepts it in every mode of the language.
+// One row for each file that a browser gets, by its path: the web client's modules (Sources/Clients/Web), and the pages of
+// the demonstration and of the console, which share two files. Tests hold the rows to the folders. #embed is C23; clang
+// accepts it in every mode of the language.
 #include "CWebClient.h"
 
 #pragma clang diagnostic push
@@ -133,6 +134,62 @@ static const struct carillon_web_file files[] = {
     {"/demo/wire.js",
      (const char[]){
 #embed "../../Clients/Demonstration/wire.js" suffix(, )
+         0}},
+    {"/console/access.js",
+     (const char[]){
+#embed "../../Clients/Console/access.js" suffix(, )
+         0}},
+    {"/console/console.css",
+     (const char[]){
+#embed "../../Clients/Console/console.css" suffix(, )
+         0}},
+    {"/console/console.js",
+     (const char[]){
+#embed "../../Clients/Console/console.js" suffix(, )
+         0}},
+    {"/console/create.js",
+     (const char[]){
+#embed "../../Clients/Console/create.js" suffix(, )
+         0}},
+    {"/console/dom.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/dom.js" suffix(, )
+         0}},
+    {"/console/events.js",
+     (const char[]){
+#embed "../../Clients/Console/events.js" suffix(, )
+         0}},
+    {"/console/icon.svg",
+     (const char[]){
+#embed "../../Clients/Demonstration/icon.svg" suffix(, )
+         0}},
+    {"/console/index.html",
+     (const char[]){
+#embed "../../Clients/Console/index.html" suffix(, )
+         0}},
+    {"/console/lists.js",
+     (const char[]){
+#embed "../../Clients/Console/lists.js" suffix(, )
+         0}},
+    {"/console/metrics.js",
+     (const char[]){
+#embed "../../Clients/Console/metrics.js" suffix(, )
+         0}},
+    {"/console/overview.js",
+     (const char[]){
+#embed "../../Clients/Console/overview.js" suffix(, )
+         0}},
+    {"/console/plots.js",
+     (const char[]){
+#embed "../../Clients/Console/plots.js" suffix(, )
+         0}},
+    {"/console/tables.js",
+     (const char[]){
+#embed "../../Clients/Console/tables.js" suffix(, )
+         0}},
+    {"/console/way.js",
+     (const char[]){
+#embed "../../Clients/Console/way.js" suffix(, )
          0}},
 };
 

@@ -1,5 +1,6 @@
 import API
 import ArgumentParser
+import Console
 import FoundationEssentials
 import Glibc
 import Logging
@@ -46,14 +47,15 @@ struct DevCommand: SettingsReader {
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
         try HubProcess.run(
-            settings: settings, logger: logger, stop: stop, hangUp: hangUp, demonstration: demonstration(of: settings)
+            settings: settings, logger: logger, stop: stop, hangUp: hangUp, demonstration: demonstration(of: settings),
+            console: Console(settings.consoleRules, version: Carillon.version, logger: logger)
         ) { addresses in
             guard let clients = addresses.reachable else { return }
             try folder.writeHub(record(of: settings, at: clients, addresses))
             say("ready on ws://\(clients) (app key \(databaseApp(of: settings)?.key ?? ""))")
             if let secured = addresses.secured { say("  and on wss://\(secured)") }
             if let operations = addresses.operations {
-                say("  http://\(operations.reachable) has /livez, /readyz and /metrics")
+                say("  http://\(operations.reachable) has /console, /livez, /readyz and /metrics")
             }
             invite(folder: folder, dose: dose, at: clients)
         }

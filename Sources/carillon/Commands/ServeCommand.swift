@@ -1,4 +1,5 @@
 import ArgumentParser
+import Console
 import FoundationEssentials
 import Logging
 
@@ -43,6 +44,8 @@ struct ServeCommand: SettingsReader {
         try HubProcess.run(
             settings: settings, logger: logger, stop: stop, hangUp: hangUp, given: given,
             reloading: (effective, sources),
+            console: settings.consoleCredential == nil
+                ? nil : Console(settings.consoleRules, version: Carillon.version, logger: logger),
             onListening: { addresses in
                 let endpoints = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.endpoint.description }
                 var metadata: Logger.Metadata = ["address": "\(endpoints.joined(separator: ","))"]

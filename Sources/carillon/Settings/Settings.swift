@@ -1,6 +1,7 @@
 import API
 import Channels
 import Clock
+import Console
 import Courier
 import Feed
 import FoundationEssentials
@@ -40,6 +41,10 @@ struct Settings: Sendable {
     var feed = FeedConfiguration(connectionString: "")
     /// Address of `/livez`, `/readyz` and `/metrics`; nil for none.
     var operations: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9601)
+    /// What opens the console at `/console` there; nil: only `carillon dev` has one.
+    var consoleCredential: String?
+    /// Whether the console shows the data of users' events.
+    var consoleShowsPayloads = false
     /// From SIGTERM to the end of the first connection.
     var drainPause = Duration.zero
     /// Connections closed each second, and the time for all of them.
@@ -59,6 +64,13 @@ struct Settings: Sendable {
     }
 }
 
+extension Settings {
+    /// Who may use the console, and for what.
+    var consoleRules: Console.Rules {
+        Console.Rules(credential: consoleCredential, showsPayloads: consoleShowsPayloads)
+    }
+}
+
 // MARK: Checks across settings
 
 extension Settings {
@@ -72,6 +84,7 @@ extension Settings {
         derive()
         try checkListeners(effective)
         try tls.check(effective, listen)
+        try checkConsole(effective)
         try push.check(effective, hasDatabase: databaseURL != nil || effective.profile == .development)
         warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) } + raisedBounds(effective)
         if databaseApp != nil, databaseURL == nil, effective.profile == .serve {
@@ -81,6 +94,14 @@ extension Settings {
         }
         if databaseURL != nil, jwt.keySetFile == nil, jwt.secret == nil {
             notices.append("no jwt.keysFile: tokens are refused; users sign in by your backend's signature alone")
+        }
+    }
+
+    /// - Throws: a failure that names a setting of a console which nobody could reach.
+    private func checkConsole(_ effective: EffectiveSettings) throws(Failure) {
+        if consoleCredential != nil, operations == nil {
+            throw effective.failure(
+                SettingsTable[\.consoleCredential], "console.credential is of no use without operations.listen")
         }
     }
 

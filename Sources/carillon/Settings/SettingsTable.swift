@@ -268,6 +268,16 @@ enum SettingsTable {
             "Address and port of /livez, /readyz and /metrics. They need no credentials, so choose a private address. off: none."
         ),
         Setting(
+            "console.credential", \.consoleCredential,
+            .optional(.text(bytes: 32...1024, mustBe: "32 to 1024 bytes long")), mask: SettingMask.nothing,
+            """
+            Secret that opens the console at /console of operations.listen. Without one there is no console; under \
+            `carillon dev` browsers of this machine need none.
+            """),
+        Setting(
+            "console.payloads", \.consoleShowsPayloads, .flag, development: "true",
+            "Whether the console shows the data of users' events, which is health data. The log names each look."),
+        Setting(
             "drainPause", \.drainPause, .time(.zero ... .seconds(600)),
             "Time for which the hub serves on after SIGTERM, but is not ready, so that balancers send it no new clients."
         ),

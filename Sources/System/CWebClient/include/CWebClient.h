@@ -1,5 +1,5 @@
-// Files for browsers, embedded at build time: the web client's modules (Sources/Clients/Web), and the page of the
-// demonstration (Sources/Clients/Demonstration).
+// Files for browsers, embedded at build time: the web client's modules (Sources/Clients/Web), and the pages of the
+// demonstration (Sources/Clients/Demonstration) and of the console (Sources/Clients/Console).
 #ifndef CARILLON_WEB_CLIENT_H
 #define CARILLON_WEB_CLIENT_H
 

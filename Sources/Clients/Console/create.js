@@ -1,0 +1,31 @@
+// An event by hand, to ordinary channels. Users' channels have what the database has, and nothing else.
+import { ask } from './access.js';
+import { h, plural, say } from './dom.js';
+import { field, form } from './tables.js';
+
+export class Create {
+  constructor(place, apps) {
+    this.app = h('select', {}, ...apps.map(({ id }) => h('option', { value: id }, id)));
+    this.channel = h('input', { required: true, autocomplete: 'off', placeholder: 'news' });
+    this.name = h('input', { required: true, autocomplete: 'off', placeholder: 'hello' });
+    this.data = h('textarea', { required: true, spellcheck: 'false' });
+    this.data.value = '{"text": "Hello"}';
+    this.result = h('p', { role: 'status' });
+    place.append(form({ class: 'fields' }, () => this.send(),
+      field('App', this.app), field('Channel', this.channel), field('Event', this.name), field('Data', this.data),
+      h('p', {}, h('button', { type: 'submit', class: 'main' }, 'Send')), this.result,
+      h('p', { class: 'muted' }, 'Events of users’ channels come from the database alone.')));
+  }
+
+  async send() {
+    const body = JSON.stringify({ name: this.name.value, channel: this.channel.value, data: this.data.value });
+    try {
+      const { published } = await ask('publish', { app: this.app.value }, { method: 'POST', body });
+      say(this.result, `Sent to ${plural(published[0].connections, 'connection')}.`);
+    } catch (error) {
+      say(this.result, error.message);
+    }
+  }
+
+  async look() {}
+}

@@ -1,0 +1,66 @@
+// The last events: kinds and sizes. The data of one only where the hub allows it, and the log names each look.
+import { ask } from './access.js';
+import { h } from './dom.js';
+import { bytes, time } from './plots.js';
+import { clock, field, form, table } from './tables.js';
+
+const SOURCES = { database: 'database', backend: 'backend', client: 'client' };
+
+export class Events {
+  constructor(place, hub, explain) {
+    this.hub = hub;
+    this.explain = explain;
+    this.channel = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
+    this.name = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
+    this.bytes = h('input', { type: 'number', min: 0, placeholder: '0' });
+    this.isHeld = h('input', { type: 'checkbox', id: 'hold' });
+    this.table = h('table');
+    place.append(
+      form({ class: 'filters' }, () => this.look(true),
+        field('Channel begins with', this.channel), field('Kind has', this.name), field('Bytes at least', this.bytes),
+        h('button', { type: 'submit' }, 'Look')),
+      h('p', {}, h('button', { type: 'button', 'aria-pressed': 'false', onclick: (event) => this.#hold(event.target) }, 'Hold')),
+      h('div', { class: 'scroll' }, this.table),
+      h('p', { class: 'muted' }, `What loops remember of the last ${Math.round(hub.traceSeconds / 60)} minutes, at most 200 events.`));
+  }
+
+  #hold(button) {
+    this.held = !this.held;
+    button.setAttribute('aria-pressed', String(this.held));
+    button.textContent = this.held ? 'Go on' : 'Hold';
+  }
+
+  /** While a payload is open, or the list is held, it stays as it is. */
+  async look(isAsked = false) {
+    if (!isAsked && (this.held || this.table.querySelector('pre'))) return;
+    const { events } = await ask('events', { channel: this.channel.value, name: this.name.value, bytes: this.bytes.value });
+    table(this.table, ['Time', 'Channel', '#Number', 'Kind', '#Size', 'From', '#After commit', ''], events.map((event) => [
+      h('span', { class: 'mono' }, clock(event.age)), h('code', {}, event.channel), event.offset === null ? '' : `${event.offset}`,
+      event.name, bytes(event.bytes), event.app ? `${SOURCES[event.source]}, app ${event.app}` : SOURCES[event.source],
+      event.committed === null ? '' : time((event.committed - event.age) / 1e6), this.#actions(event)]), 'None yet.');
+  }
+
+  #actions(event) {
+    const cell = h('span');
+    if (event.offset === null) return cell;
+    cell.append(h('button', { type: 'button', class: 'small', onclick: () => this.explain(event.channel, event.offset) }, 'Its way'));
+    if (this.hub.payloads) {
+      const button = h('button', { type: 'button', class: 'small', onclick: () => this.#open(event, cell, button) }, 'Data');
+      cell.append(' ', button);
+    }
+    return cell;
+  }
+
+  async #open({ channel, offset }, cell, button) {
+    button.disabled = true;
+    let text;
+    try {
+      const { events } = await ask('payload', { channel, offset }, { method: 'POST' });
+      text = events[0]?.o === offset ? JSON.stringify(events[0].data, null, 2) : 'The log does not have it any more.';
+    } catch (error) {
+      text = error.message;
+      button.disabled = false;
+    }
+    cell.append(h('pre', {}, text));
+  }
+}

@@ -1,0 +1,61 @@
+// The overview: what the hub counts, every two seconds while somebody looks.
+import { metrics } from './access.js';
+import { h, say } from './dom.js';
+import { Reading, quantile, rate } from './metrics.js';
+import { Plot, bytes, count, time } from './plots.js';
+import { table } from './tables.js';
+
+export const INTERVAL = 2000;
+
+export class Overview {
+  #before = null;
+
+  constructor(plots, apps) {
+    this.apps = apps;
+    this.plots = {
+      connections: new Plot('Connections', count),
+      events: new Plot('Events of users each second', count, { second: 'read / delivered' }),
+      channels: new Plot('Events of channels each second', count, { second: 'sent / delivered' }),
+      latency: new Plot('From commit to the queue', time, { second: 'half / 99 of 100' }),
+      actions: new Plot('Actions each second', count),
+      messages: new Plot('Messages of clients each second', count),
+      queued: new Plot('Waiting for sockets', bytes),
+      memory: new Plot('Memory', bytes),
+      cores: new Plot('Processor', (value) => `${(100 * value).toFixed(1)} %`),
+    };
+    plots.append(...Object.values(this.plots).map(({ element }) => element));
+    say(apps, '');
+  }
+
+  async look() {
+    const now = new Reading(await metrics());
+    const before = this.#before;
+    this.#before = now;
+    const plots = this.plots;
+    const each = (name, wanted) => rate(before, now, `carillon_${name}`, wanted);
+    plots.connections.add(now.sum('carillon_connections'));
+    plots.events.add(each('feed_events_total'), each('events_delivered_total') ?? (before ? 0 : null));
+    plots.channels.add(each('channel_events_total'), each('channel_events_delivered_total'));
+    const latency = 'carillon_event_latency_seconds';
+    plots.latency.add(quantile(before, now, latency, 0.5), quantile(before, now, latency, 0.99));
+    plots.actions.add(each('actions_total'));
+    plots.messages.add(each('messages_received_total'));
+    plots.queued.add(now.sum('carillon_send_queues_bytes'));
+    plots.memory.add(now.sum('process_resident_memory_bytes'));
+    plots.cores.add(rate(before, now, 'process_cpu_seconds_total'));
+    this.#showApps(now, before);
+  }
+
+  #showApps(now, before) {
+    const rows = now.values('carillon_app_connections', 'app').map((app) => [
+      h('code', {}, app),
+      ...['connections', 'subscriptions', 'channels'].map((name) => count(now.sum(`carillon_app_${name}`, { app }) ?? 0)),
+      ...['messages_received', 'channel_events', 'channel_events_delivered', 'api_requests'].map((name) => {
+        const value = rate(before, now, `carillon_app_${name}_total`, { app });
+        return value === null ? '–' : count(value);
+      }),
+    ]);
+    table(this.apps, ['App', '#Connections', '#Subscriptions', '#Channels', '#Messages/s', '#Events/s', '#Deliveries/s', '#Calls/s'], rows,
+      'This hub serves no app.');
+  }
+}

@@ -1,0 +1,34 @@
+// Tables and forms that the pages share.
+import { h } from './dom.js';
+
+/** Shows rows of texts or elements. A heading that begins with # is one of numbers. */
+export function table(element, headings, rows, empty) {
+  const kinds = headings.map((heading) => (heading.startsWith('#') ? { class: 'number' } : {}));
+  element.replaceChildren(
+    h('thead', {}, h('tr', {}, ...headings.map((heading, index) => h('th', { scope: 'col', ...kinds[index] }, heading.replace('#', ''))))),
+    h('tbody', {}, ...(rows.length ? rows.map((cells) => h('tr', {}, ...cells.map((cell, index) => h('td', kinds[index], cell))))
+      : [h('tr', {}, h('td', { colspan: headings.length }, empty))])));
+}
+
+let last = 0;
+
+/** A field with its label. */
+export function field(label, input) {
+  input.id ||= `field-${++last}`;
+  return h('div', {}, h('label', { for: input.id }, label), input);
+}
+
+/** A form that calls `submit` instead of leaving the page. */
+export function form(attributes, submit, ...children) {
+  return h('form', { ...attributes, onsubmit: (event) => {
+    event.preventDefault();
+    submit();
+  } }, ...children);
+}
+
+/** When that was, by this machine's clock; the age is in microseconds. */
+export function clock(age) {
+  if (age === null || age === undefined) return '–';
+  const at = new Date(Date.now() - age / 1000);
+  return `${at.toTimeString().slice(0, 8)}.${String(at.getMilliseconds()).padStart(3, '0')}`;
+}

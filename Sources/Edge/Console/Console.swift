@@ -1,0 +1,236 @@
+import API
+import Bytes
+import Channels
+import Clock
+import Gateway
+import HTTP
+import JSON
+import Logging
+import Operations
+import Reactor
+import Store
+
+// Console: the page for operators at `/console` on the operations listener (Sources/Clients/Console), and the routes that it
+// asks. `ConsoleAccess` decides who may; `ConsoleRoute` reads requests; the gateway's loops answer from what they hold and
+// what they remember (`EventTrace`), and the database from its log; `EventWay` judges what became of an event. Rates,
+// latencies and memory the page takes from `/metrics`.
+//
+// Lifecycle: it exists before the gateway, which `serves` it later; until then it answers 503. Invariants: it never blocks
+// the listener's thread; at most `ConsoleLimits.questionsMax` questions are under way; a payload is shown only where the
+// settings allow it, and each look is logged first, without what was seen.
+
+/// The console of one hub. Any thread.
+package final class Console: OperationsGuest {
+    /// What may be done, and by whom.
+    package struct Rules: Sendable {
+        /// What a caller shows as a bearer token; nil for `carillon dev`, where browsers of this machine need none.
+        package var credential: String?
+        /// Whether the data of users' events may be looked at.
+        package var showsPayloads: Bool
+
+        /// - Parameter credential: nil only for `carillon dev`.
+        package init(credential: String?, showsPayloads: Bool) {
+            self.credential = credential
+            self.showsPayloads = showsPayloads
+        }
+    }
+
+    let rules: Rules
+    private let access: ConsoleAccess
+    private let version: String
+    private let logger: Logger
+    private let gateway = Locked<Gateway?>(nil)
+    private let questions = BoundedCount()
+    private let refusals = Locked((count: 0, toldAt: Instant.min))
+
+    /// The request's own bytes are all that a body may have.
+    package let bodyBytesMax = ConsoleLimits.bodyBytesMax
+
+    /// - Parameter version: the program's.
+    package init(_ rules: Rules, version: String, logger: Logger) {
+        self.rules = rules
+        self.version = version
+        self.logger = logger
+        access = ConsoleAccess(credential: rules.credential)
+    }
+
+    /// The gateway runs.
+    package func serves(_ gateway: Gateway) {
+        self.gateway.withLock { $0 = gateway }
+    }
+
+    // MARK: Requests
+
+    /// Whether the path is the console's.
+    package func owns(_ request: ParsedRequest) -> Bool {
+        request.path.equals("/console") || request.path.hasPrefix("/console/")
+    }
+
+    /// Answers now, or when the loops and the database have.
+    package func answer(
+        _ request: ParsedRequest, from peer: PeerAddress,
+        _ reply: @escaping @Sendable (@escaping @Sendable () -> SharedBytes) -> Void
+    ) {
+        let request = HTTPRequest(request, from: peer)
+        var answering = HTTPMachine.Answering()
+        answering.omitsBody = request.method == .head
+        let send = { @Sendable [answering] (response: @escaping @Sendable () -> HTTPResponse) in
+            reply { WebFile.guarded(response()).written(answering) }
+        }
+        guard request.path.hasPrefix("/console/api/") else { return page(request, send) }
+        if let refusal = access.refusal(of: request) {
+            if refusal.status == .unauthorized { wasRefused(peer) }
+            return send { refusal }
+        }
+        let route: ConsoleRoute
+        do throws(ConsoleProblem) {
+            route = try ConsoleRoute(request)
+        } catch {
+            return send { [error] in error.response }
+        }
+        guard let gateway = gateway.withLock({ $0 }) else {
+            return send { .problem(.serviceUnavailable, "The hub is starting.") }
+        }
+        guard questions.enter(most: ConsoleLimits.questionsMax) != nil else {
+            return send { .problem(.serviceUnavailable, "The console has too many questions under way.") }
+        }
+        ask(route, gateway, peer) { [questions] response in
+            questions.leave()
+            send { response().unstored }
+        }
+    }
+
+    private func page(
+        _ request: HTTPRequest, _ send: @Sendable (@escaping @Sendable () -> HTTPResponse) -> Void
+    ) {
+        guard access.servesPage(to: request) else {
+            return send {
+                .problem(.forbidden, "The console is for browsers of its own machine: use http://127.0.0.1.")
+            }
+        }
+        let isIndex = request.path == "/console" || request.path == "/console/"
+        guard let file = WebFile.console[isIndex ? "/console/index.html" : request.path] else {
+            return send { .problem(.notFound, "The console has no such file.") }
+        }
+        guard request.method == .get || request.method == .head else {
+            return send { .problem(.methodNotAllowed, "Use GET.") }
+        }
+        send { file.response(to: request) }
+    }
+
+    // MARK: Questions
+
+    private typealias Answer = @Sendable (@escaping @Sendable () -> HTTPResponse) -> Void
+
+    private func ask(_ route: ConsoleRoute, _ gateway: Gateway, _ peer: PeerAddress, _ answer: @escaping Answer) {
+        let apps = gateway.apps.apps
+        switch route {
+        case .hub:
+            let (version, rules) = (version, rules)
+            answer { ConsoleAnswers.hub(version, rules, apps) }
+        case .connections(let user, let id):
+            let app = apps.first { $0.id == id } ?? apps.first { $0.ownsDatabase } ?? apps.first
+            gateway.connections(
+                of: user.flatMap { user in app.map { (user, $0) } }, max: ConsoleLimits.connectionsMax
+            ) { found in answer { ConsoleAnswers.connections(found, apps) } }
+        case .channels(let prefix, let id):
+            guard let app = apps.first(where: { $0.id == id }) else { return answer { Self.unknownApp } }
+            gateway.channels(of: app, prefix: prefix, max: ConsoleLimits.channelsMax) { found in
+                answer { ConsoleAnswers.channels(found) }
+            }
+        case .events(let filter):
+            gateway.events(filter) { found in answer { ConsoleAnswers.events(found, apps, now: .read()) } }
+        case .log(let stream):
+            look(gateway, stream, upTo: nil, most: ConsoleLimits.loggedMax, shows: false, answer)
+        case .payload(let stream, let offset):
+            guard rules.showsPayloads else {
+                return answer { .problem(.forbidden, "This hub shows no payloads (console.payloads).") }
+            }
+            // Before it is read: no look goes unlogged.
+            logger.notice(
+                "console: a payload is looked at",
+                metadata: ["channel": "\(stream.channel)", "offset": "\(offset)", "by": "\(peer)"])
+            look(gateway, stream, upTo: offset, most: 1, shows: true, answer)
+        case .way(let stream, let offset): trace(gateway, stream, offset, answer)
+        case .publish(let order, let id):
+            guard let app = apps.first(where: { $0.id == id }) else { return answer { Self.unknownApp } }
+            publish(order, gateway, app, peer, answer)
+        }
+    }
+
+    private static let unknownApp = HTTPResponse.problem(.notFound, "This hub does not serve the app.")
+
+    private func publish(
+        _ body: [UInt8], _ gateway: Gateway, _ app: App, _ peer: PeerAddress, _ answer: @escaping Answer
+    ) {
+        let publications: [Publication]
+        do throws(ConsoleProblem) {
+            publications = try ConsoleRoute.publications(body, of: app)
+        } catch {
+            return answer { [error] in error.response }
+        }
+        logger.notice(
+            "console: an event is published",
+            metadata: [
+                "app": "\(app.id)", "channels": "\(publications.count)", "bytes": "\(publications[0].data.count)",
+                "by": "\(peer)",
+            ])
+        gateway.publish(publications, of: app) { facts in
+            answer { ConsoleAnswers.published(publications, facts) }
+        }
+    }
+
+    /// Asks the log; the data only where `shows`.
+    private func look(
+        _ gateway: Gateway, _ stream: ConsoleStream, upTo: Int64?, most: Int, shows: Bool, _ answer: @escaping Answer
+    ) {
+        let isAsked = gateway.ask(
+            SnapshotRequest(
+                user: stream.user, ConsoleLimits.log,
+                [stream.topic, upTo.map(String.init), String(most), String(shows)]
+            ) { found in answer { ConsoleAnswers.log(found) } })
+        if !isAsked { answer { .problem(.notFound, "This hub has no database, and so no users' channels.") } }
+    }
+
+    private func trace(
+        _ gateway: Gateway, _ stream: ConsoleStream, _ offset: Int64, _ answer: @escaping Answer
+    ) {
+        guard let app = gateway.apps.apps.first(where: { $0.ownsDatabase }) else {
+            return answer { .problem(.notFound, "This hub has no database, and so no users' channels.") }
+        }
+        let go = { @Sendable (row: EventWay.Row) in
+            gateway.way(of: stream.id, at: offset, app: app) { ways in
+                answer { ConsoleAnswers.way(EventWay(offset: offset, row: row, ways: ways), now: .read()) }
+            }
+        }
+        let isAsked = gateway.ask(
+            SnapshotRequest(
+                user: stream.user, ConsoleLimits.log, [stream.topic, String(offset), "1", "false"]
+            ) { found in go(EventWay.Row(found, offset)) })
+        if !isAsked { go(.unknown) }
+    }
+
+    // MARK: Strangers
+
+    /// One line for each interval at most, however many guesses come.
+    private func wasRefused(_ peer: PeerAddress) {
+        let now = Instant.read()
+        let count = refusals.withLock { refusals -> Int? in
+            refusals.count += 1
+            guard now.duration(since: refusals.toldAt) >= ConsoleLimits.refusalInterval else { return nil }
+            refusals.toldAt = now
+            return exchange(&refusals.count, with: 0)
+        }
+        if let count {
+            logger.notice("console: credentials refused", metadata: ["count": "\(count)", "latest": "\(peer)"])
+        }
+    }
+}
+
+extension HTTPResponse {
+    fileprivate var unstored: HTTPResponse {
+        var response = self
+        response.fields.append(("Cache-Control", "no-store"))
+        return response
+    }
+}

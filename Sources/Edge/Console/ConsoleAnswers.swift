@@ -1,0 +1,153 @@
+import Bytes
+import Channels
+import Clock
+import Gateway
+import HTTP
+import JSON
+import Pusher
+import Store
+
+/// The console's answers as JSON. Times are ages in microseconds, by the hub's monotonic clock.
+enum ConsoleAnswers {
+    static func hub(_ version: String, _ rules: Console.Rules, _ apps: [App]) -> HTTPResponse {
+        object([
+            .init("version", .string(version)), .init("payloads", .bool(rules.showsPayloads)),
+            .init("traceSeconds", .integer(Gateway.traceTime.components.seconds)),
+            .init(
+                "apps",
+                .array(
+                    apps.map { app in
+                        .object([.init("id", .string(app.id)), .init("ownsDatabase", .bool(app.ownsDatabase))])
+                    })),
+        ])
+    }
+
+    static func connections(_ found: [SurveyedConnection], _ apps: [App]) -> HTTPResponse {
+        let list = found.map { one -> JSONTree in
+            .object([
+                .init("socket", .string(one.socket)), .init("kind", .string(one.kind.rawValue)),
+                .init("app", .text(id(one.app, apps))), .init("user", .text(one.user)),
+                .init("address", .string(one.address)), .init("loop", .integer(Int64(one.loop))),
+                .init("channelCount", .integer(Int64(one.channelCount))),
+                .init("channels", .array(one.channels.map { .string($0) })),
+                .init("unsentBytes", .integer(Int64(one.unsentBytes))), .init("isBehind", .bool(one.isBehind)),
+            ])
+        }
+        return object([.init("connections", .array(list))])
+    }
+
+    static func channels(_ found: [String: ChannelFacts]) -> HTTPResponse {
+        let list = found.sorted { $0.key < $1.key }.prefix(ConsoleLimits.channelsMax).map { name, facts -> JSONTree in
+            .object([
+                .init("name", .string(name)), .init("connections", .integer(Int64(facts.subscriptionCount))),
+                .init("users", facts.userCount.map { .integer(Int64($0)) } ?? .null),
+            ])
+        }
+        return object([
+            .init("channels", .array(list)), .init("isComplete", .bool(found.count <= ConsoleLimits.channelsMax)),
+        ])
+    }
+
+    static func events(_ found: [SurveyedEvent], _ apps: [App], now: Instant) -> HTTPResponse {
+        let list = found.map { event -> JSONTree in
+            .object([
+                .init("source", .string(event.source.rawValue)),
+                .init("app", .text(event.app.flatMap { id($0, apps) })), .init("channel", .string(event.channel)),
+                .init("name", .string(event.name)), .init("offset", event.offset.map { .integer($0) } ?? .null),
+                .init("bytes", .integer(Int64(event.byteCount))), .init("age", age(event.at, now)),
+                .init("committed", age(event.committedAt, now)),
+            ])
+        }
+        return object([.init("events", .array(list))])
+    }
+
+    static func published(_ publications: [Publication], _ facts: [ChannelFacts]) -> HTTPResponse {
+        let list = zip(publications, facts).map { publication, facts -> JSONTree in
+            .object([
+                .init("channel", .string(publication.channel.string)),
+                .init("connections", .integer(Int64(facts.subscriptionCount))),
+            ])
+        }
+        return object([.init("published", .array(list))])
+    }
+
+    /// The database's own JSON is passed on.
+    static func log(_ found: SnapshotAnswer) -> HTTPResponse {
+        guard case .found(let snapshot) = found else {
+            if case .tooLarge = found { return .problem(.contentTooLarge, "The events are too large to be shown.") }
+            return .problem(.serviceUnavailable, "The database does not answer.")
+        }
+        var body = ByteWriter(capacity: snapshot.body.count + 64)
+        body.append(#"{"top":"#)
+        body.append(decimal: snapshot.offset)
+        body.append(#","events":"#)
+        snapshot.body.withUnsafeBytes { body.append($0) }
+        body.append("}\n")
+        return HTTPResponse(.ok, body: body.array)
+    }
+
+    static func way(_ way: EventWay, now: Instant) -> HTTPResponse {
+        object([
+            .init("offset", .integer(way.offset)), .init("verdict", .string(way.verdict)),
+            .init("row", row(way.row)), .init("home", way.homed.map { home($0, now) } ?? .null),
+            .init("position", way.position.map { .integer($0) } ?? .null),
+            .init("subscribers", .integer(Int64(way.subscriberCount))),
+            .init("devices", .array(way.devices.map { device($0, now) })),
+            .init("elsewhere", .array(way.elsewhere.map { .string($0) })),
+        ])
+    }
+
+    private static func row(_ row: EventWay.Row) -> JSONTree {
+        switch row {
+        case .unknown: .object([.init("state", .string("unknown"))])
+        case .absent(let top): .object([.init("state", .string("absent")), .init("top", .integer(top))])
+        case .found(let name, let bytes, let ageMs):
+            .object([
+                .init("state", .string("found")), .init("name", .string(name)), .init("bytes", .integer(bytes)),
+                .init("age", .integer(ageMs &* 1_000)),
+            ])
+        }
+    }
+
+    private static func home(_ homed: SurveyedWay.Homed, _ now: Instant) -> JSONTree {
+        .object([
+            .init("loop", .integer(Int64(homed.loop))), .init("committed", age(homed.committedAt, now)),
+            .init("read", age(homed.readAt, now)), .init("homed", age(homed.homedAt, now)),
+        ])
+    }
+
+    private static func device(_ device: EventWay.Device, _ now: Instant) -> JSONTree {
+        let (state, written, since) = words(device.state)
+        return .object([
+            .init("socket", .string(device.socket)), .init("loop", .integer(Int64(device.loop))),
+            .init("state", .string(state)), .init("queued", device.at.map { age($0, now) } ?? .null),
+            .init("written", written.map { age($0, now) } ?? .null),
+            .init("since", since.map { .integer($0) } ?? .null),
+            .init("isConnected", .bool(device.isConnected)), .init("unsentBytes", .integer(Int64(device.unsentBytes))),
+        ])
+    }
+
+    private static func words(_ state: EventWay.Device.State) -> (String, written: Instant?, since: Int64?) {
+        switch state {
+        case .written(let time): ("written", time, nil)
+        case .queued: ("queued", nil, nil)
+        case .behind: ("behind", nil, nil)
+        case .gone: ("gone", nil, nil)
+        case .replayed: ("replayed", nil, nil)
+        case .later(let offset): ("later", nil, offset)
+        case .lost: ("lost", nil, nil)
+        case .handedOn: ("handed", nil, nil)
+        }
+    }
+
+    /// In microseconds; null where the time is unknown.
+    private static func age(_ time: Instant, _ now: Instant) -> JSONTree {
+        time == .min ? .null : .integer(Int64(now.duration(since: time).wholeNanoseconds / 1_000))
+    }
+
+    private static func id(_ index: Int, _ apps: [App]) -> String? { apps.first { $0.index == index }?.id }
+
+    private static func object(_ members: [JSONTree.Member]) -> HTTPResponse {
+        HTTPResponse(.ok, body: Array((JSONTree.object(members).canonicalText + "\n").utf8))
+    }
+}

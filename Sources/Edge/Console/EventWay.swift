@@ -1,0 +1,104 @@
+import Gateway
+import JSON
+import Store
+
+/// The way of one event: from its row in the log to the socket of each device, and what that says of those that did not get
+/// it.
+struct EventWay: Sendable {
+    /// The event in the log.
+    enum Row: Sendable, Equatable {
+        /// The database did not answer, or there is none.
+        case unknown
+        /// The log does not have it; where the stream stands.
+        case absent(top: Int64)
+        case found(name: String, bytes: Int64, ageMs: Int64)
+    }
+
+    typealias Device = SurveyedWay.Device
+
+    let offset: Int64
+    let row: Row
+    /// Where its owner has it from; nil where no loop remembers.
+    let homed: SurveyedWay.Homed?
+    /// Where the owner stands; nil where nobody is in the stream on this hub.
+    let position: Int64?
+    let subscriberCount: Int
+    let devices: [Device]
+    /// Connections of the user that are not in the stream.
+    let elsewhere: [String]
+
+    init(offset: Int64, row: Row, ways: [SurveyedWay]) {
+        self.offset = offset
+        self.row = row
+        homed = ways.lazy.compactMap(\.homed).first
+        position = ways.lazy.compactMap(\.position).first
+        subscriberCount = ways.reduce(0) { $0 + $1.subscriberCount }
+        devices = ways.flatMap(\.devices)
+        elsewhere = ways.flatMap(\.elsewhere)
+    }
+
+    /// What became of it, in one sentence or two.
+    var verdict: String {
+        if case .absent(let top) = row {
+            return offset > top
+                ? "There is no such event: the channel stands at \(top). Nothing was committed for it since."
+                : "The log does not have the event any more: it is older than store.retainEvents, or from before a restore."
+        }
+        guard let position else {
+            guard devices.isEmpty else { return devicesVerdict }
+            return elsewhere.isEmpty
+                ? "No device of the user is connected to this hub."
+                : "The user has \(Self.count(elsewhere.count, "connection")) here, and none has subscribed to the channel."
+        }
+        guard position >= offset else {
+            return "This hub has not read the event yet: it stands at \(position). Look at the state of the feed."
+        }
+        return devices.isEmpty
+            ? "No device was in the channel when the event came, and none has come since." : devicesVerdict
+    }
+
+    private var devicesVerdict: String {
+        let kinds: [(count: Int, says: String)] = [
+            (number { if case .written = $0 { true } else { false } }, "the socket of the device took it"),
+            (number { $0 == .replayed }, "it came back later, and the event was replayed to it"),
+            (
+                number { if case .later = $0 { true } else { false } },
+                "it came later, with a snapshot that has the event"
+            ),
+            (number { $0 == .handedOn }, "it was in the channel, and was handed the event"),
+            (
+                number { $0 == .queued },
+                "the event waits for its socket, which takes nothing: the device reads too slowly"
+            ),
+            (number { $0 == .behind }, "it reads too slowly, and is to get the event by a page of the log"),
+            (number { $0 == .gone }, "its connection ended before the socket took it; it will ask again"),
+            (number { $0 == .lost }, "it was told that what it missed cannot be had, and to fetch a snapshot"),
+        ]
+        let said = kinds.filter { $0.count > 0 }.map { "\(Self.count($0.count, "device")): \($0.says)." }
+        let unnoted = subscriberCount - devices.count
+        return (said + (unnoted > 0 ? ["\(Self.count(unnoted, "device")) more: not noted one by one."] : []))
+            .joined(separator: " ")
+    }
+
+    private func number(_ isMeant: (Device.State) -> Bool) -> Int { devices.count { isMeant($0.state) } }
+
+    private static func count(_ count: Int, _ thing: String) -> String { "\(count) \(thing)\(count == 1 ? "" : "s")" }
+}
+
+extension EventWay.Row {
+    /// The answer of `sync.logged_events` to the question for one event.
+    init(_ answer: SnapshotAnswer, _ offset: Int64) {
+        guard case .found(let snapshot) = answer,
+            let tree = try? JSONTree(String(decoding: snapshot.body, as: UTF8.self)),
+            case .array(let events) = tree
+        else {
+            self = .unknown
+            return
+        }
+        guard let event = events.first, event["o"]?.integer == offset, let name = event["name"]?.string else {
+            self = .absent(top: snapshot.offset)
+            return
+        }
+        self = .found(name: name, bytes: event["bytes"]?.integer ?? 0, ageMs: event["ageMs"]?.integer ?? 0)
+    }
+}
