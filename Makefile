@@ -122,10 +122,10 @@ docs: ## The Swift client's documentation, by DocC, for any web server: .build/d
 	swift package $(plain) --allow-writing-to-directory .build/docs generate-documentation --target CarillonClient \
 	    --warnings-as-errors --transform-for-static-hosting --output-path .build/docs
 
-bench: ## Measure the release build beside a C sender and Nchan (27 minutes; `loadtest/bench ROUNDS SECTION…` for a part)
+bench: ## Measure the release build beside a C sender and Nchan (8 minutes; `loadtest/bench` for all of it)
 	@$(tools)/packages build run bench
 	$(tools)/release carillon corehub loadtest
-	loadtest/bench
+	loadtest/bench short
 
 clean: ## Remove what was built; the demonstration in .carillon stays
 	rm -rf .build .build-* .venv

@@ -34,6 +34,8 @@ final class Receivers {
         /// From the request for a message to a device's read.
         var p50Microseconds = 0.0
         var p99Microseconds = 0.0
+        /// At each of `Receivers.percentiles`.
+        var curveMicroseconds: [Double] = []
         /// Messages not requested when due, since earlier ones had not arrived: the rate is too high.
         var late = 0
     }
@@ -49,6 +51,8 @@ final class Receivers {
     private var deliveries = 0
     private var latencies = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
 
+    /// Those of a curve: each stands for ten times rarer messages than the one two before it, or nearly.
+    static let percentiles = [50, 75, 90, 97, 99, 99.7, 99.9, 99.97, 99.99]
     /// Messages in flight per channel, if there are many channels.
     private static let depth = 4
 
@@ -133,6 +137,7 @@ final class Receivers {
         outcome.ownCPUSeconds = ProcessMeter.ownCPUSeconds() - ownBefore
         outcome.p50Microseconds = Double(latencies.valueAtPercentile(50)) / 1000
         outcome.p99Microseconds = Double(latencies.valueAtPercentile(99)) / 1000
+        outcome.curveMicroseconds = Self.percentiles.map { Double(latencies.valueAtPercentile($0)) / 1000 }
         return outcome
     }
 

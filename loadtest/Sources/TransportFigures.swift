@@ -4,6 +4,8 @@ struct TransportFigures: Codable {
         var deliveriesPerSecond: [Double] = []
         var p50Microseconds: [Double] = []
         var p99Microseconds: [Double] = []
+        /// For each round, the latency at each of `percentiles`.
+        var curveMicroseconds: [[Double]] = []
         /// CPU time per elapsed time of the server and of the load tester, in cores.
         var serverShare: [Double] = []
         var ownShare: [Double] = []
@@ -16,6 +18,7 @@ struct TransportFigures: Codable {
             deliveriesPerSecond.append(Double(outcome.deliveries) / outcome.seconds)
             p50Microseconds.append(outcome.p50Microseconds)
             p99Microseconds.append(outcome.p99Microseconds)
+            curveMicroseconds.append(outcome.curveMicroseconds)
             serverShare.append(outcome.serverCPUSeconds / outcome.seconds)
             ownShare.append(outcome.ownCPUSeconds / outcome.seconds)
             late.append(outcome.late)
@@ -29,6 +32,7 @@ struct TransportFigures: Codable {
     /// The server that the others are compared with.
     let bare: String?
     let loads: [String]
+    var percentiles = Receivers.percentiles
     /// By load, then by server.
     var rounds: [String: [String: Rounds]] = [:]
 
