@@ -29,7 +29,7 @@ extension Gateway {
         of user: (id: String, app: App)?, max: Int, _ answer: @escaping @Sendable ([SurveyedConnection]) -> Void
     ) {
         let key = user.map { UserKey($0.id, of: $0.app.index) }
-        gather({ $0.connections(of: key, max: max) }) { answer($0.flatMap(\.self)) }
+        gather({ $0.connections(of: key, max: max) }, { answer($0.flatMap(\.self)) })
     }
 
     /// The app's channels whose names begin with `prefix`, and how many are in each; hardly more than `max`.
@@ -47,9 +47,11 @@ extension Gateway {
         _ filter: SurveyedEventFilter, _ answer: @escaping @Sendable ([SurveyedEvent]) -> Void
     ) {
         let since = Self.traceStart()
-        gather({ $0.events(filter, since: since) }) { parts in
-            answer(Array(parts.flatMap(\.self).sorted { $0.at > $1.at }.prefix(filter.max)))
-        }
+        gather(
+            { $0.events(filter, since: since) },
+            { parts in
+                answer(Array(parts.flatMap(\.self).sorted { $0.at > $1.at }.prefix(filter.max)))
+            })
     }
 
     /// What each loop knows of the event at that offset of the user's stream.
