@@ -23,8 +23,11 @@ select test.is('one of them', (select string_agg(e ->> 'o', ' ') from jsonb_arra
 select test.is('a name, a size and an age, and no data', (select string_agg(key, ' ' order by key) from jsonb_object_keys(test.logged(7, 1, false) #> '{events,0}') as key), 'ageMs bytes name o');
 select test.is('its size is that of what is sent', (select (l #>> '{events,0,bytes}')::int = octet_length(e.data::text) and l #>> '{events,0,name}' = e.name from test.logged(7, 1, false) as l, sync.event as e where e.user_id = 'reader' and e.topic = 'pages' and e.o = 7), true);
 select test.is('the data where it is asked for', (select l #> '{events,0,data}' = e.data from test.logged(7, 1, true) as l, sync.event as e where e.user_id = 'reader' and e.topic = 'pages' and e.o = 7), true);
+select test.is('many at once, and only the data of the one', (select string_agg(e ->> 'o', ' ') from jsonb_array_elements(test.logged(7, 9, true) -> 'events') as e), '7');
+select test.is('no data without a number', test.logged(null, 9, true) -> 'events', '[]'::jsonb);
 select test.is('another''s stream is empty, and has a position', (select l.top || ' ' || l.body from sync.logged_events('nobody', 'pages', null, 5, true) as l), '0 []');
 delete from sync.event where user_id = 'reader' and o <= 4;
+select test.is('nor that of an older one where it is gone', test.logged(4, 1, true) -> 'events', '[]'::jsonb);
 select test.is('what is no longer kept is missing at the front', test.read(2, 10), '5 6 7 8 9 10 of 10');
 create temp table before_epoch as select epoch from sync.positions('{reader}', '{pages}');
 select sync.new_epoch() \g /dev/null
