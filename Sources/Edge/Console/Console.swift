@@ -50,6 +50,9 @@ package final class Console: OperationsGuest {
     package init(_ rules: Rules, version: String, logger: Logger) {
         self.rules = rules
         self.version = version
+        // Whatever else the log leaves out: each look has its line.
+        var logger = logger
+        logger.logLevel = min(logger.logLevel, .notice)
         self.logger = logger
         access = ConsoleAccess(credential: rules.credential)
     }

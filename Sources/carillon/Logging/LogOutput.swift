@@ -18,7 +18,8 @@ enum LogFormat: String, Sendable, CaseIterable {
 
 /// A swift-log handler that writes one line for each event to standard error.
 ///
-/// Callers log ids, kinds and sizes; never payloads, tokens or user ids.
+/// Callers log ids, kinds and sizes; never payloads, tokens or user ids. Only the console names the user whose payload an
+/// operator looks at.
 struct LogOutput: LogHandler {
     /// The style of lines: coloured for a terminal, plain, or JSON.
     enum Style: Sendable {
