@@ -32,7 +32,7 @@ async function turn() {
   const page = pages?.[shown];
   if (!page || document.hidden) return;
   if (EVERY[shown]) {
-    await told(() => page.look());
+    await page.look();
     clearTimeout(next);
     next = setTimeout(turn, EVERY[shown]);
   }
@@ -70,8 +70,6 @@ async function begin() {
   say($('hub'), `${location.host} · version ${hub.version}`);
   for (const name of ['plots', 'connections', 'channels', 'events', 'way', 'create']) $(name).replaceChildren();
   const way = new Way($('way'));
-  const look = way.look.bind(way);
-  way.look = () => told(look);
   pages = {
     overview: new Overview($('plots'), $('apps')), connections: new Connections($('connections')),
     channels: new Channels($('channels'), hub.apps), way, create: new Create($('create'), hub.apps),
@@ -80,6 +78,11 @@ async function begin() {
       way.explain(channel, offset);
     }),
   };
+  // Forms ask too.
+  for (const page of Object.values(pages)) {
+    const look = page.look.bind(page);
+    page.look = (isAsked) => told(() => look(isAsked));
+  }
   open(shown);
 }
 

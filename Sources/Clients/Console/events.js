@@ -2,7 +2,7 @@
 import { ask } from './access.js';
 import { h } from './dom.js';
 import { bytes, time } from './plots.js';
-import { clock, field, form, table } from './tables.js';
+import { clock, field, form, isInUse, table } from './tables.js';
 
 const SOURCES = { database: 'database', backend: 'backend', client: 'client' };
 
@@ -13,8 +13,7 @@ export class Events {
     this.channel = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
     this.name = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
     this.bytes = h('input', { type: 'number', min: 0, placeholder: '0' });
-    this.isHeld = h('input', { type: 'checkbox', id: 'hold' });
-    this.table = h('table');
+    this.table = h('table', { 'aria-label': 'The last events' });
     place.append(
       form({ class: 'filters' }, () => this.look(true),
         field('Channel begins with', this.channel), field('Kind has', this.name), field('Bytes at least', this.bytes),
@@ -27,12 +26,11 @@ export class Events {
   #hold(button) {
     this.held = !this.held;
     button.setAttribute('aria-pressed', String(this.held));
-    button.textContent = this.held ? 'Go on' : 'Hold';
   }
 
-  /** While a payload is open, or the list is held, it stays as it is. */
+  /** While a payload is open, or the list is held or in use, it stays as it is. */
   async look(isAsked = false) {
-    if (!isAsked && (this.held || this.table.querySelector('pre'))) return;
+    if (!isAsked && (this.held || isInUse(this.table) || this.table.querySelector('pre'))) return;
     const { events } = await ask('events', { channel: this.channel.value, name: this.name.value, bytes: this.bytes.value });
     table(this.table, ['Time', 'Channel', '#Number', 'Kind', '#Size', 'From', '#After commit', ''], events.map((event) => [
       h('span', { class: 'mono' }, clock(event.age)), h('code', {}, event.channel), event.offset === null ? '' : `${event.offset}`,

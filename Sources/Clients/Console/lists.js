@@ -2,14 +2,14 @@
 import { ask } from './access.js';
 import { h, plural } from './dom.js';
 import { bytes, count } from './plots.js';
-import { field, form, table } from './tables.js';
+import { field, form, isInUse, table } from './tables.js';
 
-/** A page with filters and a table, asked again while it is looked at. */
+/** A page with filters and a table, asked again while it is looked at. Selected text stays. */
 class List {
-  constructor(place, note, ...fields) {
-    this.table = h('table');
+  constructor(place, name, note, ...fields) {
+    this.table = h('table', { 'aria-label': name });
     this.note = h('p', { class: 'muted' }, note);
-    place.append(form({ class: 'filters' }, () => this.look(), ...fields, h('button', { type: 'submit' }, 'Look')),
+    place.append(form({ class: 'filters' }, () => this.look(true), ...fields, h('button', { type: 'submit' }, 'Look')),
       h('div', { class: 'scroll' }, this.table), this.note);
   }
 }
@@ -17,11 +17,12 @@ class List {
 export class Connections extends List {
   constructor(place) {
     const user = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
-    super(place, 'At most 100 of each loop. What waits is what a socket has not taken.', field('User', user));
+    super(place, 'Connections', 'At most 100 of each loop. What waits is what a socket has not taken.', field('User', user));
     this.user = user;
   }
 
-  async look() {
+  async look(isAsked = false) {
+    if (!isAsked && isInUse(this.table)) return;
     const { connections } = await ask('connections', { user: this.user.value });
     table(this.table, ['Socket', 'User', 'App', 'Kind', 'Address', 'Channels', '#Waits', 'Reads'], connections.map((one) => [
       h('code', {}, one.socket), one.user ?? '–', one.app ?? '–', one.kind, one.address,
@@ -35,11 +36,12 @@ export class Channels extends List {
   constructor(place, apps) {
     const app = h('select', {}, ...apps.map(({ id }) => h('option', { value: id }, id)));
     const prefix = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
-    super(place, '', field('App', app), field('Name begins with', prefix));
+    super(place, 'Channels', '', field('App', app), field('Name begins with', prefix));
     Object.assign(this, { app, prefix });
   }
 
-  async look() {
+  async look(isAsked = false) {
+    if (!isAsked && isInUse(this.table)) return;
     const { channels, isComplete } = await ask('channels', { app: this.app.value, prefix: this.prefix.value });
     table(this.table, ['Channel', '#Connections', '#Users'], channels.map((one) => [
       h('code', {}, one.name), count(one.connections), one.users === null ? '' : count(one.users)]), 'None.');

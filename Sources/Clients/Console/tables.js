@@ -10,6 +10,13 @@ export function table(element, headings, rows, empty) {
       : [h('tr', {}, h('td', { colspan: headings.length }, empty))])));
 }
 
+/** Whether the focus or selected text is in it: then new rows would take it away. */
+export function isInUse(element) {
+  const selection = getSelection();
+  return element.contains(document.activeElement)
+    || (!selection.isCollapsed && selection.rangeCount > 0 && selection.getRangeAt(0).intersectsNode(element));
+}
+
 let last = 0;
 
 /** A field with its label. */
