@@ -164,6 +164,10 @@ def test_events_are_listed_and_their_data_is_looked_at(hub, browser, user):
         line, = audit(hub, "console: a payload is looked at")[before:]
         assert line["channel"] == channel and int(line["offset"]) > 0 and line["by"] == "127.0.0.1"
         assert dose not in json.dumps(line)
+        # Of one that is not there nobody sees another one.
+        answer, text = ask(hub, "POST", f"/console/api/payload?{urlencode({'channel': channel, 'offset': 1 << 40})}",
+                           Origin=hub.operations)
+        assert answer.status == 200 and json.loads(text)["events"] == []
         # By size, and by kind.
         events = asked(hub, "events", channel=channel)["events"]
         created, = [event for event in events if event["name"] == "occurrence.created"]
@@ -248,6 +252,43 @@ def test_an_event_is_sent_by_hand_but_never_to_a_user(hub, browser, user):
         console.opens("Events")
         row = console.row("events", f"news-{user}", "hello")
         assert "backend, app 1" in row.inner_text() and row.get_by_role("button").count() == 0
+
+
+def test_a_list_that_is_in_use_stays(hub, browser, user):
+    channel = f"user.{user}.adherence"
+    with Client(hub) as phone, Console(browser, hub) as console:
+        phone.sign_in(user)
+        phone.subscribe(channel, "occurrence.created")
+        phone.subscribed(channel)
+        page = console.page
+        # The page's own clock stands still unless the test moves it.
+        page.clock.install()
+        page.reload()
+        console.opens("Events")
+        console.fills("events", "Channel begins with", channel)
+        console.fills("events", "Kind has", "created")
+
+        def rows():
+            return page.locator("#events tbody tr", has_text="occurrence.created").count()
+
+        def waits(times):
+            # Each look sets the timer of the next one when it has its answer.
+            page.clock.run_for(2_500)
+            return rows() == times
+
+        add_dose(hub, user)
+        eventually(lambda: waits(1), "the list is asked for again")
+        page.get_by_role("button", name="Its way").focus()
+        add_dose(hub, user)
+        eventually(lambda: phone.count(channel, "occurrence.created") == 2, "the second one is there")
+        for _ in range(4):
+            assert waits(1) and page.evaluate("document.activeElement.textContent") == "Its way"
+        page.locator("#events").get_by_label("Kind has").focus()
+        eventually(lambda: waits(2), "nobody is at the list any more")
+        page.get_by_role("button", name="Its way").last.press("Enter")
+        page.locator(".verdict", has_text="the socket of the device took it").wait_for()
+        eventually(lambda: page.evaluate("document.activeElement.className") == "verdict", "the focus is at the answer")
+        assert console.errors == []
 
 
 # Who is let in

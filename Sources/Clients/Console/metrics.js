@@ -39,16 +39,3 @@ export function rate(before, now, name, wanted) {
   if (from === null || from === undefined || to === null || now.at <= before.at) return null;
   return Math.max(0, to - from) / ((now.at - before.at) / 1000);
 }
-
-/** A quantile of what a histogram took between the readings, within a bucket by a straight line. */
-export function quantile(before, now, name, share) {
-  const bounds = [...new Map(now.all(`${name}_bucket`).map(({ labels }) => [labels.le, Number(labels.le.replace('+Inf', 'Infinity'))]))];
-  const counts = bounds.map(([le]) => (now.sum(`${name}_bucket`, { le }) ?? 0) - (before?.sum(`${name}_bucket`, { le }) ?? 0));
-  const total = counts.at(-1);
-  if (!total || total < 0) return null;
-  const index = counts.findIndex((count) => count >= share * total);
-  const [lower, below] = index > 0 ? [bounds[index - 1][1], counts[index - 1]] : [0, 0];
-  const upper = bounds[index][1];
-  if (upper === Infinity) return lower;
-  return lower + (upper - lower) * ((share * total - below) / (counts[index] - below));
-}

@@ -1,9 +1,9 @@
 // The overview: what the hub counts, every two seconds while somebody looks.
-import { metrics } from './access.js';
+import { ask, metrics } from './access.js';
 import { h, say } from './dom.js';
-import { Reading, quantile, rate } from './metrics.js';
+import { Reading, rate } from './metrics.js';
 import { Plot, bytes, count, time } from './plots.js';
-import { table } from './tables.js';
+import { isInUse, table } from './tables.js';
 
 export const INTERVAL = 2000;
 
@@ -16,7 +16,7 @@ export class Overview {
       connections: new Plot('Connections', count),
       events: new Plot('Events of users each second', count, { second: 'read / delivered' }),
       channels: new Plot('Events of channels each second', count, { second: 'sent / delivered' }),
-      latency: new Plot('From commit to the queue', time, { second: 'half / 99 of 100' }),
+      latency: new Plot('From commit to socket', time, { second: 'half / 99 of 100' }),
       actions: new Plot('Actions each second', count),
       messages: new Plot('Messages of clients each second', count),
       queued: new Plot('Waiting for sockets', bytes),
@@ -28,7 +28,8 @@ export class Overview {
   }
 
   async look() {
-    const now = new Reading(await metrics());
+    const [text, latency] = await Promise.all([metrics(), ask('latency')]);
+    const now = new Reading(text);
     const before = this.#before;
     this.#before = now;
     const plots = this.plots;
@@ -36,14 +37,13 @@ export class Overview {
     plots.connections.add(now.sum('carillon_connections'));
     plots.events.add(each('feed_events_total'), each('events_delivered_total') ?? (before ? 0 : null));
     plots.channels.add(each('channel_events_total'), each('channel_events_delivered_total'));
-    const latency = 'carillon_event_latency_seconds';
-    plots.latency.add(quantile(before, now, latency, 0.5), quantile(before, now, latency, 0.99));
+    plots.latency.add(...[latency.half, latency.most].map((value) => (value === null ? null : value / 1e6)));
     plots.actions.add(each('actions_total'));
     plots.messages.add(each('messages_received_total'));
     plots.queued.add(now.sum('carillon_send_queues_bytes'));
     plots.memory.add(now.sum('process_resident_memory_bytes'));
     plots.cores.add(rate(before, now, 'process_cpu_seconds_total'));
-    this.#showApps(now, before);
+    if (!isInUse(this.apps)) this.#showApps(now, before);
   }
 
   #showApps(now, before) {

@@ -6,20 +6,23 @@ import { clock, field, form, table } from './tables.js';
 
 const STATES = {
   written: 'Its socket took the event.', queued: 'The event waits for its socket, which takes nothing at the moment.',
-  behind: 'It reads too slowly, and is to get the event by a page of the log.',
-  gone: 'Its connection ended before its socket took the event. When it comes back, it asks for what it missed.',
+  behind: 'It reads too slowly, and is to get the event by a page of the log.', caught: 'It read too slowly, and has caught up by pages of the log.',
+  gone: 'It left before its socket took the event. When it comes back, it asks for what it missed.',
   replayed: 'It came back later, and the event was replayed to it.', lost: 'It was told that what it missed cannot be had, and to fetch a snapshot.',
-  handed: 'It was in the channel, and was handed the event.',
+  handed: 'It was in the channel, and was handed the event.', present: 'It is in the channel. When it came is not remembered.',
 };
+
+/** What is well; `present` is neither. */
+const KINDS = { written: 'yes', caught: 'yes', replayed: 'yes', handed: 'yes', later: 'yes', present: '' };
 
 export class Way {
   constructor(place) {
     this.user = h('input', { required: true, autocomplete: 'off', placeholder: '42' });
     this.topic = h('input', { required: true, value: 'adherence', autocomplete: 'off' });
     this.offset = h('input', { type: 'number', min: 1, placeholder: 'the last one' });
-    this.verdict = h('p', { class: 'verdict', role: 'status' });
+    this.verdict = h('p', { class: 'verdict', role: 'status', tabindex: -1 });
     this.steps = h('ol', { class: 'steps' });
-    this.last = h('table');
+    this.last = h('table', { 'aria-label': 'The last events in the log' });
     this.list = h('div', { hidden: true }, h('h2', {}, 'The last events in the log'), h('div', { class: 'scroll' }, this.last));
     place.append(
       form({ class: 'filters' }, () => this.look(),
@@ -35,6 +38,8 @@ export class Way {
     this.topic.value = topic;
     this.offset.value = offset;
     await this.look();
+    // The button that was pressed is gone.
+    this.verdict.focus();
   }
 
   async look() {
@@ -66,7 +71,7 @@ export class Way {
       ['Homed', home || position >= way.offset ? 'yes' : 'no', home?.homed,
         home ? `Loop ${home.loop} owns the channel, and handed it to ${way.subscribers === 1 ? 'one subscriber' : `${way.subscribers} subscribers`}.`
           : position === null ? 'No loop has the channel.' : `The channel's owner stands at ${position}.`],
-      ...devices.map((device) => [`Device ${device.socket}`, ['written', 'replayed', 'handed', 'later'].includes(device.state) ? 'yes' : 'no',
+      ...devices.map((device) => [`Device ${device.socket}`, KINDS[device.state] ?? 'no',
         device.written ?? null, words(device)]),
       ...elsewhere.map((socket) => [`Device ${socket}`, 'no', null, 'It is connected as this user, and has not subscribed to the channel.']),
     ];

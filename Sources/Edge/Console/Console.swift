@@ -143,6 +143,8 @@ package final class Console: OperationsGuest {
             }
         case .events(let filter):
             gateway.events(filter) { found in answer { ConsoleAnswers.events(found, apps, now: .read()) } }
+        case .latency:
+            gateway.latencies(within: ConsoleLimits.latencyTime) { found in answer { ConsoleAnswers.latency(found) } }
         case .log(let stream):
             look(gateway, stream, upTo: nil, most: ConsoleLimits.loggedMax, shows: false, answer)
         case .payload(let stream, let offset):

@@ -61,6 +61,17 @@ enum ConsoleAnswers {
         return object([.init("events", .array(list))])
     }
 
+    /// Half of the times are at most `half`, and 99 of 100 at most `most`.
+    static func latency(_ sorted: [Duration]) -> HTTPResponse {
+        func quantile(_ share: Double) -> JSONTree {
+            guard let last = sorted.indices.last else { return .null }
+            return .integer(Int64(sorted[Int((Double(last) * share).rounded(.up))].wholeNanoseconds / 1_000))
+        }
+        return object([
+            .init("count", .integer(Int64(sorted.count))), .init("half", quantile(0.5)), .init("most", quantile(0.99)),
+        ])
+    }
+
     static func published(_ publications: [Publication], _ facts: [ChannelFacts]) -> HTTPResponse {
         let list = zip(publications, facts).map { publication, facts -> JSONTree in
             .object([
@@ -132,11 +143,13 @@ enum ConsoleAnswers {
         case .written(let time): ("written", time, nil)
         case .queued: ("queued", nil, nil)
         case .behind: ("behind", nil, nil)
+        case .caughtUp: ("caught", nil, nil)
         case .gone: ("gone", nil, nil)
         case .replayed: ("replayed", nil, nil)
         case .later(let offset): ("later", nil, offset)
         case .lost: ("lost", nil, nil)
         case .handedOn: ("handed", nil, nil)
+        case .present: ("present", nil, nil)
         }
     }
 

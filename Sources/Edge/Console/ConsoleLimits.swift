@@ -11,8 +11,8 @@ enum ConsoleLimits {
     static let channelsMax = 200
     /// Events of the log in one answer.
     static let loggedMax = 50
-    /// The shortest and the longest credential, in bytes.
-    static let credentialBytes = 32...1_024
+    /// What the latency is taken from: the page asks every two seconds.
+    static let latencyTime = Duration.seconds(2)
     /// Between two lines of the log about refused credentials.
     static let refusalInterval = Duration.seconds(10)
 

@@ -40,6 +40,8 @@ enum ConsoleRoute: Sendable {
     case connections(user: String?, app: String?)
     case channels(prefix: String, app: String)
     case events(SurveyedEventFilter)
+    /// From commit to socket, of the last seconds.
+    case latency
     case log(ConsoleStream)
     case payload(ConsoleStream, Int64)
     case way(ConsoleStream, Int64)
@@ -63,6 +65,7 @@ enum ConsoleRoute: Sendable {
             filter.channel = query["channel"] ?? ""
             if query["bytes"] != nil { filter.bytesMin = Int(clamping: try query.number("bytes")) }
             self = .events(filter)
+        case "latency": self = .latency
         case "log": self = .log(try ConsoleStream(query.wanted("channel")))
         case "payload":
             self = .payload(try ConsoleStream(query.wanted("channel")), try query.number("offset"))

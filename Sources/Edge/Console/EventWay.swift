@@ -71,8 +71,10 @@ struct EventWay: Sendable {
                 "the event waits for its socket, which takes nothing: the device reads too slowly"
             ),
             (number { $0 == .behind }, "it reads too slowly, and is to get the event by a page of the log"),
-            (number { $0 == .gone }, "its connection ended before the socket took it; it will ask again"),
+            (number { $0 == .caughtUp }, "it read too slowly, and has caught up by pages of the log"),
+            (number { $0 == .gone }, "it left before its socket took the event; it will ask again"),
             (number { $0 == .lost }, "it was told that what it missed cannot be had, and to fetch a snapshot"),
+            (number { $0 == .present }, "it is in the channel; when it came is not remembered"),
         ]
         let said = kinds.filter { $0.count > 0 }.map { "\(Self.count($0.count, "device")): \($0.says)." }
         let unnoted = subscriberCount - devices.count

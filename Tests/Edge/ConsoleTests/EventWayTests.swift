@@ -37,8 +37,10 @@ import Testing
         (row, owner(at: 7, [.written(nil), .written(.min)]), "2 devices: the socket of the device took it."),
         (row, owner(at: 7, [.later(9)]), "1 device: it came later, with a snapshot that has the event."),
         (row, owner(at: 7, [.queued]), "1 device: the event waits for its socket"),
-        (row, owner(at: 7, [.gone]), "1 device: its connection ended before the socket took it"),
+        (row, owner(at: 7, [.gone]), "1 device: it left before its socket took the event"),
         (row, owner(at: 7, [.behind]), "1 device: it reads too slowly"),
+        (row, owner(at: 7, [.caughtUp]), "1 device: it read too slowly, and has caught up by pages of the log."),
+        (row, owner(at: 7, [.present]), "1 device: it is in the channel; when it came is not remembered."),
         (row, owner(at: 7, [.lost]), "1 device: it was told that what it missed cannot be had"),
         (.unknown, owner(at: 7, [.replayed]), "1 device: it came back later, and the event was replayed to it."),
         (

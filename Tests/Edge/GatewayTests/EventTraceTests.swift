@@ -4,6 +4,7 @@ import Clock
 import Feed
 import Metrics
 import Pusher
+import Reactor
 import Sync
 import TestHub
 import TestSupport
@@ -16,7 +17,7 @@ import Testing
     fileprivate static let stream = StreamID(user: "u1", topic: "items")
 
     /// A user's stream with a feed that the test drives.
-    private struct Stage {
+    fileprivate struct Stage {
         let fixture: GatewayFixture
         let token: String
 
@@ -65,8 +66,9 @@ import Testing
             }
         }
 
-        /// The only device of the way, on any loop.
+        /// The only device of the way, on any loop, after the tick in which the event was queued.
         func device(_ offset: Int64) async throws -> SurveyedWay.Device {
+            _ = await way(offset)
             let devices = await way(offset).flatMap(\.devices)
             guard devices.count == 1 else { throw TestClient.Failure(reason: "\(devices)") }
             return devices[0]
@@ -196,13 +198,74 @@ import Testing
         #expect(await list { $0.max = 1 }.map(\.name) == ["hello"])
     }
 
+    /// It reads too slowly, and reads on later.
+    @Test func oneThatFellBehindIsSaidToHaveCaughtUp() async throws {
+        let stage = try await Stage(loops: 1) { $0.limits.pullQueueBytesMax = 64 << 10 }
+        var client: TestClient? = try await stage.client(receiveBuffer: 4_096)
+        var last: Int64 = 0
+        repeat {
+            last += 1
+            stage.event(last, bytes: 16 << 10)
+        } while try await stage.device(last).state != .behind && last < 4_096
+        #expect(try await stage.device(last).state == .behind)
+        var seen: Int64 = 0
+        while seen < last {
+            guard case .text(let text)? = try await client?.next() else { throw TestClient.Failure(reason: "closed") }
+            if text.contains("item.created") { seen += 1 }
+        }
+        #expect(try await stage.device(last).state == .caughtUp)
+        // It leaves while it is behind with another one.
+        repeat {
+            last += 1
+            stage.event(last, bytes: 16 << 10)
+        } while try await stage.device(last).state != .behind && last < 8_192
+        await client?.resetAtTheEnd()
+        client = nil
+        #expect(eventually { stage.fixture.connections == 0 })
+        let device = try await stage.device(last)
+        #expect(device.state == .gone && !device.isConnected)
+    }
+
+    /// When it joined is overwritten by others that joined: then nothing is claimed of what it got.
+    @Test func oneWhoseComingIsForgottenIsOnlyPresent() async throws {
+        let stage = try await Stage(loops: 1)
+        let client = try await stage.client(at: 3)
+        #expect(try await stage.device(2).state == .later(3))
+        await stage.fixture.inLoop { loop in
+            let stranger = StreamJoined(
+                session: SessionID(slot: .max - 1, generation: 0), serial: 0,
+                position: StreamPosition(epoch: "e", offset: 0))
+            for _ in 0..<EventTrace.entriesMax { loop.trace?.joins(stranger, StreamID(user: "u2", topic: "items")) }
+        }
+        #expect(try await stage.device(2).state == .present)
+        withExtendedLifetime(client) {}
+    }
+
+    /// Of the commits that one loop knows, and the writes that another one knows.
+    @Test(arguments: [1, 3]) func timesFromCommitToSocketAreTaken(_ loops: Int) async throws {
+        let stage = try await Stage(loops: loops)
+        var clients: [TestClient] = []
+        for _ in 0..<3 { clients.append(try await stage.client()) }
+        for offset in 1...4 as ClosedRange<Int64> { stage.event(offset) }
+        for client in clients { for _ in 1...4 { _ = try await client.next() } }
+        _ = await stage.way(4)
+        func latencies(_ time: Duration) async -> [Duration] {
+            await withCheckedContinuation { continuation in
+                stage.fixture.gateway.latencies(within: time) { continuation.resume(returning: $0) }
+            }
+        }
+        let found = await latencies(.seconds(600))
+        #expect(found.count == 12 && found == found.sorted() && found.allSatisfy { $0 > .zero }, "\(found)")
+        #expect(await latencies(.zero).isEmpty)
+    }
+
     @Test func aHubWithoutAConsoleRemembersNothing() async throws {
         let stage = try await Stage(loops: 1) { $0.keepsTraces = false }
         let client = try await stage.client()
         stage.event(1)
         _ = try await client.next()
         #expect(await stage.fixture.inLoop { $0.trace == nil })
-        #expect(try await stage.device(1).state == .handedOn)
+        #expect(try await stage.device(1).state == .present)
     }
 
     // MARK: Connections
@@ -240,5 +303,48 @@ import Testing
         #expect((0..<4).map { ring[newest: $0] } == [3, 2, 1, nil])
         ring.append(4)
         #expect((0..<4).map { ring[newest: $0] } == [4, 3, 2, nil] && ring.nextIndex == 1 && ring.count == 3)
+    }
+}
+
+/// What TLS has sealed counts as sent to the queue, and not to the trace.
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct SealedEventTests {
+    @Test func anEventIsNotCalledWrittenWhileItIsSealed() async throws {
+        let folder = try CertificateFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let pair = try folder.make("one", hosts: ["localhost"])
+        let server = try TLSServer(.init(certificates: [.init(certificate: pair.certificate, key: pair.key)]))
+        let stage = try await EventTraceTests.Stage(loops: 1) {
+            $0.tls = server
+            $0.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0), usesTLS: true)]
+            $0.timeouts.tlsHandshake = .seconds(60)
+            $0.timeouts.tlsTurn = .seconds(60)
+        }
+        let wire = try TLSWire()
+        defer { withExtendedLifetime(wire) {} }
+        let client = try SecureClient(port: stage.fixture.port, TLSClient(), on: wire, receiveBuffer: 4_096)
+        #expect(try client.handshake())
+        try client.upgrade(fields: "Authorization: Bearer \(stage.token)\r\n")
+        _ = try client.text()
+        try client.send(text: #"{"event":"pusher:subscribe","data":{"channel":"user.u1.items"}}"#)
+        try client.send(text: #"{"event":"pusher:ping"}"#)
+        #expect(try client.text()?.contains("pong") == true)
+        let position = StreamPosition(epoch: "e", offset: 0)
+        stage.fixture.feed([.positioned(EventTraceTests.stream, serial: 1, position)])
+        #expect(try client.text()?.contains("subscription_succeeded") == true)
+        // Each is one record: the first that the socket takes in part is sealed, and its queue is empty.
+        var last: Int64 = 0
+        var isSealed = false
+        while !isSealed, last < 8_192 {
+            last += 1
+            stage.event(last, bytes: 12 << 10)
+            _ = await stage.way(last)
+            isSealed = await stage.fixture.inLoop { loop in
+                loop.connections.contains { $0.transport.tls?.hasUnsent == true && $0.transport.output.isEmpty }
+            }
+        }
+        #expect(isSealed)
+        #expect(try await stage.device(last).state == .queued)
+        for _ in 0..<last { _ = try client.text() }
+        #expect(try await stage.device(last).state == .written(nil))
     }
 }

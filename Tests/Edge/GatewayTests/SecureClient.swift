@@ -81,11 +81,12 @@ final class SecureClient {
     }
 
     /// Opens the WebSocket, and reads its first message.
-    func upgrade(_ path: String = "/app/key?protocol=7") throws {
+    func upgrade(_ path: String = "/app/key?protocol=7", fields: String = "") throws {
         try send(
             Array(
                 ("GET \(path) HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                    + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n").utf8))
+                    + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\(fields)\r\n").utf8)
+        )
         let head = try head()
         guard head.hasPrefix("HTTP/1.1 101 ") else { throw Failure(reason: head) }
         guard try text()?.contains("pusher:connection_established") == true else { throw Failure(reason: "no hello") }

@@ -189,7 +189,9 @@ final class EventStreams {
     /// An event is queued to all its receivers before the next one, so one place is enough. The frames are kept, so that
     /// no others can have their address.
     private func plainLines(of frames: SharedBytes, _ stream: EventStream) -> SharedBytes {
-        if let last, last.frames.baseAddress == frames.baseAddress { return last.lines }
+        if let last, last.frames.baseAddress == frames.baseAddress, last.frames.count == frames.count {
+            return last.lines
+        }
         let lines = stream.text(of: frames)
         last = (frames, lines)
         linesMade += 1

@@ -18,6 +18,8 @@ import WebSocket
 /// Worst interleavings, each with its test in `EventTraceTests`:
 /// - The socket takes nothing when the tick ends: the event waits, and is found written, without a time, when it is asked
 ///   about later.
+/// - TLS has sealed the event, so that it counts as sent, and the socket takes nothing. While anything sealed is unsent, an
+///   event that waits is not called written.
 /// - The connection ends before, and another one takes its slot: the generation tells them apart, and the event was never
 ///   written.
 /// - An event's place is taken by a newer one while the event waits: the way has then only what is known of the present.
@@ -190,6 +192,7 @@ final class EventTrace: EventSource {
         guard case .queued = receiver.state, let connection = loop.connection(receiver.id), !connection.hasEnded,
             connection.webSocket?.isOpen == true || connection.isEventStream
         else { return false }
+        guard connection.transport.tls?.hasUnsent != true else { return false }
         return Int32(bitPattern: connection.transport.output.sentCount &- receiver.sentCount) >= 0
     }
 

@@ -19,9 +19,9 @@ extension Gateway {
         }
     }
 
-    private static func traceStart() -> Instant {
+    private static func start(of time: Duration) -> Instant {
         let now = Instant.read().nanoseconds
-        return Instant(nanoseconds: now - min(now, traceTime.wholeNanoseconds))
+        return Instant(nanoseconds: now - min(now, time.wholeNanoseconds))
     }
 
     /// Connections, of one user of the app or of all; at most `max` of each loop.
@@ -46,7 +46,7 @@ extension Gateway {
     package func events(
         _ filter: SurveyedEventFilter, _ answer: @escaping @Sendable ([SurveyedEvent]) -> Void
     ) {
-        let since = Self.traceStart()
+        let since = Self.start(of: Self.traceTime)
         gather(
             { $0.events(filter, since: since) },
             { parts in
@@ -54,12 +54,18 @@ extension Gateway {
             })
     }
 
+    /// The times from commit to socket of the last events, the shortest first: of each loop's last 256 events of that time.
+    package func latencies(within time: Duration, _ answer: @escaping @Sendable ([Duration]) -> Void) {
+        let since = Self.start(of: time)
+        gather({ $0.times(since: since) }, { answer(SurveyedTimes.latencies($0)) })
+    }
+
     /// What each loop knows of the event at that offset of the user's stream.
     package func way(
         of stream: StreamID, at offset: Int64, app: App, _ answer: @escaping @Sendable ([SurveyedWay]) -> Void
     ) {
         let user = UserKey(stream.user, of: app.index)
-        let since = Self.traceStart()
+        let since = Self.start(of: Self.traceTime)
         gather({ $0.way(of: stream, at: offset, user: user, since: since) }, answer)
     }
 

@@ -69,6 +69,27 @@ struct LoopSurvey {
         return Array((found + published).sorted { $0.at > $1.at }.prefix(filter.max))
     }
 
+    /// When the last events were committed and written, `timesMax` of each at most, and none older than `since`.
+    func times(since: Instant) -> SurveyedTimes {
+        var times = SurveyedTimes()
+        guard let trace else { return times }
+        for back in 0..<min(trace.homed.count, Self.timesMax) {
+            guard let event = trace.homed[newest: back], event.homedAt >= since else { break }
+            if event.committedAt == .min { continue }
+            times.committed.append((SurveyedTimes.Event(stream: event.stream, offset: event.offset), event.committedAt))
+        }
+        for back in 0..<min(trace.told.count, Self.timesMax) {
+            guard let told = trace.told[newest: back], told.at >= since else { break }
+            for (receiver, _) in trace.receivers(newest: back) {
+                guard case .written(let time) = receiver.state else { continue }
+                times.written.append((SurveyedTimes.Event(stream: told.name.stream, offset: told.offset), time))
+            }
+        }
+        return times
+    }
+
+    private static let timesMax = 256
+
     /// What this loop knows of the way of an event. Memory older than `since` does not count.
     func way(of stream: StreamID, at offset: Int64, user: UserKey?, since: Instant) -> SurveyedWay {
         var way = SurveyedWay()
@@ -115,11 +136,18 @@ struct LoopSurvey {
                     case .written(let time): .written(time)
                     case .queued where isWritten: .written(nil)
                     case .queued: connection == nil ? .gone : .queued
-                    case .behind: .behind
+                    case .behind: standing(receiver.id, in: told.name)
                     }
                 way.devices.append(device(receiver.socket.string, state, told.at, connection))
             }
         }
+    }
+
+    /// What became of a subscriber that fell behind.
+    private func standing(_ id: SessionID, in name: StreamName) -> SurveyedWay.Device.State {
+        guard let subscribers = engine.channels[name]?.subscribers else { return .gone }
+        if subscribers.behind.contains(id) { return .behind }
+        return subscribers.contains(id) ? .caughtUp : .gone
     }
 
     /// A session that is in the stream now, and was not noted when the event was queued.
@@ -144,7 +172,7 @@ struct LoopSurvey {
             case .some(let joined) where joined.isLost: .lost
             case .some(let joined) where offset > joined.offset - joined.replayedCount: .replayed
             case .some(let joined): .later(joined.offset)
-            case .none: .handedOn
+            case .none: .present
             }
         way.devices.append(device(socket, state, entry?.at, connection))
     }

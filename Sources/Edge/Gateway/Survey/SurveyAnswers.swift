@@ -1,5 +1,6 @@
 import Clock
 import Pusher
+import Sync
 
 /// A connection as the console shows it.
 package struct SurveyedConnection: Sendable {
@@ -56,6 +57,28 @@ package struct SurveyedEvent: Sendable {
     package let committedAt: Instant
 }
 
+/// When events were committed and written, as one loop remembers it. An event's owner knows the one, each loop with
+/// subscribers the other.
+struct SurveyedTimes: Sendable {
+    struct Event: Hashable, Sendable {
+        let stream: StreamID
+        let offset: Int64
+    }
+
+    var committed: [(event: Event, at: Instant)] = []
+    /// One for each noted socket that took the event.
+    var written: [(event: Event, at: Instant)] = []
+
+    /// From the commit of each event to each socket, the shortest first.
+    static func latencies(_ parts: [SurveyedTimes]) -> [Duration] {
+        let commits = Dictionary(
+            parts.flatMap(\.committed).map { ($0.event, $0.at) }, uniquingKeysWith: { first, _ in first })
+        return parts.flatMap(\.written).compactMap { written in
+            commits[written.event].map { written.at.duration(since: $0) }
+        }.sorted()
+    }
+}
+
 /// What the console wants of the list of events.
 package struct SurveyedEventFilter: Sendable {
     /// A part of the event's name; empty for all.
@@ -103,7 +126,9 @@ package struct SurveyedWay: Sendable {
             case queued
             /// The connection is fed by pages of the log, and this event is to come by one.
             case behind
-            /// It was queued when the event came, and the connection ended before its socket took it.
+            /// It fell behind with this event, and has caught up by pages of the log since.
+            case caughtUp
+            /// It was a subscriber when the event came, and left before its socket took it.
             case gone
             /// It came back later, and the event was among those replayed to it.
             case replayed
@@ -111,8 +136,10 @@ package struct SurveyedWay: Sendable {
             case later(Int64)
             /// It came back, and was told that what it missed cannot be had.
             case lost
-            /// It was in the stream when the event came, by its position; the loop's memory of it is gone.
+            /// It was in the stream when the event came, by its position; the loop's memory of the rest is gone.
             case handedOn
+            /// It is in the stream now. When it came is not remembered.
+            case present
         }
 
         /// The loop that it is on.
