@@ -109,15 +109,22 @@ def test_a_medication_from_its_creation_to_its_archiving(hub, user, rest):
         renamed = rest.ask("PATCH", f"medications/{medication}", {"name": "Ibu", "rev": 1})
         assert renamed.status == 200 and renamed.body["rev"] == 2
         assert {dose["productName"] for dose in doses(rest, tomorrow())} == {"Ibu"}
-        stale = rest.ask("PATCH", f"medications/{medication}", {"name": "Other", "rev": 1})
+        clash = str(uuid.uuid4())
+        stale = rest.ask("PATCH", f"medications/{medication}", {"name": "Other", "rev": 1, "idempotencyKey": clash})
         assert stale.status == 409 and stale.body["conflict"]["server"]["name"] == "Ibu"
         assert stale.body["conflict"]["fields"] == [{"name": "name", "base": None, "server": "Ibu", "local": "Other"}]
+        kept = act(device, envelope("resolve", {"of": clash, "choice": "keep_local"}))
+        assert (kept["status"], kept["result"]["name"], kept["result"]["rev"]) == ("applied", "Other", 3)
+        assert set(kept["positions"]) == {stream(user, topic) for topic in (*TOPICS, "reminders")}
+        caught_up(device, user, kept)
+        assert [told["name"] for _, told in heard(device, user, kept["key"])] == ["Other"]
+        assert {dose["productName"] for dose in doses(rest, tomorrow())} == {"Other"}
 
         gone = rest.ask("DELETE", f"medications/{medication}")
         assert gone.status == 200 and gone.body["archivedAt"]
         caught_up(device, user, gone.body["_sync"])
         event, data = [(frame.event, frame.data) for frame in device.events(stream(user, "medications"))][-1]
-        assert (event, data["id"], data["rev"]) == ("medication.deleted", medication, 3)
+        assert (event, data["id"], data["rev"]) == ("medication.deleted", medication, 4)
         assert rest.ask("GET", "medications").body["items"] == []
         assert doses(rest, tomorrow()) == []
         assert rest.ask("GET", f"medications/{medication}").body["archivedAt"]

@@ -1,5 +1,5 @@
 -- care.act: what sync.settle hands the types of doses to: judges an action and carries it out. `base` and `client_time` null where they
--- are absent. The resolve of a reminder's conflict is the reminders'. Lock order: the doses by id.
+-- are absent. The resolve of a conflict of reminders or medications is theirs. Lock order: the doses by id.
 create or replace function care.act(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb, tz text)
 returns sync.verdict
 language plpgsql
@@ -16,6 +16,8 @@ begin
         select * into target from sync.action as a where a.user_id = who and a.key = doc ->> 'of';
         if target.memo ? 'reminder' then
             return care.resolve_reminder(who, key, target, doc, base, client_time, clock);
+        elsif target.memo ? 'medication' then
+            return care.resolve_medication(who, key, target, doc, base, client_time, tz);
         end if;
     end if;
     verdict := care.request_problem(type, doc, base, client_time, tz, clock);

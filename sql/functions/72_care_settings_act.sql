@@ -96,17 +96,56 @@ begin
         return verdict;
     end if;
     case type
-        when 'createMedication' then return care.create_medication(who, doc, clock);
-        when 'updateMedication' then return care.update_medication(who, doc, base, clock);
-        when 'archiveMedication' then return care.archive_medication(who, doc ->> 'id', base, clock);
-        when 'createSchedule' then return care.create_schedule(who, doc);
-        when 'updateSchedule' then return care.update_schedule(who, doc, base);
-        when 'deleteSchedule' then return care.delete_schedule(who, doc ->> 'id', base);
-        when 'createStack' then return care.create_stack(who, doc);
-        when 'updateStack' then return care.update_stack(who, doc, base);
-        when 'deleteStack' then return care.delete_stack(who, doc ->> 'id', base);
-        when 'updateSettings' then return care.update_settings(who, doc, base);
-        else return care.log_dose(who, key, doc, client_time, tz, clock);
+        when 'createMedication' then verdict := care.create_medication(who, doc, clock);
+        when 'updateMedication' then verdict := care.update_medication(who, doc, base, clock);
+        when 'archiveMedication' then verdict := care.archive_medication(who, doc ->> 'id', base, clock);
+        when 'createSchedule' then verdict := care.create_schedule(who, doc);
+        when 'updateSchedule' then verdict := care.update_schedule(who, doc, base);
+        when 'deleteSchedule' then verdict := care.delete_schedule(who, doc ->> 'id', base);
+        when 'createStack' then verdict := care.create_stack(who, doc);
+        when 'updateStack' then verdict := care.update_stack(who, doc, base);
+        when 'deleteStack' then verdict := care.delete_stack(who, doc ->> 'id', base);
+        when 'updateSettings' then verdict := care.update_settings(who, doc, base);
+        else verdict := care.log_dose(who, key, doc, client_time, tz, clock);
     end case;
+    if verdict.status = 'conflict' and type <> 'logDose' then
+        verdict.memo := jsonb_build_object('medication', jsonb_build_object(
+            'type', type, 'payload', doc, 'id', verdict.answer #> '{conflict,entity,id}',
+            'rev', verdict.answer #> '{conflict,server,rev}'));
+    end if;
+    return verdict;
+end
+$$;
+
+-- care.resolve_medication: what the person chose of a conflict of care.act_medications. keep_local: the same action again, with the
+-- revision that the person was shown, or that the device names; what others changed since may be another conflict, and what is
+-- gone stays gone. accept_server: nothing to do. Locks: those of the action.
+create or replace function care.resolve_medication(who text, key text, target sync.action, doc jsonb, base jsonb,
+                                                   client_time jsonb, tz text) returns sync.verdict
+language plpgsql
+as $$
+declare
+    pending constant jsonb := target.memo -> 'medication';
+    seen jsonb;
+    verdict sync.verdict;
+begin
+    if (doc ->> 'choice' in ('keep_local', 'accept_server')) is not true then
+        return care.invalid('payload.choice', 'must be keep_local or accept_server');
+    elsif care.base_problem(base) is not null then
+        return care.invalid('base', care.base_problem(base));
+    elsif client_time is not null and care.time_problem(client_time) is not null then
+        return care.invalid('clientTime', care.time_problem(client_time));
+    end if;
+    if doc ->> 'choice' = 'accept_server' then
+        verdict := row('noop', '{}'::jsonb, null, false)::sync.verdict;
+    else
+        seen := to_jsonb(coalesce(care.base_rev(base, pending ->> 'id'), (pending ->> 'rev')::bigint));
+        verdict := care.act_medications(who, key, pending ->> 'type', pending -> 'payload', case when seen is not null then
+                                            jsonb_build_object('rev', seen) end, client_time, tz);
+    end if;
+    if verdict.status in ('applied', 'noop', 'conflict') then
+        update sync.action as a set resolved_by = resolve_medication.key where a.user_id = who and a.key = target.key;
+    end if;
+    return verdict;
 end
 $$;

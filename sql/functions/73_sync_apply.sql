@@ -55,6 +55,8 @@ declare
     last bigint;
     verdict sync.verdict;
     topic text;
+    channel text;
+    named jsonb;
     positions jsonb := '{}';
     whole jsonb;
     outer_key text := coalesce(current_setting('sync.key', true), '');
@@ -131,8 +133,15 @@ begin
     if verdict.status = 'rejected' then
         whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status);
     else
+        if type = 'resolve' then
+            -- It writes what the action writes whose conflict it decides: that one's answer has named these streams.
+            select a.answer -> 'positions' into named from sync.action as a where a.user_id = who and a.key = doc ->> 'of';
+        end if;
         foreach topic in array sync.topics_of(type) loop
-            positions := positions || jsonb_build_object(sync.channel(who, topic), sync.position(who, topic));
+            channel := sync.channel(who, topic);
+            if coalesce(named ? channel, true) then
+                positions := positions || jsonb_build_object(channel, sync.position(who, topic));
+            end if;
         end loop;
         whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status, 'positions', positions);
     end if;
@@ -175,7 +184,8 @@ end
 $$;
 
 -- sync.shares: whether actions of this type may share a transaction with others: they neither keep the time at which it began
--- (now()) nor leave anything for its end. What an app's own function does is not known. No locks.
+-- (now()) nor leave anything for its end. What an app's own function does is not known. `resolve` may change a medication: a
+-- schedule that it makes is then dated by that begin, which is 50 ms before at most. No locks.
 create or replace function sync.shares(type text) returns boolean
 language plpgsql stable
 as $$

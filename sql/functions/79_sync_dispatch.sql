@@ -87,7 +87,7 @@ insert into sync.action_type as t (type, function, topics, by_app)
 select type, own.function, own.topics, type = 'notify'
 from (values
     ('care.act', '{adherence}'::text[], '{markTaken,markMissed,makeUp,skip,addNote,undo,bulkMarkAll}'::text[]),
-    ('care.act', '{adherence,reminders}', '{resolve}'),
+    ('care.act', '{adherence,medications,reminders}', '{resolve}'),
     ('care.act_reminders', '{reminders}',
      '{createReminder,updateReminder,deleteReminder,snoozeReminder,setReminderOccurrence}'),
     ('care.act_medications', '{adherence}', '{logDose}'),

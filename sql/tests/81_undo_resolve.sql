@@ -64,6 +64,7 @@ select test.is('and the second, of what is there no more, is a conflict', test.r
 select test.is('what another device has decided is not dropped: accept_server', test.resolve('re', 'k1e', 'k1c', 'accept_server') || ' ' || test.resolve('re', 'k1f', 'k1c', 'keep_local'), 'noop applied');
 select test.is('an action without conflict', test.resolve('re', 'k1d', 'k1b', 'keep_local'), 'rejected invalid payload.of');
 select test.is('keep_local', test.resolve('re', 'k2', 'c2', 'keep_local') || ' ' || test.row('re2'), 'applied taken 12:00 mine 3 3 3 k2');
+select test.is('only the stream of doses is named', (select string_agg(c, ' ') from sync.action as a, jsonb_object_keys(a.answer -> 'positions') as c where a.user_id = 're' and a.key = 'k2'), 'user.re.adherence');
 select test.is('can be undone', test.undo('re', 'uk2', 'k2') || ' ' || test.row('re2'), 'applied skipped theirs 4 4 4 uk2');
 update care.dose_occurrence set status = 'missed', reason = null where id = 're3';
 select test.is('the server moved again', test.resolve('re', 'k3', 'c3', 'keep_local') || ' ' || test.resolve('re', 'k3b', 'k3', 'keep_local') || ' ' || test.row('re3'), 'conflict state applied taken 12:00 mine 4 4 4 k3b');

@@ -35,7 +35,12 @@ select row_number() over (), key, device, n, type, payload, base, client_time, t
     ('k26', 'phone', 19, 'nothing', '{}', null, null, null),
     ('k27', 'phone', 20, 'createMedication', '{"id":"WHOm","name":"Zinc","frequency":"as_needed"}', null, null, null),
     ('k28', 'phone', 21, 'logDose', '{"id":"WHOl","productId":"WHOm"}', null, null, null),
-    ('k29', 'phone', 22, 'markTaken', '{"occurrenceId":"WHO5"}', 'null', 'null', null)
+    ('k29', 'phone', 22, 'markTaken', '{"occurrenceId":"WHO5"}', 'null', 'null', null),
+    ('k30', 'phone', 23, 'updateMedication', '{"id":"WHOm","name":"Zinc 2"}', null, null, null),
+    ('k31', 'phone', 24, 'updateMedication', '{"id":"WHOm","name":"Zinc 3"}', '{"rev":1}', null, null),
+    ('k32', 'phone', 25, 'addNote', '{"occurrenceId":"WHO5","text":"third"}', null, null, null),
+    ('k33', 'phone', 26, 'resolve', '{"of":"k31","choice":"keep_local"}', null, null, null),
+    ('k34', 'phone', 27, 'addNote', '{"occurrenceId":"WHO5","text":"fourth"}', null, null, null)
 ) as t(key, device, n, type, payload, base, client_time, tz);
 select test.plan(who, who || n) from unnest('{qq1,qq2}'::text[]) as who, generate_series(1, 5) as n \g /dev/null
 create temp table got (who text, place int, status text, answer text, corrections int, xid xid8);
@@ -97,8 +102,8 @@ select test.is('singly, each in a transaction', (select count(distinct xid) from
 select test.is('in batches, in fewer', (select count(distinct xid) from got where who = 'qq2') <= 20, true);
 select test.is('an own type of the app, or another''s, is alone', (
     select count(*) from got as g join sent as s using (place)
-    where g.who = 'qq2' and s.type not in ('createMedication', 'logDose', 'notify', 'nothing')
-        and g.xid in (select o.xid from got as o join sent as t using (place) where o.who = 'qq2' and t.type in ('createMedication', 'logDose', 'notify', 'nothing'))), 0::bigint);
+    where g.who = 'qq2' and s.type not in ('createMedication', 'updateMedication', 'logDose', 'notify', 'nothing')
+        and g.xid in (select o.xid from got as o join sent as t using (place) where o.who = 'qq2' and t.type in ('createMedication', 'updateMedication', 'logDose', 'notify', 'nothing'))), 0::bigint);
 select test.is('the same events of ' || topic, test.plain('qq2', test.told('qq2', topic)), test.plain('qq1', test.told('qq1', topic)))
 from unnest('{adherence,reminders,medications}'::text[]) as topic;
 select test.is('each with the key of its action', (select string_agg(data #>> '{_sync,k}', ' ' order by topic, o) from sync.event where user_id = 'qq2'),
@@ -109,7 +114,7 @@ select test.is('the same doses', (select string_agg(test.plain('qq2', d::text), 
                    select id, test.row(id) as d from care.dose_occurrence where user_id = 'qq1' and schedule_id is null) as d));
 select test.is('the same actions are kept', (select string_agg(concat_ws(' ', key, device_id, n, type, status, undone_by, resolved_by), ', ' order by key) from sync.action where user_id = 'qq2'),
                (select string_agg(concat_ws(' ', key, device_id, n, type, status, undone_by, resolved_by), ', ' order by key) from sync.action where user_id = 'qq1'));
-select test.is('the same numbers', (select string_agg(device_id || last_n, ' ' order by device_id) from sync.device where user_id = 'qq2'), 'phone22 tablet2');
+select test.is('the same numbers', (select string_agg(device_id || last_n, ' ' order by device_id) from sync.device where user_id = 'qq2'), 'phone27 tablet2');
 select test.is('stored summaries are those of the rows', test.summaries_hold(), true);
 select test.is('nothing touched is left', (select count(*) from sync.touched) + (select count(*) from sync.ticket), 0::bigint);
 delete from got;

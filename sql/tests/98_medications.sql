@@ -121,6 +121,33 @@ select test.med('md', 'k7', 'deleteStack', '{"id":"md-k"}') as got \gset
 select test.is('a stack goes with its schedules', :'got' || ' ' || (select string_agg(name || ' ' || (data ->> 'id'), ', ' order by o) from sync.event where user_id = 'md' and topic = 'medications' and o > :before and name like 'stack%') || ' ' || (select count(*) from care.dose_occurrence where schedule_id = 'md-ks' and status = 'scheduled'), 'applied stack.deleted md-k 0');
 select test.is('what is not there is deleted already', test.med('md', 'k8', 'deleteStack', '{"id":"md-k"}') || ', ' || test.med('me', 'k8', 'updateStack', '{"id":"md-k","name":"x"}'), 'noop, conflict gone');
 
+-- Resolve: the same action again, or nothing.
+create function test.channels(who text, key text) returns text language sql as $$
+    select string_agg(regexp_replace(c, '^.*[.]', ''), ' ' order by c) from sync.action as a, jsonb_object_keys(a.answer -> 'positions') as c where a.user_id = who and a.key = channels.key $$;
+create function test.rev(id text) returns text language sql as $$ select rev || ' ' || name from care.product where product.id = rev.id $$;
+select test.med('rs', 'r1', 'createMedication', '{"id":"rs-m","name":"Iron","frequency":"daily"}') || test.med('rs', 'r2', 'updateMedication', '{"id":"rs-m","name":"Iron 2"}') || test.med('rs', 'r3', 'updateMedication', '{"id":"rs-m","name":"Local"}', '{"rev":1}') as got \gset
+select test.is('a conflict of a medication', :'got'::text, 'appliedappliedconflict state');
+select test.is('it may be left to the server', test.med('rs', 'r4', 'resolve', '{"of":"r3","choice":"accept_server"}') || ' ' || test.rev('rs-m'), 'noop 2 Iron 2');
+select test.is('or be done all the same', test.med('rs', 'r5', 'resolve', '{"of":"r3","choice":"keep_local"}') || ' ' || test.rev('rs-m'), 'applied 3 Local');
+select test.is('the answer has its events'' place', (select (a.answer #>> '{positions,user.rs.medications,offset}')::bigint = test.top('rs', 'medications') from sync.action as a where a.user_id = 'rs' and a.key = 'r5'), true);
+select test.is('and names all streams that the action may write', test.channels('rs', 'r5') || ', ' || test.channels('rs', 'r3') || ', ' || test.channels('rs', 'r4'), 'adherence medications reminders, adherence medications reminders, adherence medications reminders');
+select test.is('again it is the same answer', test.med('rs', 'r5', 'resolve', '{"of":"r3","choice":"keep_local"}') || ' ' || test.rev('rs-m'), 'applied replayed 3 Local');
+select test.is('who decides so, but saw less than is there, is asked again', test.med('rs', 'r6', 'updateMedication', '{"id":"rs-m","name":"Other"}') || ' ' || test.med('rs', 'r7', 'resolve', '{"of":"r3","choice":"keep_local"}') || ' ' || test.rev('rs-m'), 'applied conflict state 4 Other');
+select test.is('and then names that conflict', test.med('rs', 'r8', 'resolve', '{"of":"r7","choice":"keep_local"}') || ' ' || test.rev('rs-m'), 'applied 5 Local');
+select test.is('or the revision that it saw', test.med('rs', 'r9', 'updateMedication', '{"id":"rs-m","name":"Third"}') || ' ' || test.med('rs', 'r10', 'resolve', '{"of":"r3","choice":"keep_local"}', '{"rev":6}') || ' ' || test.rev('rs-m'), 'applied applied 7 Local');
+select test.med('rs', 'r13', 'createSchedule', '{"id":"rs-s","productId":"rs-m","time":"08:00"}') || test.med('rs', 'r14', 'updateSchedule', '{"id":"rs-s","time":"09:00"}') as got \gset
+select test.med('rs', 'r15', 'updateSchedule', '{"id":"rs-s","time":"10:00"}', '{"rev":1}') || ' ' || test.med('rs', 'r16', 'resolve', '{"of":"r15","choice":"keep_local"}') as got \gset
+select test.is('a schedule', :'got' || ' ' || (select time from care.schedule where id = 'rs-s'), 'conflict state applied 10:00:00');
+select test.med('rs', 'r17', 'deleteSchedule', '{"id":"rs-s"}', '{"rev":1}') || ' ' || test.med('rs', 'r18', 'resolve', '{"of":"r17","choice":"keep_local"}') as got \gset
+select test.is('and its end', :'got' || ' ' || (select count(*) from care.schedule where id = 'rs-s'), 'conflict state applied 0');
+select test.is('what is gone stays gone', test.med('rs', 'r19', 'updateSchedule', '{"id":"rs-s","time":"11:00"}') || ' ' || test.med('rs', 'r20', 'resolve', '{"of":"r19","choice":"keep_local"}') || ' ' || test.med('rs', 'r21', 'resolve', '{"of":"r20","choice":"accept_server"}'), 'conflict gone conflict gone noop');
+select test.is('a new stack''s schedule writes no reminders', test.channels('rs', 'r13') || '; ' || test.channels('rs', 'r16') || '; ' || test.channels('rs', 'r21'), 'adherence medications; adherence medications reminders; adherence medications reminders');
+select test.is('an intake that was undone writes adherence alone', test.med('rs', 'r26', 'logDose', '{"id":"rs-l","productId":"rs-m"}') || ' ' || test.med('rs', 'r27', 'undo', '{"targetKey":"r26"}') || ' ' || test.med('rs', 'r28', 'logDose', '{"id":"rs-l","productId":"rs-m"}') || ' ' || test.med('rs', 'r29', 'resolve', '{"of":"r28","choice":"keep_local"}') || ' ' || test.channels('rs', 'r29'), 'applied applied conflict gone applied adherence');
+select test.is('only of what was offered', test.med('rs', 'r22', 'resolve', '{"of":"r3","choice":"merge"}') || ', ' || test.med('rs', 'r23', 'resolve', '{"of":"r3"}') || ', ' || test.med('rs', 'r24', 'resolve', '{"of":"r3","choice":"keep_local"}', '{"rev":"x"}') || ', ' || test.short(test.act('rs', 'r30', 'resolve', '{"of":"r3","choice":"accept_server"}', client_time => '"never"')), 'rejected invalid payload.choice, rejected invalid payload.choice, rejected invalid base, rejected invalid clientTime');
+select test.is('and nobody else''s', test.med('me', 'r25', 'resolve', '{"of":"r3","choice":"keep_local"}'), 'rejected invalid payload.of');
+select test.med('rs', 'r11', 'archiveMedication', '{"id":"rs-m"}', '{"rev":1}') || ' ' || test.med('rs', 'r12', 'resolve', '{"of":"r11","choice":"keep_local"}') as got \gset
+select test.is('an archive', :'got' || ' ' || (select archived_at is not null from care.product where id = 'rs-m'), 'conflict state applied true');
+
 -- The catalogue.
 select test.top('md', 'medications') as before \gset
 select test.is('a schedule of the catalogue puts it in the list', test.med('md', 'g1', 'createSchedule', '{"id":"md-g","productId":"md-cat","time":"12:30"}') || ' ' || test.events('md', 'medications', :before), 'applied medication.created md-cat');

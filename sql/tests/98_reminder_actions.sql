@@ -142,7 +142,7 @@ select test.rule('rc', 't25', 'updateReminder', '{"id":"rc-25","time":"07:00"}',
 select test.is('what moved on meanwhile is another conflict', test.rule('rc', 'r25', 'resolve', '{"of":"rc-25-u","choice":"keep_local"}', null, 'phone') || ', ' || test.rule('rc', 'r25b', 'resolve', '{"of":"r25","choice":"keep_local"}', null, 'phone') || ' ' || test.fields('rc-25', 'time', 'rev'), 'conflict field, applied 10:00 4');
 select test.is(format('resolve %s', payload), test.rule('rc', 'rx' || n, 'resolve', payload), 'rejected invalid payload.' || path) from (values
     (1, '{"of":"rc-25-u","choice":"both"}'::jsonb, 'choice'), (2, '{"of":"rc-25-u"}', 'choice'), (3, '{"of":"rc-25-u","choice":"merge","merged":7}', 'merged'), (4, '{"of":"rc-25-u","choice":"merge","merged":{"time":"x"}}', 'merged.time'), (5, '{"of":"rc-1-c","choice":"merge"}', 'of')) as t(n, payload, path);
-select test.is('both streams are named', (select string_agg(k, ' ' order by k) from sync.action, jsonb_object_keys(answer -> 'positions') as k where user_id = 'rc' and key = 'r25b'), 'user.rc.adherence user.rc.reminders');
+select test.is('the reminders'' stream is named alone', (select string_agg(k, ' ' order by k) from sync.action, jsonb_object_keys(answer -> 'positions') as k where user_id = 'rc' and key = 'r25b'), 'user.rc.reminders');
 
 -- Delete, and what meets a deletion.
 select test.merge(30 + n, '{}', null) from generate_series(1, 9) as n \g /dev/null

@@ -17,7 +17,10 @@ export const WAITING = ['queued', 'sent'];
 /** Whether two rows touch one entity. */
 export const meets = (row, other) => row.entities.some((one) => other.entities.includes(one));
 
-/** Whether the hub takes a `resolve` of that type's conflicts. Else the change is sent again. */
+/**
+ * Whether a decision of that type's conflicts is told by a `resolve`. Else the change is sent again: it is folded as any
+ * other is, and a person may have edited it.
+ */
 export const isResolvable = (type) => DOSE_TYPES.includes(type) || REMINDER_TYPES.includes(type);
 
 export class Queue {

@@ -38,6 +38,7 @@ enum Mutant: CaseIterable, Sendable {
     case offsetsOutliveTheirTimes
     case undoForgetsOffsets
     case backendsAreCalledPeople
+    case resolvesNameAllStreams
 
     /// The function, a piece of its text, and its replacement.
     var change: (function: String, from: String, to: String) {
@@ -95,6 +96,7 @@ enum Mutant: CaseIterable, Sendable {
         case .offsetsOutliveTheirTimes: ("care.bump_dose", "new.taken_offset := null;", "null;")
         case .undoForgetsOffsets: ("care.intent_of", "(entry #>> '{set,takenOffset}')::int", "null")
         case .backendsAreCalledPeople: ("care.actor", "else 'backend'", "else 'user'")
+        case .resolvesNameAllStreams: ("sync.settle", "coalesce(named ? channel, true)", "true")
         case .statisticsCountToday: ("care.stats_on", "today - 30 and today - 1", "today - 30 and today")
         }
     }

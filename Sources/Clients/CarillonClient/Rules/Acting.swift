@@ -235,7 +235,8 @@ public enum CarillonChoice: Sendable, Equatable {
 }
 
 extension QueuedRow {
-    /// Whether the hub takes a `resolve` of its conflicts. Else the change is sent again.
+    /// Whether a decision of its conflicts is told by a `resolve`. Else the change is sent again: it is folded as any
+    /// other is, and a person may have edited it.
     private var isResolvable: Bool { DoseOverlay.types.contains(type) || ReminderOverlay.types.contains(type) }
 
     /// The action by which a person's decision is told: a `resolve`, or the change again. Nil: nothing has to be sent.

@@ -84,12 +84,8 @@ package struct CareAccount {
     package var top: Int64 { events.last?.offset ?? 0 }
 
     /// The channel of the user's events; empty when the id allows none.
-    var channel: String { channel(of: "adherence") }
-    /// The channel of the user's reminders.
-    var remindersChannel: String { channel(of: "reminders") }
-
-    private func channel(of topic: String) -> String {
-        StreamName(form: .user, stream: StreamID(user: user.text, topic: topic)).format() ?? ""
+    var channel: String {
+        StreamName(form: .user, stream: StreamID(user: user.text, topic: "adherence")).format() ?? ""
     }
 
     func doses(of day: LocalDate) -> [Dose] { doses.values.filter { $0.day == day } }

@@ -46,7 +46,7 @@ package struct CareModel {
             var answer = stored.answer
             answer.isReplayed = true
             if answer.positions.contains(where: { $0.epoch != epoch }) {
-                answer.positions = positions(of: account, after: stored.type)
+                answer.positions = positions(of: account)
             }
             return answer
         }
@@ -71,7 +71,7 @@ package struct CareModel {
         decision.run()
         account = decision.takenAccount()
         var answer = decision.answer
-        if answer.status != .rejected { answer.positions = positions(of: account, after: envelope.type) }
+        if answer.status != .rejected { answer.positions = positions(of: account) }
         // The action that it names may still arrive.
         if decision.isEarly, envelope.number == nil { return answer }
         account.actions[envelope.key] = StoredAction(
@@ -80,13 +80,9 @@ package struct CareModel {
         return answer
     }
 
-    /// A resolve may be of a reminder's conflict too; this model has no reminders, so nothing happens on their channel.
-    private func positions(
-        of account: CareAccount, after type: String
-    ) -> [(channel: String, epoch: String, offset: Int64)] {
-        var positions = [(channel: account.channel, epoch: epoch, offset: account.top)]
-        if type == "resolve" { positions.append((account.remindersChannel, epoch, 0)) }
-        return positions
+    /// Actions on doses write one stream.
+    private func positions(of account: CareAccount) -> [(channel: String, epoch: String, offset: Int64)] {
+        [(channel: account.channel, epoch: epoch, offset: account.top)]
     }
 
     // MARK: Devices
