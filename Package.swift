@@ -352,7 +352,7 @@ let package = Package(
                 logging,
             ]),
         tests(
-            "Edge/OperationsTests", ["Bytes", "Clock", "HTTP", "Metrics", "Operations", "Reactor"]),
+            "Edge/OperationsTests", ["Bytes", "Clock", "HTTP", "Metrics", "Operations", "Reactor", "TestSupport"]),
         tests(
             "Edge/ConsoleTests",
             [

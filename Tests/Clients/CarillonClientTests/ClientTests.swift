@@ -7,7 +7,7 @@ import Testing
 @testable import CarillonClient
 
 /// The client on a network that is played: what comes when is the test's to say.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct ClientTests {
+@Suite(.ownThread, .timeLimit(.minutes(10))) struct ClientTests {
     private let folder: TemporaryFolder
     private let network = PlayedNetwork()
 
