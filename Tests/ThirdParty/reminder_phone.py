@@ -65,8 +65,11 @@ class ReminderPhone:
             self.fetch()
         else:
             self.device.send("sync:resume", {"v": 1, "channels": {self.channel: self.position}})
-            told = self.device.wait_for_event("sync:resumed").data["channels"][self.channel]
+            resumed = self.device.wait_for_event("sync:resumed")
+            told = resumed.data["channels"][self.channel]
             assert told["recovered"], told
+            # What came between the acknowledgement and this answer comes once more behind it, in its place.
+            self._read = next(n for n, frame in enumerate(list(self.device.frames)) if frame is resumed) + 1
         self.hear(now["offset"])
 
     def disconnect(self):
@@ -86,7 +89,7 @@ class ReminderPhone:
         if offset > self.position["offset"]:
             self.device.wait_for(
                 lambda frame: frame.channel == self.channel and frame.event.startswith("reminder.")
-                and frame.data["_sync"]["o"] >= offset, f"event {offset} of {self.name}")
+                and frame.data["_sync"]["o"] >= offset, f"event {offset} of {self.name}", start=self._read)
         frames = list(self.device.frames)
         for frame in frames[self._read:]:
             if frame.channel == self.channel and frame.event.startswith("reminder."):
