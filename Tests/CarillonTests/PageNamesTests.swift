@@ -8,9 +8,12 @@ import Testing
 struct PageNamesTests {
     /// All pages except the changelog, which also names what was removed.
     private static let pages =
-        ["", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "sql/", "deploy/", "loadtest/", "Tests/"]
-        .map { $0 + "README.md" } + [
-            "deploy/install.md", "deploy/settings.md", "deploy/metrics.md", "CONTRIBUTING.md", "SECURITY.md",
+        [
+            "", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "Sources/Clients/CarillonClient/", "sql/",
+            "deploy/", "loadtest/", "Tests/",
+        ].map { $0 + "README.md" } + [
+            "deploy/install.md", "deploy/console.md", "deploy/settings.md", "deploy/metrics.md", "CONTRIBUTING.md",
+            "SECURITY.md",
         ]
 
     /// The text of all files with one of these extensions below these folders.
@@ -63,8 +66,13 @@ struct PageNamesTests {
             of: ["swift"], below: ["Sources/Edge/Gateway", "Sources/Engine", "Sources/carillon/Settings"])
         for code in try Page(name).code {
             if let key = code.wholeMatch(
-                of: /(?:limits|store|feed|tls|jwt|webhooks|cache|presence|operations|log|websocket|api)\.[a-zA-Z]+/)
-            {
+                of:
+                    #/
+                    (?:limits|store|feed|tls|jwt|webhooks|cache|presence|operations|log|websocket|api
+                        |console|drain|push|control)
+                    \.[a-zA-Z]+
+                    /#
+            ) {
                 let member = String(key.0.split(separator: ".")[1])
                 let isKnown =
                     keys.contains(String(key.0)) || limits.contains("\"\(key.0)\"") || limits.contains("\"\(member)\"")

@@ -7,8 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(15)))
 struct PagesTests {
     private static let folders = [
-        "", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "Sources/Clients/Web/", "sql/", "deploy/",
-        "loadtest/", "Tests/",
+        "", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "Sources/Clients/CarillonClient/",
+        "Sources/Clients/Web/", "sql/", "deploy/", "loadtest/", "Tests/",
     ]
     private static let readers = folders.map { $0 + "README.md" }
     private static let names =
@@ -18,7 +18,8 @@ struct PagesTests {
             "SECURITY.md",
         ]
 
-    @Test(arguments: names) func linksLeadSomewhere(_ name: String) throws {
+    @Test(arguments: names + ["Sources/Clients/Console/README.md", "Sources/Clients/Demonstration/README.md"])
+    func linksLeadSomewhere(_ name: String) throws {
         let page = try Page(name)
         let folder = Page.root.appendingPathComponent(name).deletingLastPathComponent()
         for link in page.links {

@@ -36,7 +36,7 @@ struct TidyTests {
     }
 
     @Test func filesAreShort() throws {
-        let files = try Self.files(["swift", "sql", "py", "c", "h"])
+        let files = try Self.files(["swift", "sql", "py", "c", "h", "js", "css", "html"])
         #expect(files.count > 800)
         Self.report(files, "a file has at most \(TextRules.linesMax) lines", TextRules.surplus)
     }
@@ -71,7 +71,7 @@ struct TidyTests {
     @Test func wordsArePlain() throws {
         let scripts = ["Makefile", "Package.swift", "deploy/environment.example", "deploy/carillon.service"]
         let files =
-            try Self.files(["swift", "sql", "py", "c", "h", "js", "yml", "txt"]) + Self.pages()
+            try Self.files(["swift", "sql", "py", "c", "h", "js", "css", "html", "yml", "yaml", "txt"]) + Self.pages()
             + scripts.map { ($0, try Page($0).text) }
         Self.report(files, "say who or what is meant", TextRules.unplainLines)
     }

@@ -78,7 +78,7 @@ class Churn:
         gone = [person for person in people if not person.is_open]
         for person in people:
             if person.is_open:
-                self._deed(person)
+                self._step(person)
         self.crowd.open(gone)
         for person in gone:
             for channel in self._some_channels():
@@ -86,7 +86,7 @@ class Churn:
                 self.counts["joins"] += 1
         self.crowd.answered(people)
 
-    def _deed(self, person):
+    def _step(self, person):
         choice = self.choices.random()
         if choice < 0.1:
             person.drop(reset=choice < 0.05)

@@ -89,7 +89,7 @@ class BalancedHttp(Http):
             raise EOFError("the proxy's own answer") from None
 
 
-class Traveller(RoamingPhone):
+class BalancedPhone(RoamingPhone):
     """Comes by the balancer alone, and is never refused."""
 
     def __init__(self, journey, person, *rest):
@@ -136,7 +136,7 @@ class Restarts(JourneyFaults):
 class Rolling(Journey):
     """A journey whose network is good, by a balancer's port."""
 
-    phone = Traveller
+    phone = BalancedPhone
     #: Whether all hubs have been restarted, and people act no more.
     is_over = False
 

@@ -64,7 +64,7 @@ struct ModelDevice {
         feed.awaitsResumed = false
         if value("recovered", words) == "true" {
             feed.unanswered = max(0, feed.unanswered - 1)
-            if epoch != feed.epoch { complaints.append("recovered into another life: \(text)") }
+            if epoch != feed.epoch { complaints.append("recovered into another epoch: \(text)") }
             if offset < feed.offset { complaints.append("recovered to before \(feed.offset): \(text)") }
             if let replayed = value("replayed", words).flatMap({ Int64($0) }), !feed.mayRepeat,
                 replayed != offset - feed.offset

@@ -55,7 +55,7 @@ final class Reader {
     private var published: [[String]] = []
     private var isCheckingPublished = false
     /// The epoch read last. Nearly all streams have it, and share its text.
-    private var life = Epoch("")
+    private var lastEpoch = Epoch("")
     /// Whether hello was answered and queries may be sent.
     private(set) var isUp = false
     /// The server; nil before the first hello.
@@ -292,13 +292,13 @@ final class Reader {
         let unknown = StreamPosition(epoch: "", offset: -1)
         var positions = [StreamPosition](repeating: unknown, count: count)
         for row in 0..<rows.count {
-            guard let epoch = rows.string(row, 0, known: life.string), let ordinals = rows.integers(row, 1),
+            guard let epoch = rows.string(row, 0, known: lastEpoch.string), let ordinals = rows.integers(row, 1),
                 let tops = rows.integers(row, 2), ordinals.count == tops.count
             else { throw MalformedAnswer() }
-            if !epoch.hasSameBytes(as: life.string) { life = Epoch(epoch) }
+            if !epoch.hasSameBytes(as: lastEpoch.string) { lastEpoch = Epoch(epoch) }
             for (ordinal, top) in zip(ordinals, tops) {
                 guard ordinal >= 1, ordinal <= count else { throw MalformedAnswer() }
-                positions[Int(ordinal) - 1] = StreamPosition(in: life, offset: top)
+                positions[Int(ordinal) - 1] = StreamPosition(in: lastEpoch, offset: top)
             }
         }
         guard positions.allSatisfy({ $0.offset >= 0 }) else { throw MalformedAnswer() }
