@@ -248,12 +248,14 @@ begin
         return care.rule_conflict('field', r.id, r, known, wanted, conflicts, taken, '["keep_local", "accept_server", "merge"]',
                                   jsonb_build_object('type', 'updateReminder', 'id', r.id, 'rev', r.rev, 'local', wanted,
                                                      'taken', taken), clock);
-    elsif taken = '{}' then
+    end if;
+    wish := care.rule_with(r, server || taken);
+    -- A rule that follows its user takes no other zone: where nothing else is wished, it is as it was, and nobody is told.
+    if taken = '{}' or care.rule_fields(wish) = server then
         verdict := care.done('noop', care.rule_shown(r, clock));
         verdict.memo := said;
         return verdict;
     end if;
-    wish := care.rule_with(r, server || taken);
     verdict := care.rule_problem(wish, r);
     if verdict.status is not null then
         return verdict;

@@ -199,10 +199,11 @@ export class ReminderBook {
         },
       };
     }
-    const fields = setting(rule.fields, changes, changed);
+    const fields = this.following(setting(rule.fields, changes, changed));
     if (changed.length && !this.isSound(fields)) return rejected();
     if (base !== null && base < rule.rev) this.findDone(changes, rule, cause.device, seen);
-    if (!changed.length) return { status: 'noop', rule };
+    // A wish for another zone alone leaves a rule that follows its user as it was.
+    if (!changed.length || same(fields, rule.fields)) return { status: 'noop', rule };
     this.write({ ...rule, fields }, cause);
     return { status: 'applied', rule: this.rules.get(rule.id) };
   }
@@ -352,12 +353,16 @@ export class ReminderBook {
 
   write(rule, cause) {
     const before = this.rules.get(rule.id);
-    const written = { ...rule, rev: before ? before.rev + 1 : rule.rev, fields: { ...rule.fields } };
-    if (written.fields.tzMode === 'follow') written.fields.timezone = this.home;
+    const written = { ...rule, rev: before ? before.rev + 1 : rule.rev, fields: this.following(rule.fields) };
     this.rules.set(rule.id, written);
     this.remember(written, cause.device ?? null);
     if (written.clientId !== null) this.aliases.set(written.clientId, written.id);
     this.tombstones.delete(written.id);
+  }
+
+  /** A rule that follows its user is in the user's zone, whatever zone was wished for. */
+  following(fields) {
+    return fields.tzMode === 'follow' ? { ...fields, timezone: this.home } : { ...fields };
   }
 
   /** What devices may name as the revision that they saw. */

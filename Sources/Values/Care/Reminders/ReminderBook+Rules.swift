@@ -130,16 +130,17 @@ extension ReminderBook {
         if !merge.conflicts.isEmpty { return conflict(rule, changes, merge, known) }
         let done =
             base.map { $0 < rule.rev } == true ? foundDone(changes, in: rule, by: cause.device, knowing: known) : nil
+        let was = rule.fields
         if !merge.changed.isEmpty {
-            let was = rule.fields
             rule.fields = rule.fields.setting(changes, merge.changed)
             guard isSound(rule.fields, since: was) else { return .rejected("invalid") }
-            rule.fields = linked(rule.fields)
-            write(rule, cause)
+            rule.fields = following(linked(rule.fields))
         }
+        // A wish for another zone alone leaves a rule that follows its user as it was.
+        let isChanged = rule.fields != was
+        if isChanged { write(rule, cause) }
         if let done { found[rule.id, default: []].append(done) }
-        guard !merge.changed.isEmpty else { return Outcome(status: .noop, rule: rule) }
-        return Outcome(status: .applied, rule: rules[rule.id])
+        return Outcome(status: isChanged ? .applied : .noop, rule: rules[rule.id])
     }
 
     /// Of a rule of which a device knew an older revision: what the device wants and another one did before.

@@ -174,12 +174,18 @@ package struct ReminderBook: Sendable {
             rule.rev = before.rev + 1
             revisions[rule.id]?[before.rev]?.until = cause.now
         }
-        if rule.fields[.zoneMode] == .text("follow") { rule.fields[.zone] = .text(home.name) }
+        rule.fields = following(rule.fields)
         rules[rule.id] = rule
         revisions[rule.id, default: [:]][rule.rev] = Revision(fields: rule.fields, device: cause.device)
         if let name = rule.clientID { aliases[name] = rule.id }
         tombstones[rule.id] = nil
         tell(before == nil ? .created(rule) : .updated(rule), cause)
+    }
+
+    /// A rule that follows its user is in the user's zone, whatever zone was wished for.
+    func following(_ fields: ReminderFields) -> ReminderFields {
+        guard fields[.zoneMode] == .text("follow") else { return fields }
+        return fields.setting(ReminderFields([.zone: .text(home.name)]), [.zone])
     }
 
     mutating func tell(_ change: ReminderEvent.Change, _ cause: Cause) {
