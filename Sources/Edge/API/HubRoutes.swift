@@ -156,7 +156,8 @@ package struct HubRoutes: HTTPRoutes {
 }
 
 extension HTTPResponse {
-    func with(_ name: StaticString, _ value: String) -> HTTPResponse {
+    /// The answer with one more field.
+    package func with(_ name: StaticString, _ value: String) -> HTTPResponse {
         var response = self
         response.fields.append((name, value))
         return response

@@ -99,7 +99,7 @@ package final class Console: OperationsGuest {
         }
         ask(route, gateway, peer) { [questions] response in
             questions.leave()
-            send { response().unstored }
+            send { response().with("Cache-Control", "no-store") }
         }
     }
 
@@ -229,13 +229,5 @@ package final class Console: OperationsGuest {
         if let count {
             logger.notice("console: credentials refused", metadata: ["count": "\(count)", "latest": "\(peer)"])
         }
-    }
-}
-
-extension HTTPResponse {
-    fileprivate var unstored: HTTPResponse {
-        var response = self
-        response.fields.append(("Cache-Control", "no-store"))
-        return response
     }
 }

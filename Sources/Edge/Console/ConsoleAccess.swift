@@ -1,3 +1,4 @@
+import API
 import Bytes
 import Digests
 import Gateway
@@ -36,9 +37,8 @@ struct ConsoleAccess: Sendable {
             return nil
         }
         guard let token = request.bearerToken, Self.isSame(Array(token.utf8), credential) else {
-            var refusal = HTTPResponse.problem(.unauthorized, "Show the credential of the console as a bearer token.")
-            refusal.fields.append(("WWW-Authenticate", "Bearer"))
-            return refusal
+            return .problem(.unauthorized, "Show the credential of the console as a bearer token.")
+                .with("WWW-Authenticate", "Bearer")
         }
         return nil
     }

@@ -57,6 +57,19 @@ import Testing
             fixture.feed([.event(event)])
         }
 
+        /// Sends events of a size until the device is as wanted with the last one, or `most` are sent. Returns the number of
+        /// the last one.
+        func events(
+            after first: Int64 = 0, bytes: Int, most: Int64, until isReached: (SurveyedWay.Device) -> Bool
+        ) async throws -> Int64 {
+            var last = first
+            repeat {
+                last += 1
+                event(last, bytes: bytes)
+            } while try await !isReached(device(last)) && last < first + most
+            return last
+        }
+
         func way(_ offset: Int64) async -> [SurveyedWay] {
             let app = App(id: "1", credentials: fixture.credentials, index: 0, ownsDatabase: true)
             return await withCheckedContinuation { continuation in
@@ -107,11 +120,7 @@ import Testing
         let stage = try await Stage(loops: 1) { $0.limits.sendQueueBytesMax = 64 << 20 }
         let client = try await stage.client(receiveBuffer: 4_096)
         // The first ones fill the kernel's buffers. None is above the bound at which pages take over.
-        var last: Int64 = 0
-        repeat {
-            last += 1
-            stage.event(last, bytes: 1 << 20)
-        } while isWritten(try await stage.device(last)) && last < 32
+        let last = try await stage.events(bytes: 1 << 20, most: 32) { !isWritten($0) }
         let device = try await stage.device(last)
         #expect(device.state == .queued && device.unsentBytes > 0)
         for _ in 0..<last { _ = try await client.next() }
@@ -122,11 +131,7 @@ import Testing
     @Test func anEventWhoseConnectionEndedWasNeverWritten() async throws {
         let stage = try await Stage(loops: 1) { $0.limits.sendQueueBytesMax = 64 << 20 }
         var client: TestClient? = try await stage.client(receiveBuffer: 4_096)
-        var last: Int64 = 0
-        repeat {
-            last += 1
-            stage.event(last, bytes: 1 << 20)
-        } while isWritten(try await stage.device(last)) && last < 32
+        let last = try await stage.events(bytes: 1 << 20, most: 32) { !isWritten($0) }
         await client?.resetAtTheEnd()
         client = nil
         #expect(eventually { stage.fixture.connections == 0 })
@@ -202,11 +207,7 @@ import Testing
     @Test func oneThatFellBehindIsSaidToHaveCaughtUp() async throws {
         let stage = try await Stage(loops: 1) { $0.limits.pullQueueBytesMax = 64 << 10 }
         var client: TestClient? = try await stage.client(receiveBuffer: 4_096)
-        var last: Int64 = 0
-        repeat {
-            last += 1
-            stage.event(last, bytes: 16 << 10)
-        } while try await stage.device(last).state != .behind && last < 4_096
+        var last = try await stage.events(bytes: 16 << 10, most: 4_096) { $0.state == .behind }
         #expect(try await stage.device(last).state == .behind)
         var seen: Int64 = 0
         while seen < last {
@@ -215,10 +216,7 @@ import Testing
         }
         #expect(try await stage.device(last).state == .caughtUp)
         // It leaves while it is behind with another one.
-        repeat {
-            last += 1
-            stage.event(last, bytes: 16 << 10)
-        } while try await stage.device(last).state != .behind && last < 8_192
+        last = try await stage.events(after: last, bytes: 16 << 10, most: 4_096) { $0.state == .behind }
         await client?.resetAtTheEnd()
         client = nil
         #expect(eventually { stage.fixture.connections == 0 })

@@ -47,15 +47,7 @@ import Testing
         let server = try OperationsServer(
             on: ListeningSocket(host: "127.0.0.1", port: 0), health: Health(), sources: [], guest: guest,
             exchangeTime: exchangeTime)
-        let result: Result<Void, any Error>
-        do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                server.stop()
-                continuation.resume()
-            }
-        }
-        try result.get()
+        try await server.serves(body)
     }
 
     private func visitor(_ port: UInt16, _ body: String, path: String = "/guest") throws -> Visitor {
@@ -104,7 +96,7 @@ import Testing
             var told = ""
             while told.isEmpty {
                 let second = try visitor(port, "second")
-                #expect(eventually { guest.count > 0 && guest.newest == "second" })
+                try #require(eventually { guest.newest == "second" })
                 while guest.count > 0 { guest.answerNext() }
                 told = try await second.rest()
             }

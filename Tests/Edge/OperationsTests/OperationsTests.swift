@@ -24,15 +24,7 @@ import Testing
         let server = try OperationsServer(
             on: ListeningSocket(host: "127.0.0.1", port: 0), health: health, sources: [source],
             exchangeTime: exchangeTime)
-        let result: Result<Void, any Error>
-        do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                server.stop()
-                continuation.resume()
-            }
-        }
-        try result.get()
+        try await server.serves(body)
     }
 
     @Test func readyFromTheFirstCatchUpToTheEnd() async throws {

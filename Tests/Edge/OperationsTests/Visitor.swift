@@ -2,6 +2,8 @@ import Foundation
 import Glibc
 import TestSupport
 
+@testable import Operations
+
 /// A client of the operations listener: one connection, blocking on its own threads. Reads time out after two minutes.
 final class Visitor: Sendable {
     let descriptor: Int32
@@ -57,5 +59,20 @@ final class Visitor: Sendable {
         guard let end = answer.range(of: "\r\n\r\n") else { throw Failure(reason: "no head: \(answer)") }
         let head = String(answer[..<end.lowerBound])
         return (Int(head.split(separator: " ")[1]) ?? 0, head, String(answer[end.upperBound...]))
+    }
+}
+
+extension OperationsServer {
+    /// Serves while the body runs, and stops then, on a thread that may block.
+    func serves(_ body: (UInt16) async throws -> Void) async throws {
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(port)) } catch { result = .failure(error) }
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                self.stop()
+                continuation.resume()
+            }
+        }
+        try result.get()
     }
 }
