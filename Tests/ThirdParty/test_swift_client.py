@@ -1,5 +1,6 @@
 """Devices of the Swift library on a hub: behind a lock, killed at each write, frozen beside another process. And mutants."""
 
+import itertools
 import pathlib
 import signal
 import tempfile
@@ -229,8 +230,9 @@ def test_a_mutant_is_seen(hub, user, name, monkeypatch):
             if judge == "lock":
                 behind_a_lock(hub, user, program)
             elif judge == "event":
-                for step in range(1, 20):
-                    dies_with_an_event(hub, f"{user}.{step}", step, program)
+                # Events come together or one by one: a step does not always fall between a position and its event.
+                for attempt, step in itertools.product(range(6), range(2, 10)):
+                    dies_with_an_event(hub, f"{user}.{attempt}.{step}", step, program)
             elif judge == "freeze":
                 # It renews its lease at one of three beats, and finds out then.
                 for attempt in range(6):
