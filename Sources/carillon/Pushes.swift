@@ -19,20 +19,20 @@ final class Pushes: Sendable {
         let configuration = try settings.push.configuration(settings)
         guard let url = settings.databaseURL, configuration.hasProvider else { return nil }
         do {
-            let door = Locked<Outbox?>(nil)
+            let started = Locked<Outbox?>(nil)
             let sender = try PushSender(configuration, metrics: metrics.pushes, logger: logger) { outcomes in
-                door.withLock { $0 }?.settle(outcomes)
+                started.withLock { $0 }?.settle(outcomes)
             }
-            var places = OutboxConfiguration(connectionString: url)
-            places.showsLabels = settings.push.showLabels
+            var database = OutboxConfiguration(connectionString: url)
+            database.showsLabels = settings.push.showLabels
             // Held until the outbox is there: outcomes of its first claim wait.
-            let outbox = try door.withLock { door in
+            let outbox = try started.withLock { started in
                 let made = Result {
-                    try Outbox.start(places, logger: logger, metrics: metrics.outbox, postgres: metrics.postgres) {
+                    try Outbox.start(database, logger: logger, metrics: metrics.outbox, postgres: metrics.postgres) {
                         sender.post($0)
                     }
                 }
-                door = try? made.get()
+                started = try? made.get()
                 return made
             }.get()
             return Pushes(outbox, sender)

@@ -98,11 +98,11 @@ class ReminderPhone:
         assert self.position["offset"] >= offset, (self.position, offset)
 
     def _apply(self, frame):
-        place = frame.data["_sync"]["o"]
-        if place <= self.position["offset"]:
+        offset = frame.data["_sync"]["o"]
+        if offset <= self.position["offset"]:
             return
-        assert place == self.position["offset"] + 1, f"{self.name} at {self.position} hears {frame}"
-        self.position = {**self.position, "offset": place}
+        assert offset == self.position["offset"] + 1, f"{self.name} at {self.position} hears {frame}"
+        self.position = {**self.position, "offset": offset}
         data = {name: value for name, value in frame.data.items() if name != "_sync"}
         if frame.event in ("reminder.created", "reminder.updated"):
             self.rules[data["id"]] = data

@@ -131,11 +131,11 @@ class SeedClient:
         client_id = payload.get("id") or f"tmp-{uuid.uuid4()}"
         optimistic = {**payload, "id": payload.get("id") or client_id}
         items = list(self.cache["items"])
-        place = next((place for place, rule in enumerate(items) if rule["id"] == optimistic["id"]), None)
-        if place is None:
+        index = next((index for index, rule in enumerate(items) if rule["id"] == optimistic["id"]), None)
+        if index is None:
             items.insert(0, optimistic)
         else:
-            items[place] = optimistic
+            items[index] = optimistic
         self.cache = {**self.cache, "items": items}
         operation = "update" if payload.get("id") else "create"
         mutation = self._mutation(operation, payload, previous)

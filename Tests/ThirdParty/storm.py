@@ -98,7 +98,7 @@ class Storm:
         # once, and whenever somebody opens them again.
         ended = [now - day * 24 * hour - part * hour for day in range(9) for part in (6, 8)][1:]
         starts = ended + [now - hour, now - 2 * hour, now + 2 * hour, now - 24 * 12 * hour]
-        ends = [now if place % 2 else None for place in range(len(ended))] + [None] * 4
+        ends = [now if index % 2 else None for index in range(len(ended))] + [None] * 4
         with self.stage.database() as connection:
             for number in range(self.plan.users):
                 person = Person(f"{self.name}.{number}{ODD[number % len(ODD)]}", self.dice.choice(zones),

@@ -56,7 +56,7 @@ class SharedSocket(ssl.SSLSocket):
             return super().sendall(data, flags)
 
 
-class Place:
+class Site:
     """Where hubs listen, one after the other: in the clear, by TLS, and at a unix-domain socket."""
 
     def __init__(self, folder):
@@ -114,7 +114,7 @@ class Place:
         return made
 
     def enter(self, made):
-        """It is closed with the place."""
+        """It is closed with the site."""
         return self._clients.enter_context(made)
 
     def visit(self, way):
@@ -210,10 +210,10 @@ class Half:
 
     BEGINNING = b"GET / HTTP/1.1\r\nHo"
 
-    def __init__(self, place, way):
-        self._socket = place.visit(way)
+    def __init__(self, site, way):
+        self._socket = site.visit(way)
         if way == "secure":
-            self._socket = place.enter(place.context.wrap_socket(self._socket, server_hostname="localhost"))
+            self._socket = site.enter(site.context.wrap_socket(self._socket, server_hostname="localhost"))
         self._socket.sendall(self.BEGINNING)
 
     def answer(self):
@@ -241,9 +241,9 @@ class Hand:
         self.vanish()
 
     @classmethod
-    def calling(cls, place):
+    def calling(cls, site):
         made = socket.socket(socket.AF_UNIX)
-        made.connect(str(place.control))
+        made.connect(str(site.control))
         return cls(made)
 
     def vanish(self):
@@ -283,21 +283,21 @@ class Hand:
         return self
 
     def accept(self):
-        """A connection of each listener, in the place of a hub."""
+        """A connection of each listener, in place of a hub."""
         for listener in self.sockets["listen"]:
             listener.settimeout(PATIENCE)
         return [listener.accept()[0] for listener in self.sockets["listen"]]
 
 
 @contextlib.contextmanager
-def played_hub(place):
+def played_hub(site):
     """Listens where hubs listen, as the hub before one that takes over; the sockets and the control socket."""
     clear, secure, operations, unix, control = (
         socket.socket(), socket.socket(), socket.socket(), socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX))
-    for made, port in ((clear, place.clear), (secure, place.secure), (operations, place.operations)):
+    for made, port in ((clear, site.clear), (secure, site.secure), (operations, site.operations)):
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(("127.0.0.1", port))
-    for made, path in ((unix, place.unix), (control, place.control)):
+    for made, path in ((unix, site.unix), (control, site.control)):
         made.bind(str(path))
     every = [control, operations, clear, secure, unix]
     for made in every:
@@ -310,11 +310,11 @@ def played_hub(place):
             made.close()
 
 
-def activated(place, listeners, names, *arguments, until='"ready"', **environment):
+def activated(site, listeners, names, *arguments, until='"ready"', **environment):
     """`carillon serve` as systemd starts it: with these sockets as descriptors 3, 4 … and variables that say so."""
     launch = passing(listeners)
-    return place.start(*arguments, before=launch.pop("before"), until=until, options=launch,
-                       LISTEN_FDNAMES=":".join(names), **environment)
+    return site.start(*arguments, before=launch.pop("before"), until=until, options=launch,
+                      LISTEN_FDNAMES=":".join(names), **environment)
 
 
 def wait_for_end(program, status=0):

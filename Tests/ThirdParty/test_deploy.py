@@ -278,13 +278,13 @@ def test_prometheus_takes_its_file():
 
 
 def test_panels_have_places_of_their_own():
-    places = [(panel["id"], panel["gridPos"]) for panel in panels()]
-    assert len({number for number, _ in places}) == len(places)
+    positions = [(panel["id"], panel["gridPos"]) for panel in panels()]
+    assert len({number for number, _ in positions}) == len(positions)
     taken = set()
-    for number, place in places:
-        assert place["x"] + place["w"] <= 24
-        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
-                 for y in range(place["y"], place["y"] + place["h"])}
+    for number, position in positions:
+        assert position["x"] + position["w"] <= 24
+        cells = {(x, y) for x in range(position["x"], position["x"] + position["w"])
+                 for y in range(position["y"], position["y"] + position["h"])}
         assert not cells & taken, number
         taken |= cells
     for panel in panels():

@@ -34,7 +34,7 @@ def publish(hub, user):
 
 
 def positions(hub, user, topics):
-    """A place one event before the end of each, by channel: no hub has these events in memory."""
+    """A position one event before the end of each, by channel: no hub has these events in memory."""
     asked = hub.query("select topic, epoch, top from sync.positions(%s, %s)", [[user] * len(topics), topics])
     return {stream(user, topic): {"epoch": epoch, "offset": top - 1} for topic, epoch, top in asked}
 
@@ -76,20 +76,20 @@ def test_a_user_on_many_connections_costs_others_little(user, record_property):
         hub.wait_until_listening()
         publish(hub, user)
         hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at) values ('victim', 'zinc', now())")
-        flood, place = positions(hub, user, TOPICS), positions(hub, "victim", ["adherence"])
+        flood, position = positions(hub, user, TOPICS), positions(hub, "victim", ["adherence"])
         request = text({"event": "sync:resume", "data": {"v": 1, "channels": flood}})
         read = 'carillon_feed_reads_total{kind="log"}'
         for _ in range(ROUNDS):
             # New connections, whose allowances are full: 100 resumes, and ten a second.
             with contextlib.ExitStack() as stack:
                 peers = [stack.enter_context(joined(hub, user, flood)) for _ in range(CONNECTIONS)]
-                victim = stack.enter_context(joined(hub, "victim", place))
-                alone = [resume(victim, place) for _ in range(30)]
+                victim = stack.enter_context(joined(hub, "victim", position))
+                alone = [resume(victim, position) for _ in range(30)]
                 before = metrics(hub).get(read, 0)
                 begun = time.monotonic()
                 for peer in peers:
                     peer.send(request)
-                waits = [resume(victim, place) for _ in range(60)]
+                waits = [resume(victim, position) for _ in range(60)]
                 recovered = [told["recovered"] for peer in peers for told in answers(peer, flood).values()]
                 seconds = time.monotonic() - begun
                 reads = metrics(hub)[read] - before

@@ -33,9 +33,9 @@ def run(phones, dice):
     raise AssertionError([(phone.queue, phone.dialogs) for phone in phones])
 
 
-@pytest.mark.parametrize("place", range(len(SEEDS)))
-def test_three_offline_devices_end_equal(hub, user, place):
-    seed = SEEDS[place]
+@pytest.mark.parametrize("number", range(len(SEEDS)))
+def test_three_offline_devices_end_equal(hub, user, number):
+    seed = SEEDS[number]
     print(f"SEED={seed}")
     dice = random.Random(seed)
     phones = [ReminderPhone(hub, user, name, dice) for name in ("phone", "tablet", "watch")]
@@ -67,7 +67,7 @@ def test_three_offline_devices_end_equal(hub, user, place):
     told = hub.query(
         "select o, data::jsonb #>> '{_sync,k}' from sync.event where user_id = %s and topic = 'reminders' order by o",
         [user])
-    assert [place for place, _ in told] == list(range(1, len(told) + 1))
+    assert [offset for offset, _ in told] == list(range(1, len(told) + 1))
     keys = [key for _, key in told]
     assert len(set(keys)) == len(keys), "an action was told twice"
     outcomes = {key: status for phone in phones for key, status in phone.outcomes.items()}

@@ -231,7 +231,7 @@ class SeedsClient:
     def save(self, payload, online=True):
         identity = payload.get("id") or f"tmp-{uuid.uuid4()}"
         optimistic = {**payload, "id": identity}
-        found = [place for place, rule in enumerate(self.items) if rule["id"] == identity]
+        found = [index for index, rule in enumerate(self.items) if rule["id"] == identity]
         if found:
             self.items[found[0]] = optimistic
         else:

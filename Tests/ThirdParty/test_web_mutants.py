@@ -9,7 +9,7 @@ from web import Browser
 
 NEW_KEY = """
         if (row.n !== null) {
-            await work.put('actions', next[place] = { ...row, key: crypto.randomUUID() });
+            await work.put('actions', next[index] = { ...row, key: crypto.randomUUID() });
             continue;
         }"""
 

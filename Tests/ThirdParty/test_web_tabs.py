@@ -44,8 +44,8 @@ def test_three_tabs_are_one_device(browser, hub, user):
         for tab in tabs:
             tab.settles()
         phone.offline()
-        for place, dose in enumerate(doses):
-            tabs[place % 3].act("markTaken", {"occurrenceId": dose})
+        for index, dose in enumerate(doses):
+            tabs[index % 3].act("markTaken", {"occurrenceId": dose})
         for tab in tabs:
             tab.becomes(lambda tab=tab: [tab.dose(dose)["status"] for dose in doses] == ["taken"] * 6, "all tabs show all")
         phone.online()

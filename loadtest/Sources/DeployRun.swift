@@ -66,7 +66,7 @@ final class DeployRun {
         figures = DeploySide(plan)
         do {
             try population.insert(connection)
-            let (epoch, tops) = try population.places(connection)
+            let (epoch, tops) = try population.tops(connection)
             script = ReturningScript(
                 credentials, names, clients: plan.devices, perUser: plan.devicesPerUser, epoch: epoch)
             let swarm = try Swarm(

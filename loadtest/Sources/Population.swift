@@ -155,7 +155,7 @@ struct Population {
     }
 
     /// The epoch of all channels, and the last event's number in each, by user and topic.
-    func places(_ connection: BlockingConnection) throws -> (epoch: String, offsets: [[Int64]]) {
+    func tops(_ connection: BlockingConnection) throws -> (epoch: String, offsets: [[Int64]]) {
         var offsets = [[Int64]](repeating: Array(repeating: 0, count: names.topics.count), count: users)
         for position in try positions(connection) where position.user < users {
             offsets[position.user][position.topic] = position.top

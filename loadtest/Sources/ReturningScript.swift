@@ -27,13 +27,13 @@ final class ReturningScript: DeviceScript {
     /// By client and topic: where the hub's answer says that the channel stands; -1 before it.
     private var targets: ContiguousArray<Int64>
     // What a client says and is told is prepared. The time to make and to read it would be the hub's in a storm.
-    /// By client and topic: its subscribe, the place of its offset in `sync:resume`, and in the hub's answer.
+    /// By client and topic: its subscribe, and what stands before its offset in `sync:resume` and in the hub's answer.
     private var prepared: ContiguousArray<Prepared> = []
     private var text = ByteWriter(capacity: 1024)
 
     private struct Prepared {
         let subscribe: SharedBytes
-        let place: [UInt8]
+        let resume: [UInt8]
         let answer: [UInt8]
     }
 
@@ -53,7 +53,7 @@ final class ReturningScript: DeviceScript {
                     prepared.append(
                         Prepared(
                             subscribe: names.subscribe(topic, of: client / perUser).copy(),
-                            place: Array(#""\#(channel)":{"epoch":"\#(epoch)","offset":"#.utf8),
+                            resume: Array(#""\#(channel)":{"epoch":"\#(epoch)","offset":"#.utf8),
                             answer: Array(#"\#(channel)\":{\"epoch\":\"\#(epoch)\",\"offset\":"#.utf8)))
                 }
             }
@@ -126,7 +126,7 @@ final class ReturningScript: DeviceScript {
             text.append(#"{"event":"sync:resume","data":{"v":1,"channels":{"#)
             for topic in names.topics.indices {
                 if topic > 0 { text.append(",") }
-                text.append(prepared[index(topic, device)].place)
+                text.append(prepared[index(topic, device)].resume)
                 text.append(decimal: device.recipient.offsets[topic])
                 text.append("}")
             }

@@ -118,7 +118,7 @@ struct StormCommand: ParsableCommand {
         for _ in 0..<rounds { side.bare.append(try round(bare)) }
         _ = bare.dropAll()
 
-        let (epoch, offsets) = try populations[0].places(connection)
+        let (epoch, offsets) = try populations[0].tops(connection)
         let (whole, script) = try crowd(epoch: epoch, offsets)
         side.first = try round(whole, isFirst: true)
         for _ in 0..<rounds { side.back.append(try round(whole)) }
@@ -127,7 +127,7 @@ struct StormCommand: ParsableCommand {
         }
         side.recovered = script.recovered
         side.unrecovered = script.unrecovered
-        let tops = try populations[0].places(connection).offsets
+        let tops = try populations[0].tops(connection).offsets
         side.astray = script.astray + zip(tops, whole.offsets).count { $0 != Array($1) }
         _ = whole.dropAll()
         Self.settle()

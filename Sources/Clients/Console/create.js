@@ -4,14 +4,14 @@ import { h, plural, say } from './dom.js';
 import { field, form } from './tables.js';
 
 export class Create {
-  constructor(place, apps) {
+  constructor(container, apps) {
     this.app = h('select', {}, ...apps.map(({ id }) => h('option', { value: id }, id)));
     this.channel = h('input', { required: true, autocomplete: 'off', placeholder: 'news' });
     this.name = h('input', { required: true, autocomplete: 'off', placeholder: 'hello' });
     this.data = h('textarea', { required: true, spellcheck: 'false' });
     this.data.value = '{"text": "Hello"}';
     this.result = h('p', { role: 'status' });
-    place.append(form({ class: 'fields' }, () => this.send(),
+    container.append(form({ class: 'fields' }, () => this.send(),
       field('App', this.app), field('Channel', this.channel), field('Event', this.name), field('Data', this.data),
       h('p', {}, h('button', { type: 'submit', class: 'main' }, 'Send')), this.result,
       h('p', { class: 'muted' }, 'Events of users’ channels come from the database alone.')));

@@ -7,14 +7,14 @@ import { clock, field, form, isInUse, table } from './tables.js';
 const SOURCES = { database: 'database', backend: 'backend', client: 'client' };
 
 export class Events {
-  constructor(place, hub, explain) {
+  constructor(container, hub, explain) {
     this.hub = hub;
     this.explain = explain;
     this.channel = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
     this.name = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
     this.bytes = h('input', { type: 'number', min: 0, placeholder: '0' });
     this.table = h('table', { 'aria-label': 'The last events' });
-    place.append(
+    container.append(
       form({ class: 'filters' }, () => this.look(true),
         field('Channel begins with', this.channel), field('Kind has', this.name), field('Bytes at least', this.bytes),
         h('button', { type: 'submit' }, 'Look')),

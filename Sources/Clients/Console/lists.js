@@ -6,18 +6,18 @@ import { field, form, isInUse, table } from './tables.js';
 
 /** A page with filters and a table, asked again while it is looked at. Selected text stays. */
 class List {
-  constructor(place, name, note, ...fields) {
+  constructor(container, name, note, ...fields) {
     this.table = h('table', { 'aria-label': name });
     this.note = h('p', { class: 'muted' }, note);
-    place.append(form({ class: 'filters' }, () => this.look(true), ...fields, h('button', { type: 'submit' }, 'Look')),
+    container.append(form({ class: 'filters' }, () => this.look(true), ...fields, h('button', { type: 'submit' }, 'Look')),
       h('div', { class: 'scroll' }, this.table), this.note);
   }
 }
 
 export class Connections extends List {
-  constructor(place) {
+  constructor(container) {
     const user = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
-    super(place, 'Connections', 'At most 100 of each loop. What waits is what a socket has not taken.', field('User', user));
+    super(container, 'Connections', 'At most 100 of each loop. What waits is what a socket has not taken.', field('User', user));
     this.user = user;
   }
 
@@ -33,10 +33,10 @@ export class Connections extends List {
 }
 
 export class Channels extends List {
-  constructor(place, apps) {
+  constructor(container, apps) {
     const app = h('select', {}, ...apps.map(({ id }) => h('option', { value: id }, id)));
     const prefix = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
-    super(place, 'Channels', '', field('App', app), field('Name begins with', prefix));
+    super(container, 'Channels', '', field('App', app), field('Name begins with', prefix));
     Object.assign(this, { app, prefix });
   }
 

@@ -29,9 +29,9 @@ export class Plot {
     say(this.most, `${this.second ? `${this.second} · ` : ''}most ${this.show(most)}`);
     set(this.drawing, 'aria-label', `${this.title}: ${texts.join(' and ')}, at most ${this.show(most)}`);
     for (const [index, line] of this.lines.entries()) {
-      const points = this.#samples.map((sample, place) => [place, sample[index]])
+      const points = this.#samples.map((sample, x) => [x, sample[index]])
         .filter(([, value]) => value !== null && value !== undefined)
-        .map(([place, value]) => `${(100 * (SAMPLES_MAX - this.#samples.length + place + 1)) / SAMPLES_MAX},${40 - (most ? 38 * value / most : 0)}`);
+        .map(([x, value]) => `${(100 * (SAMPLES_MAX - this.#samples.length + x + 1)) / SAMPLES_MAX},${40 - (most ? 38 * value / most : 0)}`);
       set(line, 'points', points.join(' '));
     }
   }

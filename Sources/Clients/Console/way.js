@@ -16,7 +16,7 @@ const STATES = {
 const KINDS = { written: 'yes', caught: 'yes', replayed: 'yes', handed: 'yes', later: 'yes', present: '' };
 
 export class Way {
-  constructor(place) {
+  constructor(container) {
     this.user = h('input', { required: true, autocomplete: 'off', placeholder: '42' });
     this.topic = h('input', { required: true, value: 'adherence', autocomplete: 'off' });
     this.offset = h('input', { type: 'number', min: 1, placeholder: 'the last one' });
@@ -24,7 +24,7 @@ export class Way {
     this.steps = h('ol', { class: 'steps' });
     this.last = h('table', { 'aria-label': 'The last events in the log' });
     this.list = h('div', { hidden: true }, h('h2', {}, 'The last events in the log'), h('div', { class: 'scroll' }, this.last));
-    place.append(
+    container.append(
       form({ class: 'filters' }, () => this.look(),
         field('User', this.user), field('Topic', this.topic), field('Number of the event', this.offset),
         h('button', { type: 'submit', class: 'main' }, 'Why?')),

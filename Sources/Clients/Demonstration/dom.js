@@ -44,13 +44,13 @@ export function show(list, items, make) {
     row.element.remove();
     rows.delete(id);
   }
-  let place = list.firstElementChild;
+  let next = list.firstElementChild;
   for (const item of items) {
     let row = rows.get(item.id);
     if (!row) rows.set(item.id, row = make(item));
     row.update(item);
-    if (row.element === place) place = place.nextElementSibling;
-    else list.insertBefore(row.element, place);
+    if (row.element === next) next = next.nextElementSibling;
+    else list.insertBefore(row.element, next);
   }
 }
 

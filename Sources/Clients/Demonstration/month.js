@@ -70,8 +70,8 @@ export class MonthView {
     this.cells = new Map();
     const count = new Date(Date.UTC(year, month, 0)).getUTCDate();
     const before = (new Date(Date.UTC(year, month - 1, 1)).getUTCDay() + 6) % 7;
-    const all = Array.from({ length: Math.ceil((before + count) / 7) * 7 }, (_, place) => {
-      const number = place - before + 1;
+    const all = Array.from({ length: Math.ceil((before + count) / 7) * 7 }, (_, index) => {
+      const number = index - before + 1;
       if (number < 1 || number > count) return h('td', { class: 'no' });
       const date = `${this.name}-${String(number).padStart(2, '0')}`;
       const cell = h('td', {}, h('span', { role: 'img' }, `${number}`));

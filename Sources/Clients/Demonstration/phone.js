@@ -152,8 +152,8 @@ class Tabs {
     if (!(event.key in steps)) return;
     event.preventDefault();
     const { length } = this.tabs;
-    const place = this.tabs.indexOf(document.activeElement) + steps[event.key];
-    const tab = this.tabs[Number.isFinite(place) ? (place + length) % length : place < 0 ? 0 : length - 1];
+    const index = this.tabs.indexOf(document.activeElement) + steps[event.key];
+    const tab = this.tabs[Number.isFinite(index) ? (index + length) % length : index < 0 ? 0 : length - 1];
     this.open(tab.textContent);
     tab.focus();
   }

@@ -28,7 +28,7 @@ public struct LocalNotificationScheduler: NotificationScheduling {
         let (times, repeats) = request.schedule.parts
         guard !times.isEmpty else { throw NotificationError.noTime }
         await cancel(ids: [request.id])
-        for (place, time) in times.enumerated() {
+        for (index, time) in times.enumerated() {
             let content = UNMutableNotificationContent()
             content.title = request.title
             content.body = request.body
@@ -36,7 +36,7 @@ public struct LocalNotificationScheduler: NotificationScheduling {
             content.userInfo = [Self.name: request.id]
             let trigger = UNCalendarNotificationTrigger(dateMatching: time, repeats: repeats)
             // The first one has the id itself: a push with the same id takes its place on the screen.
-            let identifier = place == 0 ? request.id : "\(request.id)#\(place)"
+            let identifier = index == 0 ? request.id : "\(request.id)#\(index)"
             try await center.add(
                 UNNotificationRequest(identifier: identifier, content: content, trigger: trigger))
         }

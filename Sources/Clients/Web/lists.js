@@ -68,15 +68,15 @@ function fold(state, type, payload, user) {
   }
 }
 
-const placed = (items) => items.map((item, place) => ({ dose: null, position: place + 1, ...item }));
+const placed = (items) => items.map((item, index) => ({ dose: null, position: index + 1, ...item }));
 
 function timesOf({ id, times, dose = null }, before) {
-  return (times ?? []).map((time, place) => ({
-    ...SCHEDULE, productId: id, dose, ...before?.schedules[place], time, id: before?.schedules[place]?.id ?? `${id}/${place + 1}`,
+  return (times ?? []).map((time, index) => ({
+    ...SCHEDULE, productId: id, dose, ...before?.schedules[index], time, id: before?.schedules[index]?.id ?? `${id}/${index + 1}`,
   }));
 }
 
 function remove(list, one) {
-  const place = list.indexOf(one);
-  if (place >= 0) list.splice(place, 1);
+  const index = list.indexOf(one);
+  if (index >= 0) list.splice(index, 1);
 }

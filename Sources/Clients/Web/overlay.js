@@ -76,7 +76,7 @@ export function foldDoses(mirror, zone, now) {
 /** Whether the last fold is where the next one begins: nothing has come but further actions, and no dose has become due. */
 function goesOn(last, mirror, rows, zone, now) {
   return last.turn === mirror.turns.get('dose') && last.zone === zone && now >= last.now && now < last.until
-    && last.rows.length <= rows.length && last.rows.every((row, place) => row === rows[place]);
+    && last.rows.length <= rows.length && last.rows.every((row, index) => row === rows[index]);
 }
 
 function begin(mirror, zone, now) {

@@ -115,11 +115,11 @@ export class Queue {
     return store.write(async (work) => {
       const next = this.next(work.all('actions'));
       let last = work.get('meta', 'n') ?? 0;
-      for (const [place, row] of next.entries()) {
+      for (const [index, row] of next.entries()) {
         if (row.n !== null) continue;
         last += 1;
-        next[place] = { ...row, n: last, state: 'sent', base: this.base(work, row) };
-        await work.put('actions', next[place]);
+        next[index] = { ...row, n: last, state: 'sent', base: this.base(work, row) };
+        await work.put('actions', next[index]);
       }
       if (last !== work.get('meta', 'n')) await work.put('meta', last, 'n');
       return next;

@@ -76,7 +76,7 @@ export class Api {
     if (!answer.ok) throw new CarillonError('http', `the hub answered ${answer.status}`, { status: answer.status });
     const position = answer.headers.get('X-Sync-Position');
     if (!position) throw new CarillonError('http', 'the answer has no position: is X-Sync-Position exposed?');
-    const place = position.lastIndexOf(':');
-    return { body: await answer.json(), epoch: position.slice(0, place), offset: Number(position.slice(place + 1)) };
+    const colon = position.lastIndexOf(':');
+    return { body: await answer.json(), epoch: position.slice(0, colon), offset: Number(position.slice(colon + 1)) };
   }
 }

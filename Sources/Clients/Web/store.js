@@ -147,7 +147,7 @@ class Mirror {
       request(of('meta').getAllKeys()), request(of('meta').getAll()), request(of('actions').getAll()),
       request(of('entities').getAll()), request(of('positions').getAll())]);
     const mirror = new Mirror();
-    metaKeys.forEach((key, place) => mirror.meta.set(key, meta[place]));
+    metaKeys.forEach((key, index) => mirror.meta.set(key, meta[index]));
     for (const row of actions) mirror.apply(['actions', row.id, row]);
     for (const row of entities) mirror.kind(row.kind).set(row.id, row);
     for (const row of positions) mirror.positions.set(row.channel, row);

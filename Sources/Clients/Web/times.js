@@ -139,8 +139,8 @@ export function secondOf(local, zone) {
 /** Compares texts by their UTF-8 bytes, as the database does. */
 export function byBytes(left, right) {
   const [a, b] = [[...left], [...right]];
-  for (let place = 0; place < Math.min(a.length, b.length); place += 1) {
-    const difference = a[place].codePointAt(0) - b[place].codePointAt(0);
+  for (let index = 0; index < Math.min(a.length, b.length); index += 1) {
+    const difference = a[index].codePointAt(0) - b[index].codePointAt(0);
     if (difference) return difference;
   }
   return a.length - b.length;

@@ -96,7 +96,7 @@ private struct PlayedSocket: TransportSocket {
     func close() { inbox.add(.closed(code: 1000, reason: "")) }
 
     private func tell(_ event: String, channel: String? = nil) {
-        let place = channel.map { #", "channel": "\#($0)""# } ?? ""
-        inbox.add(.text(#"{"event": "\#(event)", "data": "{}"\#(place)}"#))
+        let member = channel.map { #", "channel": "\#($0)""# } ?? ""
+        inbox.add(.text(#"{"event": "\#(event)", "data": "{}"\#(member)}"#))
     }
 }

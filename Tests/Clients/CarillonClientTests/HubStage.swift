@@ -44,10 +44,10 @@ final class HubStage {
     }
 
     func options(_ name: String) throws -> CarillonOptions {
-        let place = folder.url.appendingPathComponent(name)
-        try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
+        let deviceFolder = folder.url.appendingPathComponent(name)
+        try FileManager.default.createDirectory(at: deviceFolder, withIntermediateDirectories: true)
         guard let address = URL(string: "http://127.0.0.1:\(hub.port)") else { throw CarillonError.closed }
-        var options = CarillonOptions(hub: address, key: "key", user: "ana", folder: place) {
+        var options = CarillonOptions(hub: address, key: "key", user: "ana", folder: deviceFolder) {
             try await GatewayFixture.token("ana")
         }
         options.timeZone = { "UTC" }

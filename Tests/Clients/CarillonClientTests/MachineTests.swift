@@ -274,7 +274,7 @@ import Testing
 
     private func queued(_ doses: String...) throws -> Desk {
         var mirror = stored()
-        for (place, dose) in doses.enumerated() { try mirror.enqueue(.made("k\(place + 1)", of: dose)) }
+        for (index, dose) in doses.enumerated() { try mirror.enqueue(.made("k\(index + 1)", of: dose)) }
         _ = mirror.takeChanges()
         var desk = desk(mirror)
         desk.open()

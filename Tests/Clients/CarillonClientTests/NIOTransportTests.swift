@@ -53,9 +53,9 @@ import Testing
         #expect(throws: CarillonError.invalid("a pin has 32 bytes")) { try KeyPins([Data([1])]) }
         // Whatever is cut off or changed, no byte beyond the end is read.
         for length in 0..<bytes.count { #expect(KeyPins.key(of: Array(bytes.prefix(length))) == nil) }
-        for place in bytes.indices.prefix(400) {
+        for index in bytes.indices.prefix(400) {
             var other = bytes
-            other[place] = 0xFF
+            other[index] = 0xFF
             _ = KeyPins.key(of: other)
         }
     }

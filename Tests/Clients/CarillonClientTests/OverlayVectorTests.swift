@@ -311,10 +311,10 @@ struct VectorReminders {
             let value = (rule["fields"] ?? .null).setting(rule.members.filter { $0.name != "fields" })
             mirror.put(Entity(.reminder, rule["id"]?.string ?? "", offset: 1, value: value))
         }
-        for (place, day) in days.enumerated() {
+        for (index, day) in days.enumerated() {
             let instant = day["snoozedUntil"]?.integer.map { Timestamp(microseconds: $0 * 1_000_000) }
             let value = JSONTree.object([
-                .init("id", .string("o\(place)")), .init("ruleId", day["rule"] ?? .null),
+                .init("id", .string("o\(index)")), .init("ruleId", day["rule"] ?? .null),
                 .init("rev", day["rev"] ?? .null),
                 .init("date", .text(day["day"]?.integer.map { TimeText.text(LocalDate(days: Int($0))) })),
                 .init("status", .string(day["isCancelled"]?.flag == true ? "cancelled" : "scheduled")),
@@ -322,7 +322,7 @@ struct VectorReminders {
                 .init("snoozedUntil", .text(instant.map { TimeText.text($0) })),
                 .init("snoozeCount", day["snoozes"] ?? .null),
             ])
-            mirror.put(Entity(.reminderDay, "o\(place)", offset: 1, value: value))
+            mirror.put(Entity(.reminderDay, "o\(index)", offset: 1, value: value))
         }
         mirror.append(row)
         return mirror

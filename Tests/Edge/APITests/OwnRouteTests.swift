@@ -269,11 +269,11 @@ import Testing
         let three = try await post(
             #"{"changes":[\#(action("a", "1", 1)),\#(action("b", "null", 2)),\#(action("c", "3", 3))]}"#)
         #expect(three.head.hasPrefix("HTTP/1.1 200 ") && three.body.hasPrefix(#"{"results":[{"#))
-        let places = [
+        let parts = [
             #""key": "a""#, #""status": "applied""#, #""key": "b""#, #""status": "rejected""#, #""key": "c""#,
         ]
         var rest = three.body[...]
-        for part in places {
+        for part in parts {
             let found = try #require(rest.range(of: part) ?? three.body.range(of: part), "\(part) in \(three.body)")
             rest = three.body[found.upperBound...]
         }

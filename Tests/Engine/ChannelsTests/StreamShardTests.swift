@@ -132,7 +132,7 @@ import Testing
         _ = run(&shard) { $0.join(join(1), from: 0, &$1) }
         _ = run(&shard) { $0.positioned(stream, at: position(100), watch: 1, &$1) }
         let heard = run(&shard) { $0.reset(stream, to: StreamPosition(epoch: "f", offset: 3), &$1) }
-        #expect(heard == ["1 user.u.adherence reset f 3 streamReset"], "the takers are told")
+        #expect(heard == ["1 user.u.adherence reset f 3 streamReset"], "the subscribers are told")
         #expect(run(&shard) { $0.received(event(4), &$1) }.count == 1)
     }
 }

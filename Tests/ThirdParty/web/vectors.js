@@ -72,7 +72,7 @@ function doses({ zones, histories }, modules) {
   const found = [];
   for (const { seed, steps } of histories) {
     const account = new modules.Account({ offsetOf: (zone) => zones[zone] ?? null });
-    for (const [place, { step, answer, doses: rows, gone }] of steps.entries()) {
+    for (const [index, { step, answer, doses: rows, gone }] of steps.entries()) {
       const now = modules.parseTime(step.at).at;
       let said = null;
       if (step.kind === 'action') {
@@ -88,7 +88,7 @@ function doses({ zones, histories }, modules) {
       const there = rows.map(({ id }) => (account.doses.has(id) ? row(account.doses.get(id), modules) : null));
       const left = gone.filter((id) => account.doses.has(id));
       if ((answer && text(said) !== text(answer)) || text(there) !== text(rows) || left.length) {
-        found.push({ seed, place, step, wanted: { answer, rows }, found: { answer: said, rows: there, left } });
+        found.push({ seed, index, step, wanted: { answer, rows }, found: { answer: said, rows: there, left } });
         break;
       }
     }
@@ -100,7 +100,7 @@ function reminders({ histories }, { ReminderBook }) {
   const found = [];
   for (const { seed, steps } of histories) {
     const book = new ReminderBook();
-    for (const [place, step] of steps.entries()) {
+    for (const [index, step] of steps.entries()) {
       let said = null;
       if (step.zone) {
         book.travel(step.zone, step.at);
@@ -120,7 +120,7 @@ function reminders({ histories }, { ReminderBook }) {
         return { rule, day: +day, ...one };
       }).sort((a, b) => (a.rule === b.rule ? a.day - b.day : a.rule < b.rule ? -1 : 1));
       if ((said && text(said) !== text(step.answer)) || text(rules) !== text(step.rules) || text(days) !== text(step.days)) {
-        found.push({ seed, place, step, found: { answer: said, rules, days } });
+        found.push({ seed, index, step, found: { answer: said, rules, days } });
         break;
       }
     }

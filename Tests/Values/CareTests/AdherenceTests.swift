@@ -79,10 +79,10 @@ struct AdherenceTests {
         let first = LocalDate(days: 20_000)
         var streak = StreakRun.none
         var days: [(day: LocalDate, dayClass: DayClass, streak: StreakRun)] = []
-        for (place, letter) in letters.enumerated() {
+        for (index, letter) in letters.enumerated() {
             guard let dayClass = ["p": DayClass.perfect, "n": .neutral, "b": .broken][letter] else { continue }
             streak = streak.after(dayClass)
-            days.append((first.adding(place), dayClass, streak))
+            days.append((first.adding(index), dayClass, streak))
         }
         let today = first.adding(max(0, letters.count - 1))
         let statistics = AdherenceStatistics(today: today, streaks: days, counts: [])

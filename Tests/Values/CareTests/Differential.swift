@@ -51,9 +51,9 @@ struct Differential {
     }
 
     private func firstDifference(_ wanted: [String], _ found: [String]) -> Int? {
-        (0..<max(wanted.count, found.count)).first { place in
-            guard place < wanted.count, place < found.count else { return true }
-            return !wanted[place].hasSameBytes(as: found[place])
+        (0..<max(wanted.count, found.count)).first { index in
+            guard index < wanted.count, index < found.count else { return true }
+            return !wanted[index].hasSameBytes(as: found[index])
         }
     }
 
@@ -75,19 +75,19 @@ struct Differential {
     }
 
     private static func difference(
-        _ seed: UInt64, _ steps: [Step], _ wanted: [String], _ found: [String], at place: Int
+        _ seed: UInt64, _ steps: [Step], _ wanted: [String], _ found: [String], at index: Int
     ) -> Difference {
         let lines = differingLines(
-            place < wanted.count ? wanted[place] : "(nothing)", place < found.count ? found[place] : "(nothing)")
+            index < wanted.count ? wanted[index] : "(nothing)", index < found.count ? found[index] : "(nothing)")
         return Difference(seed: seed, steps: steps, expected: lines.0, found: lines.1)
     }
 
     private static func differingLines(_ wanted: String, _ found: String) -> (String, String) {
         let left = wanted.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         let right = found.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-        for place in 0..<max(left.count, right.count) {
+        for index in 0..<max(left.count, right.count) {
             let pair = (
-                place < left.count ? left[place] : "(nothing)", place < right.count ? right[place] : "(nothing)"
+                index < left.count ? left[index] : "(nothing)", index < right.count ? right[index] : "(nothing)"
             )
             if !pair.0.hasSameBytes(as: pair.1) { return pair }
         }

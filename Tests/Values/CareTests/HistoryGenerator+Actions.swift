@@ -25,10 +25,10 @@ extension HistoryGenerator {
     private mutating func weightedType() -> String {
         // An undo is often followed by another.
         if sent.last?.envelope.type == "undo", chance(0.35) { return "undo" }
-        var place = Int.random(in: 0..<swarm.weights.reduce(0, +), using: &random)
+        var draw = Int.random(in: 0..<swarm.weights.reduce(0, +), using: &random)
         for (type, weight) in zip(DoseAction.types, swarm.weights) {
-            if place < weight { return type }
-            place -= weight
+            if draw < weight { return type }
+            draw -= weight
         }
         return "markTaken"
     }
@@ -244,27 +244,27 @@ extension HistoryGenerator {
     private mutating func corrupted(_ tree: JSONTree) -> JSONTree {
         switch tree {
         case .object(var members):
-            guard let place = members.indices.randomElement(using: &random) else {
+            guard let index = members.indices.randomElement(using: &random) else {
                 return .object([.init("occurrenceIds", odd())])
             }
-            let member = members[place]
+            let member = members[index]
             switch Int.random(in: 0..<6, using: &random) {
-            case 0: members.remove(at: place)
+            case 0: members.remove(at: index)
             case 1:
                 let name =
                     pick(["criteria", "occurrenceIds", "takenAt", "merged", "note", "reason", "choice"]) ?? "note"
                 members.removeAll { $0.name == name }
                 members.append(.init(name, odd()))
-            case 2 where chance(0.5): members[place] = .init(member.name + "s", member.value)
+            case 2 where chance(0.5): members[index] = .init(member.name + "s", member.value)
             default:
                 let isDeep =
                     if case .object = member.value { true } else if case .array = member.value { true } else { false }
-                members[place] = .init(member.name, isDeep && chance(0.7) ? corrupted(member.value) : odd())
+                members[index] = .init(member.name, isDeep && chance(0.7) ? corrupted(member.value) : odd())
             }
             return .object(members)
         case .array(var elements):
-            if let place = elements.indices.randomElement(using: &random), chance(0.8) {
-                elements[place] = odd()
+            if let index = elements.indices.randomElement(using: &random), chance(0.8) {
+                elements[index] = odd()
             } else {
                 let count = pick([0, 200, 201]) ?? 0
                 elements = (0..<count).map { .string("d\($0 % 150)") }

@@ -64,16 +64,16 @@ struct Shrinker {
     /// A backend's update of the status may be merged into the dose's insertion.
     private func withoutStates(_ whole: [Step]) throws -> [Step] {
         var steps = whole
-        for place in whole.indices.reversed() {
-            guard case .update(let ids, let state?, note: nil, day: nil) = steps[place].change, ids.count == 1 else {
+        for index in whole.indices.reversed() {
+            guard case .update(let ids, let state?, note: nil, day: nil) = steps[index].change, ids.count == 1 else {
                 continue
             }
-            for first in 0..<place {
+            for first in 0..<index {
                 guard case .insert(let dose) = steps[first].change, dose.id == ids[0] else { continue }
                 var tried = steps
                 tried[first] = Step(
                     at: steps[first].at, user: steps[first].user, change: .insert(dose.with(state: state)))
-                tried.remove(at: place)
+                tried.remove(at: index)
                 guard Self.size(tried) < Self.size(steps), try fails(tried) else { continue }
                 steps = tried
                 break
@@ -96,9 +96,9 @@ struct Shrinker {
             var gone: Int64 = 0
         }
         var lines: [[Identifier]: Line] = [:]
-        return steps.enumerated().compactMap { place, step in
+        return steps.enumerated().compactMap { index, step in
             guard case .action(var envelope) = step.change, let number = envelope.number else {
-                return isGone(place) ? nil : step
+                return isGone(index) ? nil : step
             }
             let device = [step.user, envelope.device ?? ""]
             var line = lines[device] ?? Line()
@@ -106,7 +106,7 @@ struct Shrinker {
             // A repeated action has not used a number of its own.
             let isNew = number > line.highest
             line.highest = max(line.highest, number)
-            if isGone(place) {
+            if isGone(index) {
                 if isNew { line.gone += 1 }
                 return nil
             }
@@ -119,13 +119,13 @@ struct Shrinker {
 
     private func withPlainSteps(_ whole: [Step]) throws -> [Step] {
         var steps = whole
-        for place in steps.indices {
+        for index in steps.indices {
             var isPlain = false
             while !isPlain {
                 isPlain = true
-                for step in steps[place].plainer where step.size < steps[place].size {
+                for step in steps[index].plainer where step.size < steps[index].size {
                     var tried = steps
-                    tried[place] = step
+                    tried[index] = step
                     guard try fails(tried) else { continue }
                     steps = tried
                     isPlain = false
@@ -189,19 +189,19 @@ extension JSONTree {
     fileprivate var plainer: [JSONTree] {
         switch self {
         case .object(let members):
-            return members.indices.flatMap { place in
-                [.object(members.enumerated().filter { $0.offset != place }.map(\.element))]
-                    + members[place].value.plainer.map { value in
+            return members.indices.flatMap { index in
+                [.object(members.enumerated().filter { $0.offset != index }.map(\.element))]
+                    + members[index].value.plainer.map { value in
                         var changed = members
-                        changed[place] = Member(members[place].name, value)
+                        changed[index] = Member(members[index].name, value)
                         return .object(changed)
                     }
             }
         case .array(let elements):
             // Single elements first: there may be hundreds.
             return elements.prefix(20).map { .array([$0]) }
-                + elements.indices.prefix(20).map { place in
-                    .array(elements.enumerated().filter { $0.offset != place }.map(\.element))
+                + elements.indices.prefix(20).map { index in
+                    .array(elements.enumerated().filter { $0.offset != index }.map(\.element))
                 }
         default: return []
         }

@@ -64,17 +64,17 @@ import Testing
     /// Texts are escaped in blocks, and what is left in another way: what needs an escape may stand anywhere.
     @Test(arguments: [0x22, 0x5C, 0x0A, 0x1F, 0x00] as [UInt8]) func escapesWhereverItStands(_ byte: UInt8) {
         for count in 1...56 {
-            for place in 0..<count {
-                for width in 1...2 where place + width <= count {
+            for start in 0..<count {
+                for width in 1...2 where start + width <= count {
                     var text = (0..<count).map { UInt8(ascii: "a") + UInt8($0 % 26) }
-                    for index in place..<place + width { text[index] = byte }
+                    for index in start..<start + width { text[index] = byte }
                     for twice in [false, true] {
                         var writer = ByteWriter(capacity: 1)
                         text.withUnsafeBytes {
                             twice ? writer.append(jsonEscapingTwice: $0) : writer.append(jsonEscaping: $0)
                         }
                         let expected = text.flatMap { Self.escaped($0, twice) }
-                        #expect(writer.array == expected, "\(count) bytes, \(width) at \(place)")
+                        #expect(writer.array == expected, "\(count) bytes, \(width) at \(start)")
                     }
                 }
             }

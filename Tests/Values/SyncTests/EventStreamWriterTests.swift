@@ -14,8 +14,8 @@ import Testing
     }
 
     private func message(_ event: String, _ channel: String?, _ data: String) -> String {
-        let place = channel.map { #","channel":"\#($0)""# } ?? ""
-        return #"{"event":"\#(event)"\#(place),"data":"\#(data.replacing("\"", with: #"\""#))"}"#
+        let member = channel.map { #","channel":"\#($0)""# } ?? ""
+        return #"{"event":"\#(event)"\#(member),"data":"\#(data.replacing("\"", with: #"\""#))"}"#
     }
 
     private func event(_ offset: Int, of channel: String) -> String {

@@ -8,29 +8,29 @@ public struct KeychainKeyStore: KeyStore {
     private let service: String
     private let group: String?
 
-    /// A place in the keychain.
+    /// Keys in one item of the keychain.
     ///
     /// - Parameters:
-    ///   - service: its name there, such as the app's identifier. One for each user.
+    ///   - service: the item's name, such as the app's identifier. One for each user.
     ///   - group: the access group, where a widget is to read the keys too.
     public init(service: String, group: String? = nil) {
         self.service = service
         self.group = group
     }
 
-    private var place: [String: Any] {
-        var place: [String: Any] = [
+    private var attributes: [String: Any] {
+        var attributes: [String: Any] = [
             kSecClass as String: kSecClassGenericPassword, kSecAttrService as String: service,
             kSecAttrAccount as String: "carillon",
         ]
-        if let group { place[kSecAttrAccessGroup as String] = group }
-        return place
+        if let group { attributes[kSecAttrAccessGroup as String] = group }
+        return attributes
     }
 
     /// All keys.
     public func keys() throws -> [UInt8: Data] {
         var found: CFTypeRef?
-        let query = place.merging([kSecReturnData as String: true]) { _, new in new }
+        let query = attributes.merging([kSecReturnData as String: true]) { _, new in new }
         switch SecItemCopyMatching(NSDictionary(dictionary: query) as CFDictionary, &found) {
         case errSecSuccess:
             guard let data = found as? Data else { throw CarillonError.tampered }
@@ -46,10 +46,10 @@ public struct KeychainKeyStore: KeyStore {
             kSecValueData as String: Data(KeyText.text(keys).utf8),
             kSecAttrAccessible as String: kSecAttrAccessibleAfterFirstUnlock,
         ]
-        let query = NSDictionary(dictionary: place) as CFDictionary
+        let query = NSDictionary(dictionary: attributes) as CFDictionary
         var status = SecItemUpdate(query, NSDictionary(dictionary: value) as CFDictionary)
         if status == errSecItemNotFound {
-            let item = place.merging(value) { _, new in new }
+            let item = attributes.merging(value) { _, new in new }
             status = SecItemAdd(NSDictionary(dictionary: item) as CFDictionary, nil)
         }
         guard status == errSecSuccess else { throw CarillonError.storage("the keychain says \(status)") }

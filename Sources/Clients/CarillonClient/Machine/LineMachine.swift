@@ -115,8 +115,8 @@ struct LineMachine: Sendable {
     }
 
     mutating func unsubscribe(_ channel: String, _ out: inout [ClientEffect]) {
-        guard let place = channels.firstIndex(of: channel) else { return }
-        channels.remove(at: place)
+        guard let index = channels.firstIndex(of: channel) else { return }
+        channels.remove(at: index)
         tell("pusher:unsubscribe", channel, &out)
     }
 

@@ -67,14 +67,14 @@ struct MedicationOverlay {
             item.schedules = Self.schedules(payload, before: [])
             items.append(item)
         case "updateMedication":
-            guard let place = items.firstIndex(where: { $0.id == id }) else { return }
+            guard let index = items.firstIndex(where: { $0.id == id }) else { return }
             if payload["archived"]?.flag == true {
-                items.remove(at: place)
+                items.remove(at: index)
                 return
             }
-            items[place].set(named)
+            items[index].set(named)
             if payload["times"] != nil {
-                items[place].schedules = Self.schedules(payload, before: items[place].schedules)
+                items[index].schedules = Self.schedules(payload, before: items[index].schedules)
             }
         case "archiveMedication": items.removeAll { $0.id == id }
         case "createSchedule":
@@ -116,14 +116,14 @@ struct MedicationOverlay {
     }
 
     private mutating func change(where choice: Choice, _ body: (inout Item) -> Void) {
-        for place in items.indices where choice.fits(items[place]) { body(&items[place]) }
-        for place in stacks.indices where choice.fits(stacks[place]) { body(&stacks[place]) }
+        for index in items.indices where choice.fits(items[index]) { body(&items[index]) }
+        for index in stacks.indices where choice.fits(stacks[index]) { body(&stacks[index]) }
     }
 
     private static func schedules(_ payload: JSONTree, before: [JSONTree]) -> [JSONTree] {
         let id = payload["id"]?.string ?? ""
-        return (payload["times"]?.elements ?? []).enumerated().map { place, time in
-            let old = place < before.count ? before[place] : .object([.init("id", .string("\(id)/\(place + 1)"))])
+        return (payload["times"]?.elements ?? []).enumerated().map { index, time in
+            let old = index < before.count ? before[index] : .object([.init("id", .string("\(id)/\(index + 1)"))])
             return old.setting([.init("time", time), .init("productId", .string(id))])
         }
     }

@@ -18,7 +18,7 @@ struct Mirror: Sendable {
     private(set) var actions: [QueuedRow] = []
     /// Which of them are asked for often.
     private(set) var index = RowIndex()
-    private var places: [String: Int64] = [:]
+    private var ids: [String: Int64] = [:]
     private var entities: [EntityKind: [String: Entity]] = [:]
     private(set) var positions: [String: StoredPosition] = [:]
     private(set) var meta: [String: String] = [:]
@@ -31,9 +31,9 @@ struct Mirror: Sendable {
 
     // MARK: Reading
 
-    func row(key: String) -> QueuedRow? { places[key].flatMap(row(id:)) }
+    func row(key: String) -> QueuedRow? { ids[key].flatMap(row(id:)) }
 
-    func row(id: Int64) -> QueuedRow? { place(of: id).map { actions[$0] } }
+    func row(id: Int64) -> QueuedRow? { arrayIndex(of: id).map { actions[$0] } }
 
     func all(_ kind: EntityKind) -> [String: Entity] { entities[kind] ?? [:] }
 
@@ -45,41 +45,41 @@ struct Mirror: Sendable {
     /// The rows of a list of the index.
     func rows(_ ids: [Int64]) -> some Sequence<QueuedRow> { ids.lazy.compactMap { row(id: $0) } }
 
-    /// The rows after a place.
+    /// The rows behind the one with that id.
     func rows(after id: Int64) -> ArraySlice<QueuedRow> { actions[actions.partition(after: id) { $0.id }...] }
 
     /// Rows are sorted by id.
-    private func place(of id: Int64) -> Int? {
-        let place = actions.partition(after: id - 1) { $0.id }
-        return place < actions.count && actions[place].id == id ? place : nil
+    private func arrayIndex(of id: Int64) -> Int? {
+        let found = actions.partition(after: id - 1) { $0.id }
+        return found < actions.count && actions[found].id == id ? found : nil
     }
 
     // MARK: Changing
 
-    /// Appends a row, which gets the next place.
+    /// Appends a row, which gets the next id.
     mutating func append(_ row: QueuedRow) {
         var row = row
         row.id = (actions.last?.id ?? 0) + 1
         actions.append(row)
-        places[row.key] = row.id
+        ids[row.key] = row.id
         index.add(row)
         changes.actions.insert(row.id)
     }
 
     mutating func put(_ row: QueuedRow) {
-        guard let place = place(of: row.id) else { return }
-        index.remove(actions[place])
-        actions[place] = row
+        guard let found = arrayIndex(of: row.id) else { return }
+        index.remove(actions[found])
+        actions[found] = row
         index.add(row)
         rowTurn += 1
         changes.actions.insert(row.id)
     }
 
     mutating func remove(_ row: QueuedRow) {
-        guard let place = place(of: row.id) else { return }
-        index.remove(actions.remove(at: place))
+        guard let found = arrayIndex(of: row.id) else { return }
+        index.remove(actions.remove(at: found))
         rowTurn += 1
-        places[row.key] = nil
+        ids[row.key] = nil
         changes.actions.insert(row.id)
     }
 
@@ -138,7 +138,7 @@ struct Mirror: Sendable {
         for row in actions { index.add(row) }
         self.positions = positions
         self.meta = meta
-        for row in actions { places[row.key] = row.id }
+        for row in actions { ids[row.key] = row.id }
         for entity in entities { self.entities[entity.kind, default: [:]][entity.id] = entity }
         // A fold that has seen the mirror before sees that this is another.
         for kind in EntityKind.allCases { turns[kind] = (old?.turns[kind] ?? 0) + 1 }

@@ -179,8 +179,8 @@ extension Mirror {
     mutating func renumber(_ key: String, expected: Int64) {
         let rows = actions.filter { $0.state.isWaiting && $0.n != nil }
         guard let first = rows.first, first.key == key, first.n != expected else { return }
-        for (place, var row) in rows.enumerated() {
-            row.n = expected + Int64(place)
+        for (index, var row) in rows.enumerated() {
+            row.n = expected + Int64(index)
             put(row)
         }
         set(MetaName.number, String(expected + Int64(rows.count) - 1))

@@ -53,7 +53,7 @@ extension QueuedRow {
 }
 
 extension Array {
-    /// The place of the first element that is after `id`. Elements are in the order of their ids.
+    /// The index of the first element that is after `id`. Elements are in the order of their ids.
     func partition(after id: Int64, _ idOf: (Element) -> Int64) -> Int {
         // Most of what is asked for is new.
         if let last, idOf(last) <= id { return count }
@@ -70,7 +70,7 @@ extension [Int64] {
     fileprivate mutating func insert(inOrder id: Int64) { insert(id, at: partition(after: id) { $0 }) }
 
     fileprivate mutating func remove(inOrder id: Int64) {
-        let place = partition(after: id - 1) { $0 }
-        if place < count, self[place] == id { remove(at: place) }
+        let index = partition(after: id - 1) { $0 }
+        if index < count, self[index] == id { remove(at: index) }
     }
 }

@@ -58,11 +58,11 @@ extension QueuedRow {
         let key: String = row["key"]
         self.init(
             id: row["id"], key: key, type: row["type"],
-            payload: try JSONTree(vault.open(row["payload"], place: "payload \(key)")), clientTime: row["clientTime"],
+            payload: try JSONTree(vault.open(row["payload"], context: "payload \(key)")), clientTime: row["clientTime"],
             zone: row["tz"], n: row["n"], base: try (row["base"] as String?).map { try JSONTree($0) },
             retries: row["retries"], state: RowState(rawValue: row["state"]) ?? .queued,
             entities: try JSONTree(row["entities"] as String).elements.compactMap(\.string),
-            more: More(try JSONTree(vault.open(row["more"], place: "more \(key)"))))
+            more: More(try JSONTree(vault.open(row["more"], context: "more \(key)"))))
     }
 
     fileprivate func write(to database: Database, _ vault: Vault) throws {
@@ -73,9 +73,9 @@ extension QueuedRow {
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """)
         try statement.execute(arguments: [
-            id, key, n, type, try vault.seal(payload.canonicalText, place: "payload \(key)"), base?.canonicalText,
+            id, key, n, type, try vault.seal(payload.canonicalText, context: "payload \(key)"), base?.canonicalText,
             clientTime, zone, retries, state.rawValue, JSONTree.array(entities.map { .string($0) }).canonicalText,
-            try vault.seal(more.tree.canonicalText, place: "more \(key)"),
+            try vault.seal(more.tree.canonicalText, context: "more \(key)"),
         ])
     }
 }
@@ -88,7 +88,7 @@ extension Entity {
         let value: Data? = row["value"]
         self.init(
             kind, id, offset: row["o"],
-            value: try value.map { try JSONTree(vault.open($0, place: "\(kind.rawValue) \(id)")) },
+            value: try value.map { try JSONTree(vault.open($0, context: "\(kind.rawValue) \(id)")) },
             statusRev: row["statusRev"], noteRev: row["noteRev"], isNoteOld: row["isNoteOld"])
     }
 
@@ -100,7 +100,7 @@ extension Entity {
                 """)
         try statement.execute(arguments: [
             kind.rawValue, id, offset,
-            try value.map { try vault.seal($0.canonicalText, place: "\(kind.rawValue) \(id)") },
+            try value.map { try vault.seal($0.canonicalText, context: "\(kind.rawValue) \(id)") },
             statusRev, noteRev, isNoteOld,
         ])
     }

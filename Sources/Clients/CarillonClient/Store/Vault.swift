@@ -3,8 +3,8 @@ import Foundation
 
 /// Encrypts what is kept of a person, or leaves it as it is.
 ///
-/// AES-256-GCM: a nonce for each value, and the value's place as authenticated data. So a value that was changed, or moved
-/// to another row, is found.
+/// AES-256-GCM: a nonce for each value, and its context (what it is, and of which row) as authenticated data. So a value that
+/// was changed, or moved to another row, is found.
 struct Vault: Sendable {
     private let keys: [UInt8: SymmetricKey]
     /// The key that new values get; nil: values are not encrypted.
@@ -41,15 +41,15 @@ struct Vault: Sendable {
     }
 
     /// A text as it is stored: the number of its key, then the sealed box; or the text after a zero.
-    func seal(_ text: String, place: String) throws -> Data {
+    func seal(_ text: String, context: String) throws -> Data {
         guard let current, let key = keys[current] else { return Data([0]) + Data(text.utf8) }
-        let box = try AES.GCM.seal(Data(text.utf8), using: key, authenticating: Data(place.utf8))
+        let box = try AES.GCM.seal(Data(text.utf8), using: key, authenticating: Data(context.utf8))
         guard let combined = box.combined else { throw CarillonError.tampered }
         return Data([current]) + combined
     }
 
     /// A stored text. Where values are encrypted, one that is not was not written here.
-    func open(_ data: Data, place: String) throws -> String {
+    func open(_ data: Data, context: String) throws -> String {
         guard let number = data.first else { throw CarillonError.tampered }
         let rest = Data(data.dropFirst())
         guard number != 0 else {
@@ -57,7 +57,7 @@ struct Vault: Sendable {
             return String(decoding: rest, as: UTF8.self)
         }
         guard let key = keys[number], let box = try? AES.GCM.SealedBox(combined: rest),
-            let text = try? AES.GCM.open(box, using: key, authenticating: Data(place.utf8))
+            let text = try? AES.GCM.open(box, using: key, authenticating: Data(context.utf8))
         else { throw CarillonError.tampered }
         return String(decoding: text, as: UTF8.self)
     }

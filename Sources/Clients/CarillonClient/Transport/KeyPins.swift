@@ -31,16 +31,16 @@ struct KeyPins: Sendable {
         else { return nil }
         let inside = certificate[..<body.end]
         // The version is there or not; then come the serial number, algorithm, issuer, validity and subject.
-        var place = body.start
+        var cursor = body.start
         var left = 5
-        if let version = Element(inside, at: place), version.tag == 0xA0 { place = version.end }
+        if let version = Element(inside, at: cursor), version.tag == 0xA0 { cursor = version.end }
         while left > 0 {
-            guard let element = Element(inside, at: place) else { return nil }
-            place = element.end
+            guard let element = Element(inside, at: cursor) else { return nil }
+            cursor = element.end
             left -= 1
         }
-        guard let key = Element(inside, at: place), key.tag == 0x30 else { return nil }
-        return inside[place..<key.end]
+        guard let key = Element(inside, at: cursor), key.tag == 0x30 else { return nil }
+        return inside[cursor..<key.end]
     }
 
     /// An element of DER: where its content starts and ends.
@@ -49,11 +49,11 @@ struct KeyPins: Sendable {
         let start: Int
         let end: Int
 
-        init?(_ bytes: ArraySlice<UInt8>, at place: Int) {
-            guard place + 2 <= bytes.endIndex else { return nil }
-            tag = bytes[place]
-            var length = Int(bytes[place + 1])
-            var start = place + 2
+        init?(_ bytes: ArraySlice<UInt8>, at index: Int) {
+            guard index + 2 <= bytes.endIndex else { return nil }
+            tag = bytes[index]
+            var length = Int(bytes[index + 1])
+            var start = index + 2
             if length >= 0x80 {
                 let count = length - 0x80
                 guard (1...3).contains(count), start + count <= bytes.endIndex else { return nil }

@@ -51,7 +51,7 @@ public struct NIOTransport: ClientTransport {
 
     /// Opens a WebSocket.
     public func connect(to url: URL) async throws -> any TransportSocket {
-        let place = try Place(url)
+        let endpoint = try Endpoint(url)
         let inbox = SocketInbox()
         let upgraded = group.next().makePromise(of: Void.self)
         let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: Self.messageMax) { channel, _ in
@@ -66,9 +66,9 @@ public struct NIOTransport: ClientTransport {
             }
         }
         do {
-            let channel = try await bootstrap(place) { channel in
+            let channel = try await bootstrap(endpoint) { channel in
                 let head = HTTPRequestHead(
-                    version: .http1_1, method: .GET, uri: place.path, headers: ["Host": place.authority])
+                    version: .http1_1, method: .GET, uri: endpoint.path, headers: ["Host": endpoint.authority])
                 let (starter, watch) = (RequestStarter(head), UpgradeWatch(upgraded))
                 let readers = NIOLoopBound((starter, watch), eventLoop: channel.eventLoop)
                 let pipeline = channel.pipeline.syncOperations
@@ -103,13 +103,13 @@ public struct NIOTransport: ClientTransport {
 
     /// Fetches a resource.
     public func get(_ url: URL, fields: [String: String]) async throws -> TransportReply {
-        let place = try Place(url)
+        let endpoint = try Endpoint(url)
         let answered = group.next().makePromise(of: TransportReply.self)
         do {
-            let channel = try await bootstrap(place) { channel in
+            let channel = try await bootstrap(endpoint) { channel in
                 var head = HTTPRequestHead(
-                    version: .http1_1, method: .GET, uri: place.path,
-                    headers: ["Host": place.authority, "Connection": "close"])
+                    version: .http1_1, method: .GET, uri: endpoint.path,
+                    headers: ["Host": endpoint.authority, "Connection": "close"])
                 for (name, value) in fields { head.headers.add(name: name, value: value) }
                 try channel.pipeline.syncOperations.addHTTPClientHandlers()
                 try channel.pipeline.syncOperations.addHandler(RequestStarter(head))
@@ -132,18 +132,18 @@ public struct NIOTransport: ClientTransport {
     // MARK: Both
 
     private func bootstrap(
-        _ place: Place, _ fill: @escaping @Sendable (any Channel) throws -> Void
+        _ endpoint: Endpoint, _ fill: @escaping @Sendable (any Channel) throws -> Void
     ) async throws -> any Channel {
         try await ClientBootstrap(group: group)
             .connectTimeout(.seconds(Self.connectSeconds))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    if place.isSecure { try channel.pipeline.syncOperations.addHandler(security(place.host)) }
+                    if endpoint.isSecure { try channel.pipeline.syncOperations.addHandler(security(endpoint.host)) }
                     try fill(channel)
                 }
             }
-            .connect(host: place.host, port: place.port).get()
+            .connect(host: endpoint.host, port: endpoint.port).get()
     }
 
     /// TLS: the chain is verified first, as without pins; then the key of the certificate is compared.
@@ -170,7 +170,7 @@ public struct NIOTransport: ClientTransport {
     }
 
     /// Where a URL leads.
-    private struct Place {
+    private struct Endpoint {
         let host: String
         let port: Int
         let isSecure: Bool

@@ -137,9 +137,9 @@ struct OpenAPIDocument: Sendable {
         return parameters
     }
 
-    private static func parameter(_ name: String, _ place: String, _ schema: String, isRequired: Bool) -> String {
+    private static func parameter(_ name: String, _ location: String, _ schema: String, isRequired: Bool) -> String {
         OpenAPIText.object([
-            ("name", OpenAPIText.quoted(name)), ("in", OpenAPIText.quoted(place)),
+            ("name", OpenAPIText.quoted(name)), ("in", OpenAPIText.quoted(location)),
             ("required", isRequired ? "true" : "false"), ("schema", schema),
         ])
     }

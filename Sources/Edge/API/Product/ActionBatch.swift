@@ -64,12 +64,12 @@ struct ActionBatch: Sendable {
         return steps
     }
 
-    private static func step(_ text: [UInt8], _ place: String) throws(Problem) -> Step {
+    private static func step(_ text: [UInt8], _ element: String) throws(Problem) -> Step {
         do throws(ActionError) {
             return .action(try ActionEnvelope.decode(text, plain: .plain, keyField: nil).envelope)
         } catch {
             switch error {
-            case .keyless(let message): throw Problem(message: "\(place): \(message).")
+            case .keyless(let message): throw Problem(message: "\(element): \(message).")
             case .invalid(let key, let path, let message, let wording):
                 let path = wording.path(ofField: path.description)
                 return .error(.invalid(key: key, path: path, message: message), key: key)

@@ -179,8 +179,8 @@ final class EventTrace: EventSource {
         for back in 0..<unsettled {
             guard let entry = told[newest: back] else { break }
             let first = told.index(newest: back) * Self.receiversMax
-            for place in first..<first + entry.receiverCount where isWritten(receivers[place]) {
-                receivers[place].state = .written(now)
+            for index in first..<first + entry.receiverCount where isWritten(receivers[index]) {
+                receivers[index].state = .written(now)
             }
         }
         unsettled = 0

@@ -77,9 +77,9 @@ extension FairQueue where Key == TextKey, Element == Request {
     mutating func takeApart(_ batch: RequestBatch, after done: Int, isStopping: Bool) {
         guard let line = exchange(&batch.line, with: nil) else { return }
         let rest = batch.parts[done...].filter { !$0.isOver && !isStopping }
-        for (place, part) in rest.enumerated().reversed() {
+        for (index, part) in rest.enumerated().reversed() {
             part.wasTried = done == 0
-            if done == 0, place == 0 {
+            if done == 0, index == 0 {
                 again(part, line, cost: part.parameters.byteCount)
             } else {
                 putInFront(part, line, cost: part.parameters.byteCount)

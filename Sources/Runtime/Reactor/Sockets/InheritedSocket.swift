@@ -25,8 +25,8 @@ public struct InheritedSocket: Sendable, Equatable, CustomStringConvertible {
 
     /// Where it listens, as an operator writes it, and its name.
     public var description: String {
-        let place = ListenEndpoint.bound(descriptor).flatMap { ListenEndpoint($0) }?.description ?? "no address"
-        return "\(place) (\(name))"
+        let address = ListenEndpoint.bound(descriptor).flatMap { ListenEndpoint($0) }?.description ?? "no address"
+        return "\(address) (\(name))"
     }
 
     /// Whether it listens where `endpoint` says. Port 0 stands for any port.

@@ -94,7 +94,7 @@ package struct EventStreamWriter: Sendable {
     private mutating func entered(_ index: Int, _ data: UnsafeRawBufferPointer) {
         guard streams[index].position == nil, var reader = try? JSONObjectReader(data) else { return }
         while let member = try? reader.next() {
-            if member.isNamed("sync") { streams[index].position = Self.place(member.value).position }
+            if member.isNamed("sync") { streams[index].position = Self.readPosition(member.value).position }
         }
     }
 
@@ -107,7 +107,7 @@ package struct EventStreamWriter: Sendable {
                 guard let name = told.key.string, let index = streams.firstIndex(where: { $0.channel == name }) else {
                     continue
                 }
-                let told = Self.place(told.value)
+                let told = Self.readPosition(told.value)
                 if told.isUnavailable {
                     isOver = true
                 } else if !told.isRecovered {
@@ -117,7 +117,7 @@ package struct EventStreamWriter: Sendable {
         }
     }
 
-    private static func place(
+    private static func readPosition(
         _ value: JSONValue
     ) -> (position: StreamPosition?, isRecovered: Bool, isUnavailable: Bool) {
         var epoch: String?

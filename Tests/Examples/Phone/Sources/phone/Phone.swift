@@ -83,10 +83,10 @@ struct Phone {
 
     private static func show(_ today: CarillonToday, _ client: CarillonClient) {
         print("\n\(today.date): \(today.summary.takenCount) of \(today.summary.scheduledCount) taken")
-        for (place, dose) in today.doses.enumerated() {
+        for (index, dose) in today.doses.enumerated() {
             let marks = (dose.isPending ? " …" : "") + (dose.hasConflict ? " !" : "")
             print(
-                "\(place + 1). \(dose.time) \(dose.productName ?? dose.id): \(dose.status.rawValue)\(marks) \(dose.note ?? "")"
+                "\(index + 1). \(dose.time) \(dose.productName ?? dose.id): \(dose.status.rawValue)\(marks) \(dose.note ?? "")"
             )
         }
         if let waiting = client.queueLength.current, waiting > 0 { print("\(waiting) to send") }
