@@ -48,7 +48,7 @@ enum HubProcess {
         let operations = listeners.operations?.port
         // Of use only where there is a page to show it on.
         let console = listeners.operations == nil ? nil : console
-        let pages = OperationsPagesDoor { [listeners] in
+        let pages = OperationsPagesSwitch { [listeners] in
             try OperationsServer(listeners.operations, health, metrics, console)
         }
         // Until this hub is ready, the hub before it shows its own.
@@ -318,7 +318,7 @@ extension OperationsServer {
     ) throws {
         guard let socket else { return nil }
         do {
-            try self.init(on: socket, health: health, sources: metrics.sources, guest: console)
+            try self.init(on: socket, health: health, sources: metrics.sources, routes: console)
         } catch {
             throw Failure("\(error)")
         }

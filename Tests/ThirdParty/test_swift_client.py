@@ -48,13 +48,13 @@ MUTANTS = {
         "DoseOverlay.swift", "            row.state.isWaiting || row.more.until",
         "            (row.state.isWaiting && row.retries == 0) || row.more.until")]),
     "a position that is stored before its event": ("event", [(
-        "StreamMachine.swift", "            let end = try keeper.write(isFenced: true) { $0.apply(events, of: name) }\n", """
-            try keeper.write(isFenced: true) { mirror in
+        "StreamMachine.swift", "            let end = try storage.write(isFenced: true) { $0.apply(events, of: name) }\n", """
+            try storage.write(isFenced: true) { mirror in
                 guard var position = mirror.positions[name], let last = events.last?.offset else { return }
                 position.offset = max(position.offset, last)
                 mirror.put(position, of: name)
             }
-            let end = try keeper.write(isFenced: true) { $0.apply(events, of: name) }
+            let end = try storage.write(isFenced: true) { $0.apply(events, of: name) }
 """),
         ("StreamRules.swift", """            guard let offset = event.offset, offset > position.offset else { continue }
             guard offset == position.offset + 1 else {

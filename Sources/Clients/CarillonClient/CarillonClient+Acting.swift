@@ -87,8 +87,8 @@ extension CarillonClient {
     private func row(
         _ type: String, _ payload: JSONTree, base: JSONTree?, _ mirror: Mirror
     ) throws -> (row: QueuedRow, prediction: Prediction?) {
-        let acting = Acting(mirror: mirror, zone: Self.zone(mirror, options), now: Timestamp(options.now()))
-        return try acting.row(type, payload, base: base, overlay: &overlay) { UUID().uuidString.lowercased() }
+        let builder = RowBuilder(mirror: mirror, zone: Self.zone(mirror, options), now: Timestamp(options.now()))
+        return try builder.row(type, payload, base: base, overlay: &overlay) { UUID().uuidString.lowercased() }
     }
 
     /// Writes what a person does, shows it, and sends it.

@@ -113,7 +113,7 @@ extension CarillonClient {
     }
 
     static func computed(
-        _ mirror: Mirror, _ overlay: inout DoseOverlay, _ lists: inout ListShelf, _ options: CarillonOptions,
+        _ mirror: Mirror, _ overlay: inout DoseOverlay, _ lists: inout ListCache, _ options: CarillonOptions,
         channel: String
     ) -> ClientSignals.State {
         let now = Timestamp(options.now())

@@ -17,7 +17,7 @@ public actor CarillonClient {
     let transport: any ClientTransport
     var machine: ClientMachine
     var overlay = DoseOverlay()
-    var lists = ListShelf()
+    var lists = ListCache()
     var months: [String: CarillonValues<[CarillonDay]>] = [:]
     var listeners: [String: [Int: AsyncStream<CarillonMessage>.Continuation]] = [:]
     var listenerSerial = 0

@@ -29,7 +29,7 @@ final class FeedLoop: EventSource {
     private var status = FeedStatus.away
     private var pace = (tail: TailPace(), positions: PositionPace())
     private var reader: Reader?
-    private var hearing: Hearing?
+    private var notifyProbe: NotifyProbe?
     private var logReader: LogReader?
     private var bulkReader: BulkReader?
     private var resume: Alarm?
@@ -56,7 +56,7 @@ final class FeedLoop: EventSource {
             connected: { [weak self] in self?.connected($0, $1) },
             lost: { [weak self] in self?.readerLost() })
         self.reader = reader
-        hearing = try Hearing(
+        notifyProbe = try NotifyProbe(
             loop, listening, configuration, logger, metrics, postgres.meter(.listen), reader,
             woken: { [weak self] in self?.woken() },
             published: { [weak self] in self?.published() },
@@ -77,7 +77,7 @@ final class FeedLoop: EventSource {
         outage = try OutageNotice(loop, after: configuration.degradedAfter) { [weak self] in self?.put(.degraded($0)) }
         outage?.changed(isAway: true)
         check?.set(after: configuration.positionCheckInterval)
-        hearing?.start()
+        notifyProbe?.start()
         reader.start()
         logReader.start()
     }
@@ -118,7 +118,7 @@ final class FeedLoop: EventSource {
         tail.connected(snapshot: snapshot, epoch: epoch)
         revoked.connected()
         topics.connected()
-        hearing?.readerConnected()
+        notifyProbe?.readerConnected()
         mark()
     }
 
@@ -312,7 +312,7 @@ final class FeedLoop: EventSource {
         } else if status == .away || status == .catchingUp, !revoked.isComplete || !topics.areKnown || !tail.isCaughtUp
         {
             next = .catchingUp
-        } else if hearing?.isLive == true {
+        } else if notifyProbe?.isLive == true {
             next = .live
         } else {
             next = .polling

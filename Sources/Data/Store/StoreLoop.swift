@@ -36,11 +36,11 @@ final class StoreLoop: EventSource {
     private var rates: ActionRates
     private let faults: FaultLog
     private var pool: RequestPool?
-    private var bell: CommitBell?
+    private var waker: FeedWaker?
     private var announcer: Announcer?
     private var snapshots: SnapshotPool?
-    private var exports: ExportDesk?
-    private var appends: AppendDesk?
+    private var exports: ExportRunner?
+    private var appends: AppendWriter?
     private var commitsOfTick = 0
     private var isStopping = false
     private var stopLimit: Alarm?
@@ -58,7 +58,7 @@ final class StoreLoop: EventSource {
         super.init()
         try loop.add(self)
         stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
-        bell = try CommitBell(loop, committed)
+        waker = try FeedWaker(loop, committed)
         announcer = try Announcer(loop, configuration.announceInterval, metrics.announced) { [weak self] in
             self?.announce() ?? false
         }
@@ -68,9 +68,9 @@ final class StoreLoop: EventSource {
         let snapshots = try SnapshotPool(
             loop, configuration, parameters, logger, postgres.meter(.query), faults, changed: changed)
         self.snapshots = snapshots
-        exports = ExportDesk(loop, messages, snapshots.pool, faults, readingsMax: snapshots.leasesMax)
+        exports = ExportRunner(loop, messages, snapshots.pool, faults, readingsMax: snapshots.leasesMax)
         if configuration.routes.appends > 0 {
-            appends = try AppendDesk(
+            appends = try AppendWriter(
                 loop, configuration, parameters, logger, postgres.meter(.write), faults, skipped: metrics.skippedAppends
             )
         }
@@ -133,11 +133,11 @@ final class StoreLoop: EventSource {
         snapshots?.pump()
         let isCrowded = pool?.isCrowded == true && !isStopping
         if commitsOfTick > 0 {
-            bell?.want()
+            waker?.want()
             announcer?.want(commitsOfTick)
             commitsOfTick = 0
         }
-        bell?.tell(now: loop.now, isCrowded: isCrowded)
+        waker?.tell(now: loop.now, isCrowded: isCrowded)
         announcer?.tell(now: loop.now, atOnce: isStopping, isCrowded: isCrowded)
         if isStopping { endWhereDone() }
         // What comes meanwhile is handled in one tick, and wakes nobody.
@@ -172,7 +172,7 @@ final class StoreLoop: EventSource {
     private func announce() -> Bool {
         guard let pool, !pool.isAway else { return false }
         return pool.append(
-            Errand(kind: Kind.announcement.rawValue, of: Self.hub, Self.announcement) { [weak self] in
+            CallbackRequest(kind: Kind.announcement.rawValue, of: Self.hub, Self.announcement) { [weak self] in
                 self?.announced($0)
             })
     }

@@ -20,7 +20,7 @@ import Store
 // settings allow it, and each look is logged first, without what was seen.
 
 /// The console of one hub. Any thread.
-package final class Console: OperationsGuest {
+package final class Console: OperationsRoutes {
     /// What may be done, and by whom.
     package struct Rules: Sendable {
         /// What a caller shows as a bearer token; nil for `carillon dev`, where browsers of this machine need none.

@@ -25,7 +25,7 @@ final class Endpoint {
     var pausedUntil: Instant?
     /// Paused lines that may be released early when it answers.
     var releasable = 0
-    var lines: [ChannelName: DeliveryLine] = [:]
+    var lines: [ChannelName: DeliveryQueue] = [:]
     /// The changes that it was never told (`whatWasLostIsToldAgain`).
     var lost = LostChanges()
     /// Its events by kind, including those in flight.
@@ -33,7 +33,7 @@ final class Endpoint {
     private var lanes = Attempt.allCases.map { _ in Lane() }
 
     struct Held {
-        var events = SortedRow<QueuedEvent>()
+        var events = SortedDeque<QueuedEvent>()
         var underWay = 0
 
         var hasSpare: Bool { events.count > max(1, underWay) }
@@ -44,7 +44,7 @@ final class Endpoint {
     /// The lines that may send.
     struct Lane {
         /// By kind: the lines with events of that kind, oldest first.
-        var rows = Array(repeating: SortedRow<DeliveryLine>(), count: WebhookKinds.count)
+        var rows = Array(repeating: SortedDeque<DeliveryQueue>(), count: WebhookKinds.count)
         /// The index of the kind whose turn it is.
         var nextKind = 0
         /// The kinds whose newest line is next.
@@ -146,7 +146,7 @@ final class Endpoint {
     // MARK: Lines
 
     /// Lets a line with events send.
-    func makeReady(_ line: DeliveryLine) {
+    func makeReady(_ line: DeliveryQueue) {
         guard let first = line.queue.first else { return }
         line.state = .ready
         line.rowNumber = first.number
@@ -157,7 +157,7 @@ final class Endpoint {
     }
 
     /// Makes a ready line idle.
-    func rest(_ line: DeliveryLine) {
+    func rest(_ line: DeliveryQueue) {
         line.state = .idle
         for kind in 0..<WebhookKinds.count where line.counts[kind] > 0 {
             self[line.attempt].rows[kind].remove(line.rowNumber)
@@ -167,7 +167,7 @@ final class Endpoint {
 
     /// Removes the line whose turn it is. Kinds take turns, so many events of one kind do not delay another. First attempts
     /// take the oldest and the newest line alternately, so a new event does not wait for the whole backlog.
-    func takeNext(_ attempt: Attempt) -> DeliveryLine? {
+    func takeNext(_ attempt: Attempt) -> DeliveryQueue? {
         for _ in 0..<WebhookKinds.count {
             let kind = self[attempt].nextKind
             self[attempt].nextKind = (kind + 1) % WebhookKinds.count
@@ -189,19 +189,19 @@ final class Endpoint {
         self[attempt].rows.compactMap(\.first?.queue.first).min { $0.number < $1.number }
     }
 
-    func setFailures(_ failures: Int, of line: DeliveryLine) {
+    func setFailures(_ failures: Int, of line: DeliveryQueue) {
         troubled += (failures > 0 ? 1 : 0) - (line.failures > 0 ? 1 : 0)
         line.failures = failures
         if failures == 0 { line.wasReleased = false }
     }
 
-    func paused(_ line: DeliveryLine, until: Instant) {
+    func paused(_ line: DeliveryQueue, until: Instant) {
         line.state = .paused(until: until)
         if !line.wasReleased { releasable += 1 }
     }
 
     /// The line's pause is over; without a line, the endpoint's.
-    func pauseEnded(_ line: DeliveryLine?) {
+    func pauseEnded(_ line: DeliveryQueue?) {
         guard let line else {
             pausedUntil = nil
             return

@@ -135,7 +135,7 @@ package final class Gateway: Sendable {
                         for (socket, listener) in zip(sockets, configuration.listeners) {
                             try clients.listen(on: socket, usesTLS: listener.usesTLS)
                         }
-                        clients.door.accepts(acceptsAtOnce)
+                        clients.intake.accepts(acceptsAtOnce)
                         return clients
                     })
                 threads.append(thread)
@@ -198,7 +198,7 @@ package final class Gateway: Sendable {
     package func accepts(_ accepts: Bool, _ done: @escaping @Sendable () -> Void = {}) {
         context.mailboxes[0].post(
             .ask {
-                $0.door.accepts(accepts)
+                $0.intake.accepts(accepts)
                 done()
             })
     }

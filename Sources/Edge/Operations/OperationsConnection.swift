@@ -91,12 +91,12 @@ final class OperationsAcceptor: EventSource {
 
 /// One request and its answer, then the connection ends: clients here come every few seconds.
 ///
-/// Valid transitions: reading → answering → finishing → gone; reading → waiting → answering; any → gone. A guest's late
-/// answer finds nobody: it names the connection by slot and generation.
+/// Valid transitions: reading → answering → finishing → gone; reading → waiting → answering; any → gone. The late answer
+/// of an added route finds nobody: it names the connection by slot and generation.
 final class OperationsConnection: EventSource {
     private enum Phase {
         case reading
-        /// A guest answers later, or the deadline ends it.
+        /// An added route answers later, or the deadline ends it.
         case waiting
         case answering
         /// Everything is sent, and the peer's end is awaited: a close with unread input could reset the connection (answer
@@ -167,11 +167,11 @@ final class OperationsConnection: EventSource {
         if let answer { begin(answer) } else if phase == .waiting { input = [] }
     }
 
-    /// Nil where a guest answers later.
+    /// Nil where an added route answers later.
     private func answer(to request: ParsedRequest) -> SharedBytes? {
-        guard let guest = owner.pages.guest, guest.owns(request) else { return owner.pages.answer(request) }
+        guard let routes = owner.pages.routes, routes.owns(request) else { return owner.pages.answer(request) }
         phase = .waiting
-        guest.answer(request, from: address) { [orders = owner.orders, slot, generation] answer in
+        routes.answer(request, from: address) { [orders = owner.orders, slot, generation] answer in
             orders.post(.answer(slot: slot, generation: generation, answer))
         }
         return nil

@@ -13,7 +13,7 @@ package enum OperationsLimits {
     static let exhaustionPause = Duration.milliseconds(100)
     static let readBytes = 4096
 
-    /// Requests have no body; those of a guest may.
+    /// Requests have no body; those to added routes may.
     static let http: HTTPLimits = {
         var limits = HTTPLimits()
         limits.headBytes = 8192

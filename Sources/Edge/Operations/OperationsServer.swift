@@ -7,7 +7,7 @@ import Reactor
 // loop nor a crowd of clients holds it up.
 //
 // `GET /livez`, `GET /readyz` (`Health`) and `GET /metrics` (Prometheus text 0.0.4). No authentication and no secrets: it is
-// for a private address. A guest, the console, answers below a path of its own, and decides who may ask. Lifecycle: it
+// for a private address. Added routes, the console's, are below a path of their own, and decide who may ask. Lifecycle: it
 // starts before the rest of the hub; `stop` ends the thread after the rest. A hub that another one follows accepts no more,
 // and what it has accepted is answered. Invariants: bounded in connections, bytes and time (`OperationsLimits`); it never
 // waits for another thread.
@@ -17,7 +17,7 @@ package final class OperationsServer: Sendable {
     enum Order {
         case accept(Bool)
         case end(within: Duration)
-        /// From a guest, for one connection; made on this thread.
+        /// From an added route, for one connection; made on this thread.
         case answer(slot: UInt32, generation: UInt32, @Sendable () -> SharedBytes)
     }
 
@@ -31,11 +31,11 @@ package final class OperationsServer: Sendable {
     /// - Parameters:
     ///   - socket: where it listens; it closes when nobody else holds it.
     ///   - sources: the metrics, called on this listener's thread, in this order.
-    ///   - guest: answers what is its own.
+    ///   - routes: answer requests of their own.
     ///   - exchangeTime: the time of a connection from accept to its end.
     package init(
         on socket: ListeningSocket, health: Health, sources: [any MetricSource],
-        guest: (any OperationsGuest)? = nil, exchangeTime: Duration = OperationsLimits.exchangeTime
+        routes: (any OperationsRoutes)? = nil, exchangeTime: Duration = OperationsLimits.exchangeTime
     ) throws(ReactorError) {
         port = socket.port
         let handle = try LoopHandle()
@@ -45,7 +45,7 @@ package final class OperationsServer: Sendable {
             name: "operations", handle: handle,
             filling: { loop throws(ReactorError) in
                 let acceptor = try OperationsAcceptor(
-                    socket, on: loop, orders, OperationsPages(health: health, sources: sources, guest: guest),
+                    socket, on: loop, orders, OperationsPages(health: health, sources: sources, routes: routes),
                     exchangeTime: exchangeTime)
                 loop.attach(orders) { [unowned acceptor] in acceptor.follow($0) }
                 return acceptor
@@ -65,15 +65,15 @@ package final class OperationsServer: Sendable {
     }
 }
 
-/// Answers requests of its own on the operations listener.
-package protocol OperationsGuest: Sendable {
+/// Routes that another part adds to the operations listener, such as the console's.
+package protocol OperationsRoutes: Sendable {
     /// The longest body of a request to it.
     var bodyBytesMax: Int { get }
 
-    /// Whether the request is its own.
+    /// Whether the request is for one of them.
     func owns(_ request: ParsedRequest) -> Bool
 
-    /// Answers one of its own requests, now or later, by calling `reply` once, on any thread. Must not block. What `reply`
+    /// Answers such a request, now or later, by calling `reply` once, on any thread. Must not block. What `reply`
     /// is given is called on the listener's thread; if it never is, the connection's deadline ends it.
     func answer(
         _ request: ParsedRequest, from peer: PeerAddress,
@@ -83,12 +83,12 @@ package protocol OperationsGuest: Sendable {
 struct OperationsPages {
     let health: Health
     let sources: [any MetricSource]
-    let guest: (any OperationsGuest)?
+    let routes: (any OperationsRoutes)?
 
-    /// Only a guest's requests may have a body.
+    /// Only requests to added routes may have a body.
     var limits: HTTPLimits {
         var limits = OperationsLimits.http
-        limits.bodyBytes = guest?.bodyBytesMax ?? 0
+        limits.bodyBytes = routes?.bodyBytesMax ?? 0
         return limits
     }
 
@@ -100,7 +100,7 @@ struct OperationsPages {
         if request.path.equals("/readyz") { return page(health.obstacle(), of: request) }
         guard request.path.equals("/metrics") else {
             let help: StaticString =
-                guest == nil
+                routes == nil
                 ? "Here are /livez, /readyz and /metrics.\n" : "Here are /livez, /readyz, /metrics and /console.\n"
             return page(.notFound, help, of: request)
         }

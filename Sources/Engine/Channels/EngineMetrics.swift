@@ -28,7 +28,7 @@ package final class EngineMetrics: MetricSource {
     /// Subscribes to unpublished streams that were refused because their user has too many.
     let refusedStreams = Counter()
     /// The ordinary channels of all shards.
-    package let channels = ChannelCensus()
+    package let channels = ChannelQuota()
     let refusedClientEvents = CounterTable("reason", ["disabled", "kind", "outside", "overload", "rate", "size"])
 
     /// - Parameter authFailures: the hub's table; its reasons include `authFailureReasons`.

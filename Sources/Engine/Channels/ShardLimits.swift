@@ -1,7 +1,7 @@
 /// The bounds and times of one shard of ordinary channels, one shard for each loop; the shards divide what is for all
 /// channels. Each is tested at the bound and one past it.
 package struct ShardLimits: Sendable, Equatable {
-    /// Ordinary channels of all shards, shared evenly by apps and connections (`ChannelCensus`). A subscribe that would make
+    /// Ordinary channels of all shards, shared evenly by apps and connections (`ChannelQuota`). A subscribe that would make
     /// one more is refused. A cache channel that would be one more keeps no event.
     package var channelsMax = 200_000
     /// Channels that one connection may always make while there is any room. Most clients are in fewer.

@@ -11,7 +11,7 @@ struct ControlledHub: Sendable {
     let gateway: Gateway
     let health: Health
     let listeners: HubListeners
-    let pages: OperationsPagesDoor
+    let pages: OperationsPagesSwitch
     /// Before the first connection is closed.
     let pause: Duration
     let drain: (perSecond: Int, deadline: Duration)
@@ -19,7 +19,7 @@ struct ControlledHub: Sendable {
 }
 
 /// The pages of operations, which another hub may show in our place.
-final class OperationsPagesDoor: Sendable {
+final class OperationsPagesSwitch: Sendable {
     private let server = Locked<OperationsServer?>(nil)
     private let make: @Sendable () throws -> OperationsServer?
 

@@ -11,7 +11,7 @@ import Testing
     /// A machine with what it has asked for.
     private struct Desk {
         var machine = ClientMachine(user: "u", backoff: JitteredWait(baseMs: 1000, capMs: 30_000))
-        let keeper: MemoryKeeper
+        let storage: MemoryStorage
         var log: [String] = []
         let now: Timestamp
 
@@ -25,7 +25,7 @@ import Testing
         }
 
         mutating func hear(_ frames: String...) -> [String] {
-            tell { [keeper, now] in $0.hear(frames, keeper, at: now, random: 0.5, &$1) }
+            tell { [storage, now] in $0.hear(frames, storage, at: now, random: 0.5, &$1) }
         }
 
         private static func line(_ effect: ClientEffect) -> String? {
@@ -59,7 +59,7 @@ import Testing
     }
 
     private func desk(_ mirror: Mirror? = nil) -> Desk {
-        Desk(keeper: mirror.map { MemoryKeeper($0) } ?? MemoryKeeper(), now: now)
+        Desk(storage: mirror.map { MemoryStorage($0) } ?? MemoryStorage(), now: now)
     }
 
     private func stored(_ offset: Int64 = 7) -> Mirror {
@@ -96,7 +96,7 @@ import Testing
         #expect(desk.hear(resumed) == ["fetch reminders 1", "wait stream(CarillonClient.Topic.medications) 1000"])
         let event = #"{"event": "x", "channel": "user.u.adherence", "data": "{\"_sync\": {\"o\": 8}}"}"#
         _ = desk.hear(event)
-        #expect(desk.keeper.mirror.positions["user.u.adherence"]?.offset == 8)
+        #expect(desk.storage.mirror.positions["user.u.adherence"]?.offset == 8)
     }
 
     @Test func waitsGrowAndTheirBoundIsRandom() {
@@ -106,9 +106,9 @@ import Testing
             desk.tell { $0.lost(code: code, reason: "", random: random, &$1) }.first { $0.hasPrefix("wait reconnect") }
         }
         #expect(lost(1006, 0.5) == "wait reconnect 500")
-        _ = desk.tell { [keeper = desk.keeper] in $0.timer(.reconnect, keeper, random: 0, &$1) }
+        _ = desk.tell { [storage = desk.storage] in $0.timer(.reconnect, storage, random: 0, &$1) }
         #expect(lost(1006, 0.5) == "wait reconnect 1000")
-        _ = desk.tell { [keeper = desk.keeper] in $0.timer(.reconnect, keeper, random: 0, &$1) }
+        _ = desk.tell { [storage = desk.storage] in $0.timer(.reconnect, storage, random: 0, &$1) }
         #expect(lost(4200, 0.25) == "wait reconnect 1000")
         // The network is back: at once.
         #expect(desk.tell { $0.wake(&$1) } == ["connect", "connecting"])
@@ -134,11 +134,11 @@ import Testing
     @Test func aSilentHubIsAskedAndThenLeft() {
         var desk = desk()
         desk.open()
-        let keeper = desk.keeper
-        #expect(desk.tell { $0.timer(.quiet, keeper, random: 0, &$1) } == ["send pusher:ping "])
+        let storage = desk.storage
+        #expect(desk.tell { $0.timer(.quiet, storage, random: 0, &$1) } == ["send pusher:ping "])
         _ = desk.hear(#"{"event": "pusher:pong", "data": "{}"}"#)
-        #expect(desk.tell { $0.timer(.quiet, keeper, random: 0, &$1) } == ["send pusher:ping "])
-        #expect(desk.tell { $0.timer(.quiet, keeper, random: 0, &$1) }.contains("disconnect"))
+        #expect(desk.tell { $0.timer(.quiet, storage, random: 0, &$1) } == ["send pusher:ping "])
+        #expect(desk.tell { $0.timer(.quiet, storage, random: 0, &$1) }.contains("disconnect"))
         #expect(desk.hear(#"{"event": "pusher:ping", "data": "{}"}"#) == [])
     }
 
@@ -152,8 +152,8 @@ import Testing
         _ = desk.tell { $0.token(.success("T"), serial: old, random: 0, &$1) }
         let refused = desk.hear(#"{"event": "pusher:error", "data": {"message": "expired", "code": null}}"#)
         #expect(refused == ["problem unauthorized(\"expired\")", "wait signIn 1000"])
-        let keeper = desk.keeper
-        #expect(desk.tell { $0.timer(.signIn, keeper, random: 0, &$1) } == ["token"])
+        let storage = desk.storage
+        #expect(desk.tell { $0.timer(.signIn, storage, random: 0, &$1) } == ["token"])
         let none = desk.tell { $0.token(.failure(.noToken), serial: old, random: 0, &$1) }
         #expect(none == ["problem noToken", "wait signIn 500"])
         // A token for a line that is gone comes too late.
@@ -168,8 +168,8 @@ import Testing
         _ = desk.tell { $0.start(&$1) }
         _ = desk.hear(#"{"event": "pusher:connection_established", "data": "{}"}"#)
         _ = desk.tell { $0.token(.success("T"), serial: $0.session.serial, random: 0, &$1) }
-        let keeper = desk.keeper
-        #expect(desk.tell { $0.timer(.signIn, keeper, random: 0, &$1) }.contains("disconnect"))
+        let storage = desk.storage
+        #expect(desk.tell { $0.timer(.signIn, storage, random: 0, &$1) }.contains("disconnect"))
     }
 
     // MARK: Streams
@@ -181,11 +181,11 @@ import Testing
             #"{"event": "sync:resumed", "data": {"channels": {"user.u.adherence": {"offset": 7, "recovered": true}}}}"#)
         let late = #"{"event": "x", "channel": "user.u.adherence", "data": "{\"_sync\": {\"o\": 9}}"}"#
         #expect(desk.hear(late) == ["send sync:resume user.u.adherence@7"])
-        #expect(desk.keeper.mirror.positions["user.u.adherence"]?.offset == 7)
+        #expect(desk.storage.mirror.positions["user.u.adherence"]?.offset == 7)
         // What comes before the answer is not applied twice.
         let next = #"{"event": "x", "channel": "user.u.adherence", "data": "{\"_sync\": {\"o\": 8}}"}"#
         #expect(desk.hear(next, late) == [])
-        #expect(desk.keeper.mirror.positions["user.u.adherence"]?.offset == 9)
+        #expect(desk.storage.mirror.positions["user.u.adherence"]?.offset == 9)
     }
 
     /// The worst moment: the store is full while events come. Their position is not stored, so they come again.
@@ -194,14 +194,14 @@ import Testing
         desk.open()
         _ = desk.hear(
             #"{"event": "sync:resumed", "data": {"channels": {"user.u.adherence": {"offset": 7, "recovered": true}}}}"#)
-        desk.keeper.failures = [desk.keeper.writes + 1]
+        desk.storage.failures = [desk.storage.writes + 1]
         let event = #"{"event": "x", "channel": "user.u.adherence", "data": "{\"_sync\": {\"o\": 8}}"}"#
         let failed = desk.hear(event)
         #expect(failed == ["wait stream(CarillonClient.Topic.adherence) 1000", "problem storage(\"full\")"])
-        #expect(desk.keeper.mirror.positions["user.u.adherence"]?.offset == 7)
-        let keeper = desk.keeper
+        #expect(desk.storage.mirror.positions["user.u.adherence"]?.offset == 7)
+        let storage = desk.storage
         #expect(
-            desk.tell { $0.timer(.stream(.adherence), keeper, random: 0, &$1) } == [
+            desk.tell { $0.timer(.stream(.adherence), storage, random: 0, &$1) } == [
                 "send sync:resume user.u.adherence@7"
             ])
     }
@@ -214,23 +214,23 @@ import Testing
         _ = desk.hear(
             #"{"event": "medication.created", "channel": "user.u.medications", "data": "{\"id\": \"m2\", \"_sync\": {\"o\": 4}}"}"#
         )
-        #expect(desk.keeper.mirror.all(.medication).isEmpty)
+        #expect(desk.storage.mirror.all(.medication).isEmpty)
         let body = JSONTree.parsed(#"{"items": [{"id": "m1"}], "stacks": [], "settings": {"timezone": "UTC"}}"#)
         let snapshot = ClientSnapshot(
             part: .list(.medications), body: body, position: StoredPosition(epoch: "e", offset: 3))
-        let keeper = desk.keeper
-        _ = desk.tell { $0.fetched(.medications, .success([snapshot]), serial: 99, keeper, random: 0, &$1) }
-        #expect(keeper.mirror.all(.medication).isEmpty)
+        let storage = desk.storage
+        _ = desk.tell { $0.fetched(.medications, .success([snapshot]), serial: 99, storage, random: 0, &$1) }
+        #expect(storage.mirror.all(.medication).isEmpty)
         let serial = desk.machine.streams[2].serial
-        _ = desk.tell { $0.fetched(.medications, .success([snapshot]), serial: serial, keeper, random: 0, &$1) }
-        #expect(Set(keeper.mirror.all(.medication).keys) == ["m1", "m2"])
-        #expect(keeper.mirror.positions["user.u.medications"]?.offset == 4)
+        _ = desk.tell { $0.fetched(.medications, .success([snapshot]), serial: serial, storage, random: 0, &$1) }
+        #expect(Set(storage.mirror.all(.medication).keys) == ["m1", "m2"])
+        #expect(storage.mirror.positions["user.u.medications"]?.offset == 4)
     }
 
     /// An answer of an old line must not end the wait for that of the new one.
     @Test func whatIsLackingIsFetchedOnEachLine() throws {
         var desk = desk(stored())
-        let keeper = desk.keeper
+        let storage = desk.storage
         let today = try #require(TimeText.day("2025-11-20"))
         let resumed = Topic.allCases.map { #""user.u.\#($0)": {"offset": 7, "recovered": true}"# }.joined(
             separator: ",")
@@ -238,26 +238,26 @@ import Testing
             desk.open()
             _ = desk.hear(#"{"event": "sync:resumed", "data": {"channels": {\#(resumed)}}}"#)
         }
-        func complete() -> [String] { desk.tell { $0.complete(keeper.mirror, today: today, &$1) } }
+        func complete() -> [String] { desk.tell { $0.complete(storage.mirror, today: today, &$1) } }
         #expect(complete() == [])
         open()
         #expect(complete() == ["fetch adherence 3"])
         #expect(complete() == [])
         _ = desk.tell { $0.lost(code: 1006, reason: "", random: 0, &$1) }
-        _ = desk.tell { $0.timer(.reconnect, keeper, random: 0, &$1) }
+        _ = desk.tell { $0.timer(.reconnect, storage, random: 0, &$1) }
         open()
         #expect(complete() == ["fetch adherence 3"])
         let month = ClientSnapshot(
             part: .month("2025-11"), body: .array([]), position: StoredPosition(epoch: "e", offset: 7))
-        _ = desk.tell { $0.fetched(.adherence, .success([month]), serial: -1, keeper, random: 0, &$1) }
-        #expect(keeper.mirror.entity(.loaded, "month:2025-11") == nil && complete() == [])
-        _ = desk.tell { $0.fetched(.adherence, .success([month]), serial: -2, keeper, random: 0, &$1) }
-        #expect(keeper.mirror.entity(.loaded, "month:2025-11") != nil)
+        _ = desk.tell { $0.fetched(.adherence, .success([month]), serial: -1, storage, random: 0, &$1) }
+        #expect(storage.mirror.entity(.loaded, "month:2025-11") == nil && complete() == [])
+        _ = desk.tell { $0.fetched(.adherence, .success([month]), serial: -2, storage, random: 0, &$1) }
+        #expect(storage.mirror.entity(.loaded, "month:2025-11") != nil)
         // A failure waits.
         #expect(complete() == ["fetch adherence 3"])
-        let failed = desk.tell { $0.fetched(.adherence, .failure(.http(503)), serial: -3, keeper, random: 0, &$1) }
+        let failed = desk.tell { $0.fetched(.adherence, .failure(.http(503)), serial: -3, storage, random: 0, &$1) }
         #expect(failed == ["problem http(503)", "wait complete 500"] && complete() == [])
-        _ = desk.tell { $0.timer(.complete, keeper, random: 0, &$1) }
+        _ = desk.tell { $0.timer(.complete, storage, random: 0, &$1) }
         #expect(complete() == ["fetch adherence 3"])
     }
 
@@ -282,8 +282,8 @@ import Testing
     }
 
     private func pump(_ desk: inout Desk) -> [String] {
-        let keeper = desk.keeper
-        return desk.tell { $0.pump(keeper, random: 0.5, &$1) }
+        let storage = desk.storage
+        return desk.tell { $0.pump(storage, random: 0.5, &$1) }
     }
 
     @Test func theQueueIsSentWhenTheUserIsSignedIn() throws {
@@ -298,15 +298,15 @@ import Testing
     @Test func aLostLineRepeatsKeysAndNumbers() throws {
         var desk = try queued("d1", "d2")
         _ = desk.hear(#"{"event": "sync:result", "data": {"key": "k2", "status": "applied"}}"#)
-        let keeper = desk.keeper
-        #expect(desk.tell { $0.timer(.patience, keeper, random: 0, &$1) }.contains("disconnect"))
+        let storage = desk.storage
+        #expect(desk.tell { $0.timer(.patience, storage, random: 0, &$1) }.contains("disconnect"))
         desk.log = []
-        _ = desk.tell { $0.timer(.reconnect, keeper, random: 0, &$1) }
+        _ = desk.tell { $0.timer(.reconnect, storage, random: 0, &$1) }
         desk.open()
         #expect(desk.log.filter { $0.hasPrefix("send sync:action") } == ["send sync:action k1 #1"])
         // An answer of the old line, said twice, counts once.
         _ = desk.hear(#"{"event": "sync:result", "data": {"key": "k2", "status": "rejected"}}"#)
-        #expect(keeper.mirror.row(key: "k2")?.state == .done)
+        #expect(storage.mirror.row(key: "k2")?.state == .done)
     }
 
     @Test func outOfOrderRenumbersAndKeepsKeys() throws {
@@ -317,8 +317,8 @@ import Testing
             #"{"event": "sync:result", "data": {"key": "k2", "status": "retry", "code": "out_of_order", "expected": 41}}"#
         #expect(desk.hear(first).contains("wait retry 200"))
         #expect(desk.hear(second).filter { $0.hasPrefix("send") } == [])
-        let keeper = desk.keeper
-        let again = desk.tell { $0.timer(.retry, keeper, random: 0, &$1) }
+        let storage = desk.storage
+        let again = desk.tell { $0.timer(.retry, storage, random: 0, &$1) }
         #expect(again.prefix(2) == ["send sync:action k1 #41", "send sync:action k2 #42"])
     }
 
@@ -327,27 +327,27 @@ import Testing
         let busy = desk.hear(
             #"{"event": "sync:result", "data": {"key": "k1", "status": "retry", "code": "busy", "afterMs": 400}}"#)
         #expect(busy == ["wait retry 600"])
-        #expect(pump(&desk) == [] && desk.keeper.mirror.row(key: "k1")?.retries == 1)
-        let keeper = desk.keeper
-        #expect(desk.tell { $0.timer(.retry, keeper, random: 0, &$1) }.first == "send sync:action k1 #1")
+        #expect(pump(&desk) == [] && desk.storage.mirror.row(key: "k1")?.retries == 1)
+        let storage = desk.storage
+        #expect(desk.tell { $0.timer(.retry, storage, random: 0, &$1) }.first == "send sync:action k1 #1")
     }
 
     /// The worst interleaving: the answer is here and cannot be stored. The action is asked again, with its key.
     @Test func anAnswerThatIsNotStoredIsAskedForAgain() throws {
         var desk = try queued("d1")
-        desk.keeper.failures = [desk.keeper.writes + 1]
+        desk.storage.failures = [desk.storage.writes + 1]
         let said = desk.hear(#"{"event": "sync:result", "data": {"key": "k1", "status": "applied"}}"#)
-        #expect(said.contains("problem storage(\"full\")") && desk.keeper.mirror.row(key: "k1")?.state == .sent)
-        let keeper = desk.keeper
-        #expect(desk.tell { $0.timer(.retry, keeper, random: 0, &$1) }.first == "send sync:action k1 #1")
+        #expect(said.contains("problem storage(\"full\")") && desk.storage.mirror.row(key: "k1")?.state == .sent)
+        let storage = desk.storage
+        #expect(desk.tell { $0.timer(.retry, storage, random: 0, &$1) }.first == "send sync:action k1 #1")
     }
 
     @Test func aFollowerSendsNothing() throws {
         var desk = try queued()
-        try desk.keeper.write(isFenced: false) { try $0.enqueue(.made("k1")) }
-        desk.keeper.isLeading = false
+        try desk.storage.write(isFenced: false) { try $0.enqueue(.made("k1")) }
+        desk.storage.isLeading = false
         #expect(pump(&desk).contains("problem notLeading"))
-        #expect(desk.keeper.mirror.row(key: "k1")?.n == nil)
+        #expect(desk.storage.mirror.row(key: "k1")?.n == nil)
     }
 
     @Test func garbageIsNothing() {

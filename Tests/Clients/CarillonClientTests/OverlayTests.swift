@@ -17,9 +17,9 @@ import Testing
     }
 
     private func act(_ type: String, _ text: String, _ mirror: inout Mirror, at now: Timestamp) throws -> Prediction? {
-        let acting = Acting(mirror: mirror, zone: "UTC", now: now)
+        let builder = RowBuilder(mirror: mirror, zone: "UTC", now: now)
         var overlay = DoseOverlay()
-        let made = try acting.row(type, .parsed(text), overlay: &overlay) { UUID().uuidString }
+        let made = try builder.row(type, .parsed(text), overlay: &overlay) { UUID().uuidString }
         try mirror.enqueue(made.row)
         return made.prediction
     }
@@ -214,8 +214,8 @@ import Testing
         var overlay = DoseOverlay()
         func attempt(_ dose: String, _ mirror: Mirror) throws -> QueuedRow {
             let payload = JSONTree.parsed(#"{"occurrenceId": "\#(dose)"}"#)
-            let acting = Acting(mirror: mirror, zone: "UTC", now: morning)
-            return try acting.row("markTaken", payload, overlay: &overlay) { UUID().uuidString }.row
+            let builder = RowBuilder(mirror: mirror, zone: "UTC", now: morning)
+            return try builder.row("markTaken", payload, overlay: &overlay) { UUID().uuidString }.row
         }
         _ = try attempt("d1", mirror)
         #expect(today(mirror, at: morning, &overlay) == ["d1 scheduled", "d2 scheduled"])
@@ -295,11 +295,11 @@ import Testing
     }
 
     @Test func largeActionsAreRefused() {
-        let acting = Acting(mirror: Mirror(), zone: "UTC", now: morning)
+        let builder = RowBuilder(mirror: Mirror(), zone: "UTC", now: morning)
         let text = JSONTree.object([.init("text", .string(String(repeating: "x", count: 60_000)))])
         var overlay = DoseOverlay()
         #expect(throws: CarillonError.tooLarge) {
-            try acting.row("addNote", text, overlay: &overlay) { "k" }
+            try builder.row("addNote", text, overlay: &overlay) { "k" }
         }
     }
 }

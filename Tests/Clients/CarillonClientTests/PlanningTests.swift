@@ -170,8 +170,8 @@ private final class PlanningDesk {
     /// As the person's device makes it.
     private func row(_ type: String, _ members: [JSONTree.Member], _ mirror: Mirror) throws -> QueuedRow {
         var overlay = DoseOverlay()
-        let acting = Acting(mirror: mirror, zone: zone, now: Timestamp(microseconds: Int64(now) * 1_000_000))
-        return try acting.row(type, .object(members), overlay: &overlay) {
+        let builder = RowBuilder(mirror: mirror, zone: zone, now: Timestamp(microseconds: Int64(now) * 1_000_000))
+        return try builder.row(type, .object(members), overlay: &overlay) {
             made += 1
             return "key-\(made)"
         }.row

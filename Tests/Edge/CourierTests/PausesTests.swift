@@ -8,8 +8,8 @@ import Testing
         Endpoint(CourierApp("1"), signer, $0)
     }
 
-    private func line(_ name: String, of index: Int = 0) -> DeliveryLine {
-        DeliveryLine(endpoints[index], channel(name))
+    private func line(_ name: String, of index: Int = 0) -> DeliveryQueue {
+        DeliveryQueue(endpoints[index], channel(name))
     }
 
     @Test func endInTheOrderOfTheirTimes() {

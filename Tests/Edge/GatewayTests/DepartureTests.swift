@@ -63,13 +63,13 @@ import WebSocket
         let dead = try (0..<40).map { _ in try hub.subscribed(to: "news") }
         dead[0].send(#"{"event":"pusher:ping","data":{}}"#)
         try hub.turn { hub.loops[0].isCrowded }
-        hub.clients[0].door.newcomers = []
+        hub.clients[0].intake.newcomers = []
         for peer in dead { peer.go() }
         let newcomer = try hub.newPeer()
         var isAsked = false
         // Without a full turn, in which the loop would handle the dead.
         try hub.wait {
-            hub.clients[0].door.overtake()
+            hub.clients[0].intake.overtake()
             for connection in hub.connections { connection.tickEnded() }
             if !isAsked, try newcomer.socketID() != nil {
                 try hub.ask(newcomer, for: "news")
@@ -102,19 +102,19 @@ import WebSocket
         let settled = try hub.open()
         settled.send(#"{"event":"pusher:ping","data":{}}"#)
         try hub.turn { hub.loops[0].isCrowded }
-        hub.clients[0].door.newcomers = []
+        hub.clients[0].intake.newcomers = []
         let silent = try (0..<3).map { _ in try hub.newPeer(isSilent: true) }
         try hub.wait {
-            hub.clients[0].door.overtake()
-            return hub.clients[0].door.newcomers.count == silent.count
+            hub.clients[0].intake.overtake()
+            return hub.clients[0].intake.newcomers.count == silent.count
         }
-        hub.clients[0].door.overtake()
+        hub.clients[0].intake.overtake()
         #expect(hub.metrics.tls.underWay.level == 0)
         #expect(hub.metrics.tls.delayed.count == 0)
         #expect(hub.metrics.tls.failures["shed"].count == 0)
         silent[2].begin()
         try hub.wait {
-            hub.clients[0].door.overtake()
+            hub.clients[0].intake.overtake()
             return hub.metrics.tls.underWay.level == 1
         }
         for peer in silent[..<2] { peer.go(byReset: false) }
@@ -129,11 +129,11 @@ import WebSocket
         let connections = hub.connections
         peers[0].send(#"{"event":"pusher:ping","data":{}}"#)
         try hub.turn { hub.loops[0].isCrowded }
-        for connection in connections { hub.clients[0].door.came(connection.sessionID) }
-        #expect(Array(hub.clients[0].door.newcomers) == connections[first...].map(\.sessionID), "the latest")
+        for connection in connections { hub.clients[0].intake.came(connection.sessionID) }
+        #expect(Array(hub.clients[0].intake.newcomers) == connections[first...].map(\.sessionID), "the latest")
         try hub.turn { !hub.loops[0].isCrowded }
-        hub.clients[0].door.came(connections[0].sessionID)
-        #expect(hub.clients[0].door.newcomers.isEmpty)
+        hub.clients[0].intake.came(connections[0].sessionID)
+        #expect(hub.clients[0].intake.newcomers.isEmpty)
     }
 
     @Test(arguments: [(4, 0), (5, 1)])

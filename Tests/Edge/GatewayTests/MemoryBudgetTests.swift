@@ -8,22 +8,22 @@ import Testing
 
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct MemoryBudgetTests {
     @Test func theLargestGoUntilAnEighthIsFree() {
-        var holding = Holding(bytesMax: 800)
-        for bytes in [100, 300, 200, 200] as [UInt32] { holding.moved(from: 0, to: bytes) }
-        #expect(holding.bytes == 800)
-        #expect(!holding.isExceeded, "at the bound")
-        holding.moved(from: 100, to: 101)
-        #expect(holding.isExceeded, "one past it")
+        var held = HeldBytes(bytesMax: 800)
+        for bytes in [100, 300, 200, 200] as [UInt32] { held.moved(from: 0, to: bytes) }
+        #expect(held.bytes == 800)
+        #expect(!held.isExceeded, "at the bound")
+        held.moved(from: 100, to: 101)
+        #expect(held.isExceeded, "one past it")
         let holders = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (200, "c"), (200, "d")]
-        #expect(holding.excess(of: holders).map(\.holder) == ["b"])
-        holding.moved(from: 200, to: 500)
+        #expect(held.excess(of: holders).map(\.holder) == ["b"])
+        held.moved(from: 200, to: 500)
         // 1,101 bytes are held, 700 may stay.
         let larger = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (500, "c"), (200, "d")]
-        #expect(holding.excess(of: larger).map(\.holder) == ["c"])
-        holding.moved(from: 200, to: 600)
+        #expect(held.excess(of: larger).map(\.holder) == ["c"])
+        held.moved(from: 200, to: 600)
         let largest = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (500, "c"), (600, "d")]
-        #expect(holding.excess(of: largest).map(\.holder) == ["d", "c"])
-        #expect(holding.excess(of: [(bytes: 101 as UInt32, holder: "a")]).map(\.holder) == ["a"], "and no more")
+        #expect(held.excess(of: largest).map(\.holder) == ["d", "c"])
+        #expect(held.excess(of: [(bytes: 101 as UInt32, holder: "a")]).map(\.holder) == ["a"], "and no more")
     }
 
     /// As for the engine's share (`IdleSizeTests`).

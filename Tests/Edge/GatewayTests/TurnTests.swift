@@ -108,8 +108,8 @@ import Testing
             (5_000, 1, true, 10_000), (2_000, 1, true, 5_000), (2_000, 0, true, 5_000), (-1, 1, true, 2_000),
         ])
     func allComeAtThePaceOfTheHub(_ connections: Int, _ loops: Int, _ usesTLS: Bool, _ maxMs: Int) {
-        let absence = Absence(connections: connections, loops: loops, usesTLS: usesTLS)
-        #expect(absence.maxMs == maxMs)
-        #expect(absence.minMs == 1_000)
+        let backoff = BackoffRange(connections: connections, loops: loops, usesTLS: usesTLS)
+        #expect(backoff.maxMs == maxMs)
+        #expect(backoff.minMs == 1_000)
     }
 }

@@ -147,11 +147,10 @@ import Testing
     }
 
     /// How many channels the app's connection gets when it asks for all.
-    private func flood(_ census: ChannelCensus, _ app: App, by subscriptions: Int? = 0, most: Int, few: Int = 0) -> Int
-    {
+    private func flood(_ quota: ChannelQuota, _ app: App, by subscriptions: Int? = 0, most: Int, few: Int = 0) -> Int {
         var count = 0
         while count <= most,
-            (try? census.enter(app, subscriptions: subscriptions.map { $0 + count }, most: most, few: few)) != nil
+            (try? quota.enter(app, subscriptions: subscriptions.map { $0 + count }, most: most, few: few)) != nil
         {
             count += 1
         }
@@ -161,19 +160,19 @@ import Testing
     /// The first half is free for any app; beyond it an app gets only its share, so that every app gets some.
     @Test func appsHaveEvenShares() {
         let (first, second, third) = (app(0, connections: 1), app(1, connections: 1), app(2, connections: 1))
-        let alone = ChannelCensus()
+        let alone = ChannelQuota()
         #expect(flood(alone, first, most: 100) == 100, "the only app has all of it")
         for _ in 0..<100 { alone.leave(first) }
-        let census = ChannelCensus()
-        census.serves(3)
-        #expect(flood(census, first, most: 100) == 50)
-        #expect(flood(census, second, most: 100) == 25)
-        #expect(flood(census, third, most: 100) == 25)
-        #expect(census.count == 100)
-        for _ in 0..<30 { census.leave(first) }
-        #expect(flood(census, first, most: 100) == 5, "up to its share")
-        #expect(flood(census, second, most: 100) == 0 && flood(census, third, most: 100) == 0)
-        let crowd = ChannelCensus()
+        let quota = ChannelQuota()
+        quota.serves(3)
+        #expect(flood(quota, first, most: 100) == 50)
+        #expect(flood(quota, second, most: 100) == 25)
+        #expect(flood(quota, third, most: 100) == 25)
+        #expect(quota.count == 100)
+        for _ in 0..<30 { quota.leave(first) }
+        #expect(flood(quota, first, most: 100) == 5, "up to its share")
+        #expect(flood(quota, second, most: 100) == 0 && flood(quota, third, most: 100) == 0)
+        let crowd = ChannelQuota()
         crowd.serves(4)
         let shares = (0..<4).map { flood(crowd, app($0, connections: 1), most: 120) }
         #expect(shares == [60, 20, 20, 20], "the last has one, too")
@@ -183,46 +182,46 @@ import Testing
     @Test(arguments: [nil, 500]) func connectionsHaveEvenShares(_ ofApp: Int?) throws {
         let most = ofApp ?? 10_000
         let app = app(0, connections: 0, most: ofApp)
-        let census = ChannelCensus()
+        let quota = ChannelQuota()
         var taken: [Int] = []
         for _ in 0..<30 {
             _ = app.counts.connections.enter(most: nil)
-            taken.append(flood(census, app, most: 10_000))
+            taken.append(flood(quota, app, most: 10_000))
         }
         #expect(taken[0] == most, "alone, it has all")
-        for _ in 0..<most { census.leave(app) }
+        for _ in 0..<most { quota.leave(app) }
         let refused = ofApp == nil ? SubscriptionRefusal.Bound.hub : .app
         // Again, with other connections present.
-        let shares = (0..<30).map { _ in flood(census, app, most: 10_000) }
+        let shares = (0..<30).map { _ in flood(quota, app, most: 10_000) }
         #expect(shares[0] == most / 2 && shares[1] < shares[0] / 10, "\(shares)")
         #expect(shares.allSatisfy { $0 > 0 }, "\(shares)")
-        #expect(census.count < most)
+        #expect(quota.count < most)
         do throws(SubscriptionRefusal) {
-            try census.enter(app, subscriptions: most, most: 10_000, few: 0)
+            try quota.enter(app, subscriptions: most, most: 10_000, few: 0)
             Issue.record("more than a share was given")
         } catch {
             #expect(error.bound == refused)
         }
         // Channels kept by the backend count for no connection's share.
-        #expect(flood(census, app, by: nil, most: 10_000) > 0 && census.count == most)
+        #expect(flood(quota, app, by: nil, most: 10_000) > 0 && quota.count == most)
     }
 
     /// A few channels are never too many for one connection: otherwise a hub used evenly would be full at half of its bound.
     @Test func fewChannelsAreNotTooMany() {
         let app = app(0, connections: 10)
-        let census = ChannelCensus()
-        let shares = (0..<12).map { _ in flood(census, app, most: 100, few: 5) }
+        let quota = ChannelQuota()
+        let shares = (0..<12).map { _ in flood(quota, app, most: 100, few: 5) }
         #expect(shares == [50] + Array(repeating: 5, count: 10) + [0])
-        for _ in 0..<100 { census.leave(app) }
+        for _ in 0..<100 { quota.leave(app) }
         // All alike; each one's share of the total is ten.
         var subscriptions = Array(repeating: 0, count: 10)
         for turn in 0..<10 {
             for index in subscriptions.indices {
-                let isIn = (try? census.enter(app, subscriptions: subscriptions[index], most: 100, few: 10)) != nil
+                let isIn = (try? quota.enter(app, subscriptions: subscriptions[index], most: 100, few: 10)) != nil
                 #expect(isIn, "\(turn) \(index)")
                 subscriptions[index] += 1
             }
         }
-        #expect(census.count == 100)
+        #expect(quota.count == 100)
     }
 }

@@ -233,7 +233,7 @@ extension Messages {
 }
 
 /// The form of messages for the test sink.
-private final class Texts: SharedForm {
+private final class Texts: SharedEncoding {
     let texts: [String]
     var messages: Messages { Messages(texts) }
 

@@ -9,7 +9,7 @@ import Synchronization
 /// send each message as a request. One loop owns everything.
 final class EventStreamSink {
     /// Messages in the event stream format: our JSON texts have no line breaks.
-    private final class Lines: SharedForm {
+    private final class Lines: SharedEncoding {
         let texts: [String]
         var text: String { texts.map { "data: \($0)\n\n" }.joined() }
         var messages: Messages { Messages(texts) }

@@ -6,7 +6,7 @@ import Security
 /// is, `KeyPins` decides.
 public struct URLSessionTransport: ClientTransport {
     private let session: URLSession
-    private let ears: SessionEars
+    private let delegate: SessionDelegate
 
     private static let connectSeconds: UInt64 = 15
     private static let answerSeconds: TimeInterval = 30
@@ -17,13 +17,13 @@ public struct URLSessionTransport: ClientTransport {
     /// - Parameter pins: SHA-256 of the public keys (SubjectPublicKeyInfo) of which the hub's certificate must have one: 32
     ///   bytes each. Give the key of the next certificate too. Empty: every key that a trusted authority has signed.
     public init(pins: [Data] = []) throws {
-        ears = SessionEars(try KeyPins(pins))
+        delegate = SessionDelegate(try KeyPins(pins))
         let configuration = URLSessionConfiguration.ephemeral
         configuration.httpCookieStorage = nil
         configuration.urlCache = nil
         // A quiet WebSocket is no lost one: the client asks the hub itself.
         configuration.timeoutIntervalForRequest = 86_400
-        session = URLSession(configuration: configuration, delegate: ears, delegateQueue: nil)
+        session = URLSession(configuration: configuration, delegate: delegate, delegateQueue: nil)
     }
 
     /// Opens a WebSocket.
@@ -35,7 +35,7 @@ public struct URLSessionTransport: ClientTransport {
             task.cancel(with: .goingAway, reason: nil)
         }
         defer { patience.cancel() }
-        let inbox = try await ears.open(task)
+        let inbox = try await delegate.open(task)
         Task {
             do {
                 while true {
@@ -62,7 +62,7 @@ public struct URLSessionTransport: ClientTransport {
             for (name, value) in response.allHeaderFields { told["\(name)".lowercased()] = "\(value)" }
             return TransportReply(status: response.statusCode, fields: told, body: [UInt8](body))
         } catch {
-            throw ears.told(error, url)
+            throw delegate.told(error, url)
         }
     }
 }
@@ -81,7 +81,7 @@ private struct URLSessionSocket: TransportSocket {
 }
 
 /// What the system tells of a session, on a queue of its own.
-private final class SessionEars: NSObject, URLSessionWebSocketDelegate, Sendable {
+private final class SessionDelegate: NSObject, URLSessionWebSocketDelegate, Sendable {
     private let pins: KeyPins
     private let state = Guarded(State())
 

@@ -3,7 +3,7 @@ import JSON
 
 /// The whole client without I/O: inputs are what the network, the app and the clock say; outputs are effects.
 ///
-/// One input is worked off with all that follows from it. What it stores, it stores by the keeper, in one transaction for
+/// One input is worked off with all that follows from it. What it stores goes to the storage, in one transaction for
 /// each kind: answers first, then the events of each channel with its position.
 struct ClientMachine: Sendable {
     private(set) var line: LineMachine
@@ -68,7 +68,7 @@ struct ClientMachine: Sendable {
 
     /// Messages that have come together.
     mutating func hear(
-        _ texts: [String], _ keeper: any Keeper, at now: Timestamp, random: Double, _ out: inout [ClientEffect]
+        _ texts: [String], _ storage: any MirrorStorage, at now: Timestamp, random: Double, _ out: inout [ClientEffect]
     ) {
         var answers: [JSONTree] = []
         for text in texts {
@@ -76,9 +76,9 @@ struct ClientMachine: Sendable {
             var data = frame["data"] ?? .null
             let raw = data.string ?? data.canonicalText
             if let text = data.string { data = (try? JSONTree(text)) ?? .null }
-            if line.hear(event, data, &out) { opened(keeper.mirror, &out) }
+            if line.hear(event, data, &out) { opened(storage.mirror, &out) }
             if event == "sync:result" { answers.append(data) }
-            if session.hear(event, data, random: random, &out) == .ready { ready(keeper, random: random, &out) }
+            if session.hear(event, data, random: random, &out) == .ready { ready(storage, random: random, &out) }
             if event == "sync:resumed" {
                 for index in streams.indices {
                     guard let told = data["channels"]?[streams[index].name] else { continue }
@@ -86,14 +86,14 @@ struct ClientMachine: Sendable {
                 }
             }
             if let channel = frame["channel"]?.string {
-                hear(channel, event, data, raw: raw, keeper.mirror, &out)
+                hear(channel, event, data, raw: raw, storage.mirror, &out)
             }
         }
         if !answers.isEmpty {
-            report(queue.settle(answers, keeper, at: now, random: random, &out), &out)
+            report(queue.settle(answers, storage, at: now, random: random, &out), &out)
         }
-        flush(keeper, random: random, &out)
-        pump(keeper, random: random, &out)
+        flush(storage, random: random, &out)
+        pump(storage, random: random, &out)
     }
 
     private mutating func hear(
@@ -112,8 +112,8 @@ struct ClientMachine: Sendable {
         }
     }
 
-    private mutating func flush(_ keeper: any Keeper, random: Double, _ out: inout [ClientEffect]) {
-        for index in streams.indices { report(streams[index].flush(keeper, random: random, line, &out), &out) }
+    private mutating func flush(_ storage: any MirrorStorage, random: Double, _ out: inout [ClientEffect]) {
+        for index in streams.indices { report(streams[index].flush(storage, random: random, line, &out), &out) }
     }
 
     private func report(_ error: CarillonError?, _ out: inout [ClientEffect]) {
@@ -128,11 +128,11 @@ struct ClientMachine: Sendable {
     }
 
     /// The line is the user's: what was there is asked for, all in one message, and the queue goes on.
-    private mutating func ready(_ keeper: any Keeper, random: Double, _ out: inout [ClientEffect]) {
+    private mutating func ready(_ storage: any MirrorStorage, random: Double, _ out: inout [ClientEffect]) {
         line.worked()
         out.append(.connection(.connected))
         var wishes: [JSONTree.Member] = []
-        for index in streams.indices { streams[index].wish(keeper.mirror).map { wishes.append($0) } }
+        for index in streams.indices { streams[index].wish(storage.mirror).map { wishes.append($0) } }
         if !wishes.isEmpty {
             line.send("sync:resume", .object([.init("v", .integer(1)), .init("channels", .object(wishes))]), &out)
         }
@@ -148,10 +148,10 @@ struct ClientMachine: Sendable {
     }
 
     /// The queue may have something to send.
-    mutating func pump(_ keeper: any Keeper, random: Double, _ out: inout [ClientEffect]) {
+    mutating func pump(_ storage: any MirrorStorage, random: Double, _ out: inout [ClientEffect]) {
         guard session.isReady else { return }
-        let device = keeper.mirror.meta[MetaName.device]
-        report(queue.pump(device: device, keeper, random: random, line, &out), &out)
+        let device = storage.mirror.meta[MetaName.device]
+        report(queue.pump(device: device, storage, random: random, line, &out), &out)
     }
 
     mutating func subscribe(_ channel: String, _ out: inout [ClientEffect]) {
@@ -167,17 +167,17 @@ struct ClientMachine: Sendable {
     // MARK: Snapshots
 
     mutating func fetched(
-        _ topic: Topic, _ result: Result<[ClientSnapshot], CarillonError>, serial: Int, _ keeper: any Keeper,
+        _ topic: Topic, _ result: Result<[ClientSnapshot], CarillonError>, serial: Int, _ storage: any MirrorStorage,
         random: Double,
         _ out: inout [ClientEffect]
     ) {
         guard let index = streams.firstIndex(where: { $0.topic == topic }) else { return }
         if serial < 0 {
-            complete(result, serial: serial, streams[index], keeper, random: random, &out)
+            complete(result, serial: serial, streams[index], storage, random: random, &out)
         } else {
-            report(streams[index].fetched(result, serial: serial, keeper, random: random, &out), &out)
+            report(streams[index].fetched(result, serial: serial, storage, random: random, &out), &out)
         }
-        flush(keeper, random: random, &out)
+        flush(storage, random: random, &out)
     }
 
     /// What the store lacks: days ahead and months that somebody watches, and the texts of notes of other devices.
@@ -204,7 +204,8 @@ struct ClientMachine: Sendable {
     }
 
     private mutating func complete(
-        _ result: Result<[ClientSnapshot], CarillonError>, serial: Int, _ stream: StreamMachine, _ keeper: any Keeper,
+        _ result: Result<[ClientSnapshot], CarillonError>, serial: Int, _ stream: StreamMachine,
+        _ storage: any MirrorStorage,
         random: Double, _ out: inout [ClientEffect]
     ) {
         // Of an old line: what is asked for now is still to come.
@@ -212,7 +213,7 @@ struct ClientMachine: Sendable {
         isCompleting = false
         do {
             let snapshots = try result.get()
-            try keeper.write(isFenced: true) { mirror in
+            try storage.write(isFenced: true) { mirror in
                 for snapshot in snapshots { mirror.add(snapshot, of: stream.name) }
             }
             completions.reset()
@@ -230,7 +231,9 @@ struct ClientMachine: Sendable {
 
     // MARK: Time
 
-    mutating func timer(_ timer: MachineTimer, _ keeper: any Keeper, random: Double, _ out: inout [ClientEffect]) {
+    mutating func timer(
+        _ timer: MachineTimer, _ storage: any MirrorStorage, random: Double, _ out: inout [ClientEffect]
+    ) {
         switch timer {
         case .reconnect:
             line.connect(&out)
@@ -239,11 +242,11 @@ struct ClientMachine: Sendable {
         case .signIn: if session.timer(&out) { lost(code: 1006, reason: "", random: random, &out) }
         case .retry:
             queue.go()
-            pump(keeper, random: random, &out)
+            pump(storage, random: random, &out)
         case .patience: lost(code: 1006, reason: "", random: random, &out)
         case .stream(let topic):
             guard let index = streams.firstIndex(where: { $0.topic == topic }) else { return }
-            streams[index].timer(keeper.mirror, line, &out)
+            streams[index].timer(storage.mirror, line, &out)
         case .complete:
             isCompleting = false
             out.append(.changed)

@@ -19,13 +19,13 @@ struct QueueMachine: Sendable {
 
     /// Sends what may be sent.
     mutating func pump(
-        device: String?, _ keeper: any Keeper, random: Double, _ line: LineMachine, _ out: inout [ClientEffect]
+        device: String?, _ storage: any MirrorStorage, random: Double, _ line: LineMachine, _ out: inout [ClientEffect]
     ) -> CarillonError? {
         // A transaction for many: as long as half of them have no answer, the hub is busy.
         guard !isPaused, let device, flying.count <= Mirror.window / 2 else { return nil }
-        guard keeper.mirror.next().contains(where: { !flying.contains($0.key) }) else { return nil }
+        guard storage.mirror.next().contains(where: { !flying.contains($0.key) }) else { return nil }
         do {
-            let rows = try keeper.write(isFenced: true) { $0.number() }
+            let rows = try storage.write(isFenced: true) { $0.number() }
             for row in rows where !flying.contains(row.key) {
                 guard line.send("sync:action", row.envelope(device: device), &out) else { break }
                 flying.insert(row.key)
@@ -54,13 +54,14 @@ struct QueueMachine: Sendable {
     /// Works off answers in their order, all in one transaction. If that fails, nothing is written: these are asked again,
     /// with their keys.
     mutating func settle(
-        _ answers: [JSONTree], _ keeper: any Keeper, at now: Timestamp, random: Double, _ out: inout [ClientEffect]
+        _ answers: [JSONTree], _ storage: any MirrorStorage, at now: Timestamp, random: Double,
+        _ out: inout [ClientEffect]
     ) -> CarillonError? {
         let own = answers.filter { $0["key"]?.string.map(flying.contains) ?? false }
         guard !own.isEmpty else { return nil }
         let final = own.filter { $0["status"]?.string != "retry" }
         do {
-            try keeper.write(isFenced: true) { mirror in
+            try storage.write(isFenced: true) { mirror in
                 mirror.settle(final, at: now)
                 for answer in own where answer["status"]?.string == "retry" {
                     let key = answer["key"]?.string ?? ""

@@ -118,16 +118,16 @@ struct StreamMachine: Sendable {
 
     /// Stores what has come. If that fails, neither the events nor their position are stored: the hub tells them again.
     mutating func flush(
-        _ keeper: any Keeper, random: Double, _ line: LineMachine, _ out: inout [ClientEffect]
+        _ storage: any MirrorStorage, random: Double, _ line: LineMachine, _ out: inout [ClientEffect]
     ) -> CarillonError? {
         guard !inbox.isEmpty, phase != .fetching else { return nil }
         let events = inbox
         inbox = []
         do {
             let name = name
-            let end = try keeper.write(isFenced: true) { $0.apply(events, of: name) }
+            let end = try storage.write(isFenced: true) { $0.apply(events, of: name) }
             out.append(.changed)
-            if end == .gap, phase == .live { resume(keeper.mirror, line, &out) }
+            if end == .gap, phase == .live { resume(storage.mirror, line, &out) }
             return nil
         } catch {
             later(random, &out)
@@ -153,14 +153,14 @@ struct StreamMachine: Sendable {
 
     /// The snapshots are here, or could not be fetched.
     mutating func fetched(
-        _ result: Result<[ClientSnapshot], CarillonError>, serial: Int, _ keeper: any Keeper, random: Double,
+        _ result: Result<[ClientSnapshot], CarillonError>, serial: Int, _ storage: any MirrorStorage, random: Double,
         _ out: inout [ClientEffect]
     ) -> CarillonError? {
         guard serial == self.serial, phase == .fetching else { return nil }
         do {
             let snapshots = try result.get()
             let (name, topic) = (name, topic)
-            let isWhole = try keeper.write(isFenced: true) { $0.replace(topic, of: name, with: snapshots) }
+            let isWhole = try storage.write(isFenced: true) { $0.replace(topic, of: name, with: snapshots) }
             guard isWhole else { throw CarillonError.network("the epoch has changed meanwhile") }
             replay = snapshots.first?.position.offset ?? 0
             backoff.reset()

@@ -4,7 +4,7 @@ import JSON
 // What screens show of doses.
 
 /// Doses as they were shown last: of sixty, an action changes one. What the hub says of doses empties it.
-struct DoseShelf: Sendable {
+struct DoseCache: Sendable {
     /// Counts what the hub has said.
     var turn: Int?
     var doses: [Identifier: (dose: Dose, shown: CarillonDose)] = [:]
@@ -27,20 +27,20 @@ extension DoseOverlay {
             .sorted { ($0.scheduledAt, $0.id) < ($1.scheduledAt, $1.id) }
         let conflicted = mirror.conflicted
         let stats = mirror.value(.stats, "stats")
-        if shelf.turn != turn { shelf = DoseShelf(turn: turn) }
+        if cache.turn != turn { cache = DoseCache(turn: turn) }
         return CarillonToday(
             date: date,
             doses: found.map { dose in
                 let isPending = touched.contains(dose.id)
                 let hasConflict = conflicted.contains("dose:\(dose.id.text)")
-                if let known = shelf.doses[dose.id], known.dose.isShown(as: dose),
+                if let known = cache.doses[dose.id], known.dose.isShown(as: dose),
                     known.shown.isPending == isPending, known.shown.hasConflict == hasConflict
                 {
                     return known.shown
                 }
                 let made = CarillonDose(
                     shown(dose, mirror, user: user), isPending: isPending, hasConflict: hasConflict)
-                shelf.doses[dose.id] = (dose, made)
+                cache.doses[dose.id] = (dose, made)
                 return made
             },
             summary: CarillonDay(Self.summary(day, counts(found, mirror, at: now))),

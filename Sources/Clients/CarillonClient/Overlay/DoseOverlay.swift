@@ -23,7 +23,7 @@ struct DoseOverlay: Sendable {
     private var isRemembering = false
     private(set) var turn: Int?
     /// Doses as they were shown last.
-    var shelf = DoseShelf()
+    var cache = DoseCache()
     private var zone = ""
     private var at = Timestamp(microseconds: .min)
     /// Until when time changes nothing.

@@ -7,7 +7,7 @@ import GRDB
 /// one transaction). Another process appends meanwhile (`data_version` has changed: the mirror is read again before the
 /// rule, inside the same transaction). Another process has taken the lease (the fence is compared in the transaction that
 /// numbers). The store was restored from a backup (its file is another one: it becomes a new device).
-final class ClientStore: Keeper {
+final class ClientStore: MirrorStorage {
     private let queue: DatabaseQueue
     private var vault: Vault
     private let now: () -> Date
@@ -71,7 +71,7 @@ final class ClientStore: Keeper {
         try Int64.fetchOne(database, sql: "PRAGMA data_version") ?? 0
     }
 
-    // MARK: Keeper
+    // MARK: MirrorStorage
 
     func write<Result>(isFenced: Bool, _ rule: (inout Mirror) throws -> Result) throws -> Result {
         do {

@@ -46,7 +46,7 @@ final class BulkReader {
     var wantsPage: Bool { isReady }
 
     /// Starts reading the bulk, if the server and the database's epoch are still those of its snapshots.
-    func begin(_ bulk: Bulk, on server: ServerLife, epoch: String) {
+    func begin(_ bulk: Bulk, on server: ServerIncarnation, epoch: String) {
         number = bulk.number
         isReady = false
         lease = logReader.lease(
@@ -55,7 +55,7 @@ final class BulkReader {
                 lost: { [weak self] in self?.lost(bulk.number) }))
     }
 
-    private func open(_ bulk: Bulk, _ connection: Connection, _ server: ServerLife, _ epoch: String) {
+    private func open(_ bulk: Bulk, _ connection: Connection, _ server: ServerIncarnation, _ epoch: String) {
         self.connection = connection
         let milliseconds = { (duration: Duration) in String(duration.components.seconds * 1000) }
         ask(bulk.number, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") { _ in }
@@ -68,7 +68,9 @@ final class BulkReader {
             """,
             [bulk.previous, bulk.upTo, milliseconds(Self.statementTimeout), milliseconds(Self.idleTimeout)]
         ) { [weak self] rows throws(MalformedAnswer) in
-            guard let found = ServerLife(rows, 0), let epochThere = rows.string(0, 2) else { throw MalformedAnswer() }
+            guard let found = ServerIncarnation(rows, 0), let epochThere = rows.string(0, 2) else {
+                throw MalformedAnswer()
+            }
             guard found == server, epochThere == epoch else {
                 self?.finish(isWhole: false)
                 return

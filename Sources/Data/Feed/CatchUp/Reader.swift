@@ -7,7 +7,7 @@ import Reactor
 import Sync
 
 /// Identifies a server, and tells it from itself after a promotion: a snapshot means nothing to another server.
-struct ServerLife: Equatable {
+struct ServerIncarnation: Equatable {
     private let system: String
     private let timeline: Int64
 
@@ -59,7 +59,7 @@ final class Reader {
     /// Whether hello was answered and queries may be sent.
     private(set) var isUp = false
     /// The server; nil before the first hello.
-    private(set) var server: ServerLife?
+    private(set) var server: ServerIncarnation?
 
     /// - Parameters:
     ///   - connected: hello was answered with this snapshot and epoch, the first read on the connection.
@@ -211,7 +211,7 @@ final class Reader {
 
     private func greeted(_ rows: Rows) throws(MalformedAnswer) {
         guard let snapshot = rows.string(0, 0), let version = rows.integer(0, 1), let inRecovery = rows.boolean(0, 2),
-            let epoch = rows.string(0, 6), let server = ServerLife(rows, 7)
+            let epoch = rows.string(0, 6), let server = ServerIncarnation(rows, 7)
         else { throw MalformedAnswer() }
         if let complaint = complaint(version, inRecovery, encoding: rows.string(0, 4) ?? "") {
             return drop(complaint)

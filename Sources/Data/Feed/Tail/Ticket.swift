@@ -16,7 +16,7 @@ package struct Ticket: Hashable, Sendable {
 }
 
 /// A queue of tickets. Those of ended watches stay until their turn, or until they are the majority.
-struct TicketLine {
+struct TicketQueue {
     private var tickets = Fifo<Ticket>()
 
     var count: Int { tickets.count }
@@ -43,11 +43,11 @@ struct TicketLine {
 /// Decides whose positions are read next: clients that are back before those that begin, because they have something to
 /// continue, and need no snapshot. Others get a part of each query, however many come back (`nobodyWaitsForAllWhoAreBack`).
 struct PositionTurns {
-    private var back = TicketLine()
-    private var front = TicketLine()
+    private var back = TicketQueue()
+    private var front = TicketQueue()
     /// The streams of each user beyond the first `streamsInFront`. One user's thousands delay another user's single stream
     /// by at most `shareOfOthers` of a query (`oneUsersStreamsDoNotDelayAnothers`).
-    private var behind = TicketLine()
+    private var behind = TicketQueue()
 
     /// How much of a query such streams get while others wait too, and streams of clients that begin while clients are back.
     private static let shareOfOthers = FeedLimits.positionsPerQuery / 8
@@ -85,7 +85,7 @@ struct PositionTurns {
 
 /// The streams being replayed, one page per turn, and how far.
 struct Healing {
-    private var turns = TicketLine()
+    private var turns = TicketQueue()
     /// For each healing stream, the highest known offset. A replay that ends below it found the log cut.
     private var targets: [StreamID: Int64] = [:]
 

@@ -5,18 +5,18 @@ import Reactor
 
 /// A snapshot request, from `ask` to its answer.
 final class SnapshotRead: Request {
-    private unowned let desk: SnapshotPool
+    private unowned let pool: SnapshotPool
     private let function: SnapshotFunction
     /// Executions that met an outdated plan.
     private var races = 0
     private let answer: @Sendable (SnapshotAnswer) -> Void
 
     /// Nil if a text holds a NUL byte, or the arguments do not match the function: no such user or thing exists.
-    init?(_ request: SnapshotRequest, deadline: Instant, _ desk: SnapshotPool) {
+    init?(_ request: SnapshotRequest, deadline: Instant, _ pool: SnapshotPool) {
         guard request.arguments.count == request.function.argumentCount,
             let parameters = CStringList([request.user] + request.arguments)
         else { return nil }
-        self.desk = desk
+        self.pool = pool
         function = request.function
         answer = request.answer
         super.init(
@@ -35,13 +35,13 @@ final class SnapshotRead: Request {
             if let code = error.sqlstate?.code, function.refusals.contains(code) {
                 finish(.refused(code))
             } else {
-                finish(desk.failed(error))
+                finish(pool.failed(error))
             }
         }
         return .done
     }
 
-    override func ended(_ end: RequestEnd) { finish(desk.unavailable) }
+    override func ended(_ end: RequestEnd) { finish(pool.unavailable) }
 
     private func finish(_ answer: SnapshotAnswer) {
         if !isOver { self.answer(answer) }

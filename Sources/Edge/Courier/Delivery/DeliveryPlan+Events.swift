@@ -26,7 +26,7 @@ extension DeliveryPlan {
             return metrics.cancelled(2)
         }
         lastNumber += 1
-        let line = known ?? DeliveryLine(endpoint, event.channel)
+        let line = known ?? DeliveryQueue(endpoint, event.channel)
         let queued = QueuedEvent(lastNumber, line, text, of: event, postedAt: postedAt)
         guard endpoint.held[queued.kind.index].events.count < limits.queueEventsMax else {
             if let change = event.change { endpoint.lost.add(change, in: event.channel, number: lastNumber) }

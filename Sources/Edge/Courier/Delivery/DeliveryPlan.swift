@@ -6,7 +6,7 @@ import Reactor
 
 /// Decides which requests are made, when and in what order, and what becomes of events. Performs no I/O, reads no clock.
 ///
-/// The events of one channel wait in a `DeliveryLine` with at most one request in flight, so they arrive in order whatever
+/// The events of one channel wait in a `DeliveryQueue` with at most one request in flight, so they arrive in order whatever
 /// fails. Between lines the order is free, and no line starves (`Endpoint.takeNext`). A line whose request failed pauses
 /// with a growing backoff. A failing endpoint gets few requests: retries one by one, `pauseMin` apart, and first attempts
 /// at once while half of its room is free, so that its recovery is noticed soon. After its recovery a line stays paused
@@ -148,13 +148,13 @@ struct DeliveryPlan {
     /// The events and lines of the endpoint's next request; empty if all events were too old.
     private mutating func takeEvents(
         _ endpoint: Endpoint, _ attempt: Attempt, now: Instant
-    ) -> (events: [QueuedEvent], lines: [DeliveryLine]) {
+    ) -> (events: [QueuedEvent], lines: [DeliveryQueue]) {
         let isBatched = endpoint.configuration.isBatched
         let most = isBatched ? limits.batchEventsMax : 1
         // Each line first gets only a portion, or one line would fill the batch.
         let portion = max(1, most / WebhookKinds.count)
         var (taken, bytes) = (0, 0)
-        var parts: [(line: DeliveryLine, rest: ArraySlice<QueuedEvent>)] = []
+        var parts: [(line: DeliveryQueue, rest: ArraySlice<QueuedEvent>)] = []
         func takes(_ event: QueuedEvent) -> Bool {
             guard taken < most, taken == 0 || bytes + event.text.count + 1 <= limits.batchBytesMax else { return false }
             taken += 1
@@ -228,7 +228,7 @@ struct DeliveryPlan {
     }
 
     /// Reschedules the lines of an ended request that still hold events.
-    private mutating func goOn(_ lines: [DeliveryLine], _ endpoint: Endpoint, now: Instant) {
+    private mutating func goOn(_ lines: [DeliveryQueue], _ endpoint: Endpoint, now: Instant) {
         guard !endpoint.isRemoved else {
             for line in lines { drop(line.queue.elements, .removed) }
             return
@@ -293,7 +293,7 @@ struct DeliveryPlan {
 
     // MARK: Steps
 
-    private mutating func dropExpired(_ line: DeliveryLine, after age: Duration, now: Instant) {
+    private mutating func dropExpired(_ line: DeliveryQueue, after age: Duration, now: Instant) {
         while let first = line.queue.first, now.duration(since: first.postedAt) >= age { drop([first], .expired) }
     }
 

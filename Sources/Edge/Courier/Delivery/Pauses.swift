@@ -5,12 +5,12 @@ import Clock
 /// Invariant: a line is here exactly while it is paused, an endpoint exactly while it has a `pausedUntil`.
 struct Pauses {
     /// Sorted with the latest end first. Without a line, the pause is the endpoint's.
-    private var entries: [(until: Instant, endpoint: Endpoint, line: DeliveryLine?)] = []
+    private var entries: [(until: Instant, endpoint: Endpoint, line: DeliveryQueue?)] = []
 
     /// When the first pause ends; nil if there is none.
     var nextEnd: Instant? { entries.last?.until }
 
-    mutating func begin(_ line: DeliveryLine, until: Instant) {
+    mutating func begin(_ line: DeliveryQueue, until: Instant) {
         line.endpoint.paused(line, until: until)
         insert(until, line.endpoint, line)
     }
@@ -24,14 +24,14 @@ struct Pauses {
     }
 
     /// Ends the line's pause, if it has one. The line is idle then.
-    mutating func end(_ line: DeliveryLine) {
+    mutating func end(_ line: DeliveryQueue) {
         guard case .paused(let until) = line.state else { return }
         remove(until, line.endpoint, line)
         line.endpoint.pauseEnded(line)
     }
 
     /// Removes one pause that is over. Without a line it was the endpoint's; a line is idle then.
-    mutating func popEnded(at now: Instant) -> (endpoint: Endpoint, line: DeliveryLine?)? {
+    mutating func popEnded(at now: Instant) -> (endpoint: Endpoint, line: DeliveryQueue?)? {
         guard let last = entries.last, last.until <= now else { return nil }
         entries.removeLast()
         last.endpoint.pauseEnded(last.line)
@@ -39,8 +39,8 @@ struct Pauses {
     }
 
     /// Ends the pauses that match, and returns their lines, which are idle then.
-    mutating func end(where isMeant: (Endpoint, DeliveryLine?) -> Bool) -> [DeliveryLine] {
-        var lines: [DeliveryLine] = []
+    mutating func end(where isMeant: (Endpoint, DeliveryQueue?) -> Bool) -> [DeliveryQueue] {
+        var lines: [DeliveryQueue] = []
         entries.removeAll { pause in
             guard isMeant(pause.endpoint, pause.line) else { return false }
             pause.endpoint.pauseEnded(pause.line)
@@ -50,11 +50,11 @@ struct Pauses {
         return lines
     }
 
-    private mutating func insert(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryLine?) {
+    private mutating func insert(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryQueue?) {
         entries.insert((until, endpoint, line), at: first(notAfter: until))
     }
 
-    private mutating func remove(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryLine?) {
+    private mutating func remove(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryQueue?) {
         let candidates = entries[first(notAfter: until)...]
         guard let index = candidates.firstIndex(where: { $0.endpoint === endpoint && $0.line === line }) else { return }
         entries.remove(at: index)

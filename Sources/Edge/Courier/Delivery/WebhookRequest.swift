@@ -2,7 +2,7 @@ struct WebhookRequest {
     let endpoint: Endpoint
     /// The first events of the lines, in the order of posting.
     let events: [QueuedEvent]
-    let lines: [DeliveryLine]
+    let lines: [DeliveryQueue]
     let attempt: Attempt
     let body: [UInt8]
     /// The signature of the body, in hexadecimal.

@@ -22,7 +22,7 @@ final class ClientConnection: EventSource {
     /// The window for compressing messages to this peer; nil for no compression.
     var deflateWindow: DeflateWindow?
     // There is room for one byte.
-    var marks = Marks()
+    var flags = ConnectionFlags()
     /// Bytes unsent, as last reported to `MemoryBudget`.
     var queuedHeld: UInt32 = 0
     var transport: Transport
@@ -58,7 +58,7 @@ final class ClientConnection: EventSource {
     deinit { Socket.close(transport.descriptor) }
 
     /// Whether frames are queued to it as lines of an event stream.
-    var isEventStream: Bool { marks.isEventStream }
+    var isEventStream: Bool { flags.isEventStream }
 
     var session: Session? {
         if case .webSocket(let session) = talk { return session }
@@ -103,7 +103,7 @@ final class ClientConnection: EventSource {
         // A socket that takes nothing any more may hold earlier input.
         if readiness.contains(.writable), !readiness.contains(.hangup) {
             flush()
-            if marks.isPulled { owner.slowReaders.pullIfDrained(self) }
+            if flags.isPulled { owner.slowReaders.pullIfDrained(self) }
             owner.budget.queuedChanged(self)
         }
         if hasEnded { return }
@@ -122,7 +122,7 @@ final class ClientConnection: EventSource {
         if outcome == .broken { return owner.webSockets.broken(self) }
         // Nearly always: a WebSocket without anything else to do.
         if outcome == .drained, webSocket != nil, transport.state == .open, interest == .readable, queuedHeld == 0,
-            transport.tls == nil, !marks.isPulled
+            transport.tls == nil, !flags.isPulled
         {
             return
         }
@@ -132,7 +132,7 @@ final class ClientConnection: EventSource {
         } else if queuedHeld > 0 || transport.hasUnsent {
             owner.budget.queuedChanged(self)
         }
-        if marks.isPulled { owner.slowReaders.pullIfDrained(self) }
+        if flags.isPulled { owner.slowReaders.pullIfDrained(self) }
     }
 
     /// It has its turn: its client is read from now on, and has its time for the handshake.
@@ -327,14 +327,14 @@ final class ClientConnection: EventSource {
         webSocket = machine
     }
 
-    func streams(_ stream: EventStream) { (talk, marks.isEventStream) = (.eventStream(stream), true) }
+    func streams(_ stream: EventStream) { (talk, flags.isEventStream) = (.eventStream(stream), true) }
 
     /// - Parameter mayReturn: whether the client may be back in a moment; false where it left by request.
     func leaveChannels(mayReturn: Bool = true) {
         guard let session else { return }
         talk = .none
         if isEventStream { owner.eventStreams.ended() }
-        marks.isEventStream = false
+        flags.isEventStream = false
         if !hasEnded { session.app.counts.connections.leave() }
         owner.engage(self) { $0.closed(session, mayReturn: mayReturn, &$1) }
     }
@@ -410,7 +410,7 @@ final class ClientConnection: EventSource {
 }
 
 /// Two of a connection's facts in one byte.
-struct Marks {
+struct ConnectionFlags {
     private var bits: UInt8 = 0
 
     /// Whether its session may be behind with a stream.

@@ -54,7 +54,7 @@ final class EventStream {
 /// - The client sends something. There is nothing that it could say: it is cut off.
 final class EventStreams {
     private let loop: EventLoop
-    private let takers: Takers
+    private let delivery: LoopDelivery
     private let identities: IdentityWatch
     private let metrics: GatewayMetrics
     /// The last frames that went to a stream of ordinary channels, and their lines.
@@ -65,9 +65,9 @@ final class EventStreams {
     /// The time between two lines that show that the connection is there. Proxies take a minute of silence for an end.
     static let heartbeat = Duration.seconds(15)
 
-    init(on loop: EventLoop, _ takers: Takers, _ identities: IdentityWatch, _ metrics: GatewayMetrics) {
+    init(on loop: EventLoop, _ delivery: LoopDelivery, _ identities: IdentityWatch, _ metrics: GatewayMetrics) {
         self.loop = loop
-        self.takers = takers
+        self.delivery = delivery
         self.identities = identities
         self.metrics = metrics
     }
@@ -144,7 +144,7 @@ final class EventStreams {
         connection.streams(EventStream(session, order.writer))
         let owner = connection.owner
         owner.engine.opened(session)
-        takers.tellStatus(connection)
+        delivery.tellStatus(connection)
         if let wait = session.authorizationTime { identities.watch(connection, after: wait) }
         if let identity { owner.engage(connection) { $0.authenticated(session, as: identity, &$1) } }
         for event in order.events {
@@ -153,7 +153,7 @@ final class EventStreams {
             owner.engage(connection) { [now = loop.now] in $0.received(event, from: session, now: now, &$1) }
         }
         guard connection.isEventStream else { return }
-        if session.isBehind { takers.slowReaders.pull(connection) }
+        if session.isBehind { delivery.slowReaders.pull(connection) }
         // It may be over already: then it ends at once, and not with the next heartbeat.
         let isOver = connection.eventStream?.isOver == true
         loop.setDeadline(connection, isOver ? loop.now : loop.now.advanced(by: pause(connection)))
@@ -239,11 +239,11 @@ final class EventStreams {
     /// The hub ends, or its clients must go elsewhere: each stays away for a time of its own.
     func hubEnds(_ connection: ClientConnection) {
         let owner = connection.owner
-        let absence = Absence(
+        let backoff = BackoffRange(
             connections: metrics.connections.level, loops: owner.router.loops, usesTLS: connection.transport.tls != nil)
         let time =
             owner.drainage.hasSuccessor
-            ? Int.random(in: 0...absence.minMs) : Int.random(in: absence.minMs...absence.maxMs)
+            ? Int.random(in: 0...backoff.minMs) : Int.random(in: backoff.minMs...backoff.maxMs)
         var line = ByteWriter(capacity: 32)
         EventStreamWriter.append(retryAfterMs: time, to: &line)
         queue(raw: line.finish(), connection)

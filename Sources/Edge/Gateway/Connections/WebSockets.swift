@@ -11,7 +11,7 @@ import WebSocket
 /// The WebSockets of a loop: performs their machines' actions, gives the engine what clients send, and counts them.
 final class WebSockets {
     private let loop: EventLoop
-    private let takers: Takers
+    private let delivery: LoopDelivery
     private let identities: IdentityWatch
     let turns: ConnectionTurns
     /// Their like without a WebSocket.
@@ -21,14 +21,14 @@ final class WebSockets {
     private var shares: UserShares
 
     init(
-        on loop: EventLoop, _ takers: Takers, _ identities: IdentityWatch, _ turns: ConnectionTurns,
+        on loop: EventLoop, _ delivery: LoopDelivery, _ identities: IdentityWatch, _ turns: ConnectionTurns,
         _ settings: ConnectionSettings, _ metrics: GatewayMetrics
     ) {
         self.loop = loop
-        self.takers = takers
+        self.delivery = delivery
         self.identities = identities
         self.turns = turns
-        eventStreams = EventStreams(on: loop, takers, identities, metrics)
+        eventStreams = EventStreams(on: loop, delivery, identities, metrics)
         self.settings = settings
         self.metrics = metrics
         shares = UserShares(most: settings.limits.turnBytesMax)
@@ -49,7 +49,7 @@ final class WebSockets {
             ServerEvent.connectionEstablished(session.socketID, activityTimeout: settings.activitySeconds, to: &$0)
         }
         connection.queue(bytes.finish())
-        takers.tellStatus(connection)
+        delivery.tellStatus(connection)
         if let wait = session.authorizationTime { identities.watch(connection, after: wait) }
     }
 
@@ -100,7 +100,7 @@ final class WebSockets {
         _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout WebSocketMachine.Cursor, _ connection: ClientConnection
     ) {
         let rules = settings.webSockets
-        let compression = connection.deflateWindow == nil ? nil : takers.compression
+        let compression = connection.deflateWindow == nil ? nil : delivery.compression
         while let action = connection.webSocket?.next(
             bytes, &cursor, at: loop.now, rules, inflater: compression?.inflater)
         { perform(action, in: bytes, connection) }
@@ -154,7 +154,7 @@ final class WebSockets {
             let now = loop.now
             owner.engage(connection) { $0.received(event, from: session, hasRoom: hasRoom, now: now, &$1) }
             // The channel it left may have been what its other streams waited for.
-            if session.isBehind { takers.slowReaders.pull(connection) }
+            if session.isBehind { delivery.slowReaders.pull(connection) }
         } catch { owner.engage(connection) { $0.received(error, from: session, &$1) } }
     }
 

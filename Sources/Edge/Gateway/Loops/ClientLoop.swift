@@ -29,21 +29,21 @@ final class ClientLoop: EffectPerformer {
     let streams: StreamOwner
     let channels: ChannelOwner
     let users: UserOwner
-    let takers: Takers
+    let delivery: LoopDelivery
     let identities: IdentityWatch
     let webSockets: WebSockets
     let handshakes: Handshakes
-    let door: Door
+    let intake: ConnectionIntake
     let drainage: Drainage
     let apps: ServedApps
     var effects = SessionEngine.Effects()
 
     /// Nil in a hub without a console.
-    var trace: EventTrace? { takers.trace }
-    var slowReaders: SlowReaders { takers.slowReaders }
+    var trace: EventTrace? { delivery.trace }
+    var slowReaders: SlowReaders { delivery.slowReaders }
     var eventStreams: EventStreams { webSockets.eventStreams }
     var turns: ConnectionTurns { webSockets.turns }
-    var compression: LoopCompression? { takers.compression }
+    var compression: LoopCompression? { delivery.compression }
     var router: Router { runner.router }
     var directory: LoopDirectory { LoopDirectory(own: self) }
     var mailbox: Mailbox<LoopMessage> { router.mailbox }
@@ -73,7 +73,7 @@ final class ClientLoop: EffectPerformer {
         let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
         let slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
         let trace = configuration.keepsTraces ? try EventTrace(on: loop) : nil
-        takers = Takers(on: loop, here: number, engine, settings, slowReaders, compression, metrics, trace)
+        delivery = LoopDelivery(on: loop, here: number, engine, settings, slowReaders, compression, metrics, trace)
         let turns = ConnectionTurns(on: loop, engine, due, settings)
         var shardLimits = configuration.channelLimits.shards.share(of: configuration.loops)
         // Otherwise a newcomer would be closed for not reading a list that no queue can hold.
@@ -82,16 +82,16 @@ final class ClientLoop: EffectPerformer {
         channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits, trace)
         users = UserOwner(on: loop, runner, due, limits: shardLimits)
         identities = IdentityWatch(on: loop, due, context.verifier, router.mailbox)
-        webSockets = WebSockets(on: loop, takers, identities, turns, settings, metrics)
+        webSockets = WebSockets(on: loop, delivery, identities, turns, settings, metrics)
         handshakes = Handshakes(on: loop, due, configuration, metrics)
-        door = Door(on: loop)
+        intake = ConnectionIntake(on: loop)
         drainage = Drainage(on: loop, due, metrics, share: configuration.loops)
         apps = ServedApps(context.firstApps, engine, due)
         try loop.add(budget)
         budget.pressureChanged = { [settings] in settings.pressureChanged($0) }
         runner.perform = { [unowned self] (message: consuming OwnerMessage) in perform(message) }
         due.perform = { [unowned self] in perform($0) }
-        loop.overtake = { [unowned self] in door.overtake() }
+        loop.overtake = { [unowned self] in intake.overtake() }
         loop.attach(router.mailbox) { [unowned self] in received($0) }
     }
 
@@ -134,13 +134,13 @@ final class ClientLoop: EffectPerformer {
         case .news(.joined(let joined)): self.joined(joined)
         case .news(.joinRefused(let session, let serial, let refusal)): joinRefused(session, serial, refusal)
         case .news(.event(let name, let offset, let frame, let variants)):
-            takers.deliver(frame, variants, at: offset, to: name)
-        case .news(.reset(let name, let position, let loss)): takers.reset(name, to: position, loss)
+            delivery.deliver(frame, variants, at: offset, to: name)
+        case .news(.reset(let name, let position, let loss)): delivery.reset(name, to: position, loss)
         case .news(.answer(let answer)): received(answer)
         case .news(.publish(let key, let frame, let except, let variants, _)):
-            let told = takers.deliver(frame, variants, to: key, except: except)
+            let told = delivery.deliver(frame, variants, to: key, except: except)
             apps.table.app(index: key.app)?.counts.deliveries.add(told)
-        case .news(.users(let news)): takers.told(news)
+        case .news(.users(let news)): delivery.told(news)
         }
     }
 
@@ -167,7 +167,7 @@ final class ClientLoop: EffectPerformer {
             case .revoked(let revocations): revoked(revocations)
             case .revocationsCurrent(let isCurrent): engine.identities.isRevocationCurrent = isCurrent
             case .topics(let topics): published(topics)
-            case .degraded(let isDegraded): takers.degraded(isDegraded)
+            case .degraded(let isDegraded): delivery.degraded(isDegraded)
             default: streams.received(output)
             }
         }
@@ -198,16 +198,16 @@ final class ClientLoop: EffectPerformer {
         case .pong: if connection.isEstablished { connection.queue(settings.pongFrame) }
         case .send(let messages): if connection.isEstablished { connection.send(messages) }
         case .share(let messages):
-            if connection.isEstablished { connection.queue(takers.frames(messages.variants, for: connection)) }
+            if connection.isEstablished { connection.queue(delivery.frames(messages.variants, for: connection)) }
         case .queue(let messages): if connection.isEstablished { connection.queue(messages.variants.plain) }
         case .verify(let token):
             webSockets.pause(connection)
             identities.verify(token, for: connection.sessionID)
         case .watchIdentity(let wait): identities.watch(connection, after: wait)
         case .tellBackoff:
-            let absence = Absence(
+            let backoff = BackoffRange(
                 connections: metrics.connections.level, loops: router.loops, usesTLS: connection.transport.tls != nil)
-            if connection.isEstablished { connection.send(.backoff(minMs: absence.minMs, maxMs: absence.maxMs)) }
+            if connection.isEstablished { connection.send(.backoff(minMs: backoff.minMs, maxMs: backoff.maxMs)) }
         case .close(let code): connection.close(code)
         case .act(let envelope, let user): act(envelope, as: user, for: connection.sessionID)
         case .join(let join): router.ask(.join(join))
@@ -263,7 +263,7 @@ final class ClientLoop: EffectPerformer {
                 accepted(descriptor, address, refusal, usesTLS: usesTLS, beginsAt: time)
             }
         }
-        door.add(acceptor)
+        intake.add(acceptor)
     }
 
     private func accepted(
@@ -281,11 +281,11 @@ final class ClientLoop: EffectPerformer {
             if waits { connection.conversation?.begins(at: beginsAt, connection) } else { connection.begin() }
             metrics.accepted.add()
             metrics.connections.add(1)
-            door.came(connection.sessionID)
+            intake.came(connection.sessionID)
         } catch {
             // Out of epoll watches or memory: the connection closes with its last reference, here.
             hubContext.admission.left(address, loop: router.here, wasRefused: refusal != nil)
-            if door.isOpen { door.rest() } else if !isStopping { router.ask(0) { $0.door.rest() } }
+            if intake.isOpen { intake.rest() } else if !isStopping { router.ask(0) { $0.intake.rest() } }
         }
     }
 
@@ -318,8 +318,8 @@ final class ClientLoop: EffectPerformer {
         loop.remove(budget)
         loop.remove(due)
         if let trace { loop.remove(trace) }
-        if door.isOpen {
-            door.close()
+        if intake.isOpen {
+            intake.close()
             router.handOthers(.shutdown(hasSuccessor: hasSuccessor))
         }
         loop.forEachSource { source in

@@ -35,7 +35,7 @@ final class FrameVariants: Sendable {
     }
 }
 
-extension FrameVariants: SharedForm {
+extension FrameVariants: SharedEncoding {
     convenience init(_ messages: consuming Messages) { self.init(FrameWriter.frames(of: messages)) }
 
     var messages: Messages { FrameWriter.messages(of: plain) }

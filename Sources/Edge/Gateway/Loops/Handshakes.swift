@@ -52,7 +52,7 @@ final class Handshakes {
     }
 
     /// Whether the connection's handshake continues now. A connection whose client has sent nothing is not queued: it may be
-    /// looked at before anything has come (`Door.overtake`), or at its end.
+    /// looked at before anything has come (`ConnectionIntake.overtake`), or at its end.
     func mayGoOn(_ connection: ClientConnection) -> Bool {
         if connection.transport.tls != nil { return true }
         switch Socket.peek(connection.transport.descriptor) {

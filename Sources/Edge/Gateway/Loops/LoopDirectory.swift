@@ -64,13 +64,13 @@ struct LoopDirectory: ChannelDirectory {
     private func publish(
         _ publications: some Sequence<Publication>, of app: App, for asker: Int, _ gather: ScatterGather<[ChannelFacts]>
     ) -> [ChannelFacts] {
-        var takers: LoopSet = []
+        var subscribed: LoopSet = []
         var facts: [ChannelFacts] = []
         for publication in publications {
-            takers.formUnion(loops(in: publication, app))
+            subscribed.formUnion(loops(in: publication, app))
             facts.append(own.channels.publish(publication, of: app))
         }
-        for target in router.others(of: takers.subtracting(LoopSet(loop: asker))) {
+        for target in router.others(of: subscribed.subtracting(LoopSet(loop: asker))) {
             gather.wait()
             router.ask(target, for: app.index) { _ in gather.waited() }
         }

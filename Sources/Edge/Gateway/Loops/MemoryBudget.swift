@@ -5,7 +5,7 @@ import Reactor
 import WebSocket
 
 /// Bytes that connections hold together, and their bound. Valid while `moved` reports every change of a connection's part.
-struct Holding {
+struct HeldBytes {
     let bytesMax: Int
     private(set) var bytes = 0
 
@@ -42,8 +42,8 @@ struct Holding {
 /// Each connection reports after it has written or read, if something was left; never for a delivery. Judged at the end of a
 /// tick, when sockets have got what they take. All loops have equal shares, because connections are spread evenly.
 final class MemoryBudget: EventSource {
-    private(set) var queued: Holding
-    private(set) var unfinished: Holding
+    private(set) var queued: HeldBytes
+    private(set) var unfinished: HeldBytes
     /// The queued bytes have risen above half of their bound, or fallen below it.
     var pressureChanged: (Bool) -> Void = { _ in }
     private var isPressed = false
@@ -53,8 +53,8 @@ final class MemoryBudget: EventSource {
     init(on loop: EventLoop, _ configuration: GatewayConfiguration, _ metrics: GatewayMetrics) {
         self.loop = loop
         self.metrics = metrics
-        queued = Holding(bytesMax: configuration.queuedBytesOfLoop)
-        unfinished = Holding(bytesMax: configuration.unfinishedBytesOfLoop)
+        queued = HeldBytes(bytesMax: configuration.queuedBytesOfLoop)
+        unfinished = HeldBytes(bytesMax: configuration.unfinishedBytesOfLoop)
     }
 
     func queuedMoved(from old: UInt32, to new: UInt32) {

@@ -50,7 +50,7 @@ final class SlowReaders {
 
     /// Feeds the connection by pages: the next at the end of the tick, if it has room. From now on its progress is checked.
     func pull(_ connection: ClientConnection) {
-        connection.marks.isPulled = true
+        connection.flags.isPulled = true
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
             pulling[connection.sessionID] = PullProgress(connection.transport, at: loop.now)
@@ -61,7 +61,7 @@ final class SlowReaders {
     /// A session that is behind gets its next page when little is left in its queue.
     func pullIfDrained(_ connection: ClientConnection) {
         guard let session = connection.session, session.isBehind else {
-            connection.marks.isPulled = false
+            connection.flags.isPulled = false
             return
         }
         let (output, limits) = (connection.transport.output, connection.owner.settings.limits)

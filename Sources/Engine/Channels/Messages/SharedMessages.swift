@@ -2,7 +2,7 @@ import Bytes
 import Synchronization
 
 /// What a kind of sink makes of messages for many sessions, such as frames.
-package protocol SharedForm: AnyObject, Sendable {
+package protocol SharedEncoding: AnyObject, Sendable {
     init(_ messages: consuming Messages)
     /// The messages again, for a sink of another kind.
     var messages: Messages { get }
@@ -13,7 +13,7 @@ package protocol SharedForm: AnyObject, Sendable {
 package final class SharedMessages: Sendable {
     private enum State {
         case messages(Messages)
-        case formed(any SharedForm, others: [any SharedForm])
+        case formed(any SharedEncoding, others: [any SharedEncoding])
         /// While a form is made, and nobody else looks.
         case taken
     }
@@ -29,7 +29,7 @@ package final class SharedMessages: Sendable {
     }
 
     /// The messages in the form of one kind of sink.
-    package func form<Form: SharedForm>(_ type: Form.Type = Form.self) -> Form {
+    package func form<Form: SharedEncoding>(_ type: Form.Type = Form.self) -> Form {
         state.withLock { state in
             switch exchange(&state, with: .taken) {
             case .messages(let messages):

@@ -126,7 +126,7 @@ public enum HoldReason: Equatable, Sendable {
 }
 
 /// A request whose answer is passed to a closure.
-package final class Errand: Request {
+package final class CallbackRequest: Request {
     private let told: (Result<Rows, PostgresError>?) -> Void
 
     /// - Parameter told: takes the answer, or nil if there is none. Called once.

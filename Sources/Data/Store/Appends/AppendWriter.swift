@@ -16,7 +16,7 @@ import Reactor
 /// - The connection ends with a batch in flight: the same batch is written again, before what came meanwhile.
 /// - One document fails the whole batch: each document is written alone, and that one is skipped.
 /// - A function fails again and again: its line fills up, and the documents of other functions are written.
-final class AppendDesk {
+final class AppendWriter {
     private static let pause = Duration.milliseconds(100)
     private static let pauseAfterFailure = Duration.seconds(1)
 
@@ -28,7 +28,7 @@ final class AppendDesk {
     private var isUp = false
     private var due: Alarm?
     /// One for each function of the route table that was called.
-    private var lines: [AppendLine] = []
+    private var lines: [AppendQueue] = []
     private var isUnderWay = false
 
     /// - Parameter skipped: counts the documents that functions or the database did not take.
@@ -55,14 +55,14 @@ final class AppendDesk {
         wait()
     }
 
-    private func line(of function: AppendFunction) -> AppendLine {
+    private func line(of function: AppendFunction) -> AppendQueue {
         if let line = lines.first(where: { $0.function === function }) { return line }
-        lines.append(AppendLine(function))
+        lines.append(AppendQueue(function))
         return lines[lines.count - 1]
     }
 
     /// The line that has waited longest for its turn.
-    private var next: (AppendLine, Instant)? {
+    private var next: (AppendQueue, Instant)? {
         lines.compactMap { line in line.due.map { (line, $0) } }.min { $0.1 < $1.1 }
     }
 
@@ -81,7 +81,7 @@ final class AppendDesk {
         ) { [weak self] in self?.written(line, documents.count, $0) }
     }
 
-    private func written(_ line: AppendLine, _ count: Int, _ answer: Result<Rows, PostgresError>) {
+    private func written(_ line: AppendQueue, _ count: Int, _ answer: Result<Rows, PostgresError>) {
         isUnderWay = false
         switch answer {
         case .success(let rows):

@@ -2,8 +2,8 @@ import JSON
 
 @testable import CarillonClient
 
-/// A keeper in memory, which fails when told to.
-final class MemoryKeeper: Keeper {
+/// A storage in memory, which fails when told to.
+final class MemoryStorage: MirrorStorage {
     private(set) var mirror: Mirror
     var isLeading = true
     /// The writes that fail, by their numbers from 1.

@@ -11,7 +11,7 @@ struct Prediction: Sendable, Equatable {
 }
 
 /// Makes rows: which entities an action touches, and what the person saw of them.
-struct Acting {
+struct RowBuilder {
     let mirror: Mirror
     let zone: String
     let now: Timestamp

@@ -1,5 +1,5 @@
 /// Where the mirror is kept: a database, or memory.
-protocol Keeper: AnyObject {
+protocol MirrorStorage: AnyObject {
     /// All that is kept, as of the last transaction.
     var mirror: Mirror { get }
 

@@ -3,7 +3,7 @@ import Metrics
 import Reactor
 
 /// Where connections come in: the listening sockets, on the loop that accepts, and this loop's latest connections.
-final class Door {
+final class ConnectionIntake {
     private(set) var acceptors: [Acceptor] = []
     /// Connections added since more was ready than one turn takes, the oldest first; at most `overtakersMax`.
     var newcomers: ContiguousArray<SessionID> = []

@@ -7,7 +7,7 @@ import Reactor
 /// Valid transitions: idle → ready; ready → underWay, idle; underWay → ready, paused, spent, idle; paused → ready, idle.
 /// Invariants: it is in its endpoint's table exactly while it holds events, and in its lane's rows exactly while it is
 /// ready.
-final class DeliveryLine {
+final class DeliveryQueue {
     enum State {
         case idle, ready, underWay
         case paused(until: Instant)
@@ -19,7 +19,7 @@ final class DeliveryLine {
     unowned let endpoint: Endpoint
     let channel: ChannelName
     var state = State.idle
-    private(set) var queue = SortedRow<QueuedEvent>()
+    private(set) var queue = SortedDeque<QueuedEvent>()
     /// The number of queued events of each kind.
     private(set) var counts = SIMD8<Int32>.zero
     /// Its key in its lane's rows: the number of its first event.
@@ -87,7 +87,7 @@ enum Attempt: Int, CaseIterable {
 final class QueuedEvent {
     /// Increases with each event.
     let number: UInt64
-    unowned let line: DeliveryLine
+    unowned let line: DeliveryQueue
     /// Its JSON in a body; shared by all endpoints that want it.
     let text: [UInt8]
     /// Exactly one kind.
@@ -100,7 +100,7 @@ final class QueuedEvent {
     /// Whether a failed request carried it and may have arrived all the same.
     var mayBeKnown = false
 
-    init(_ number: UInt64, _ line: DeliveryLine, _ text: [UInt8], of event: WebhookEvent, postedAt: Instant) {
+    init(_ number: UInt64, _ line: DeliveryQueue, _ text: [UInt8], of event: WebhookEvent, postedAt: Instant) {
         self.number = number
         self.line = line
         self.text = text

@@ -3,7 +3,7 @@ import Clock
 import Postgres
 
 /// The documents of one function, in the order in which they came.
-final class AppendLine {
+final class AppendQueue {
     /// A part of the line as the function's parameters.
     struct Documents {
         let count: Int

@@ -8,7 +8,7 @@ import Testing
 @testable import Gateway
 
 /// Clients that read slowly or not at all, and newcomers when the kernel has no room.
-@Suite(.ownThread, .timeLimit(.minutes(15))) struct SlowTakersTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct SlowReadersTests {
     /// The socket of a client that reads a few bytes a second is not writable for minutes; its acknowledgements show the
     /// progress.
     @Test func aSlowReaderIsSeenToRead() async throws {
@@ -44,7 +44,7 @@ import Testing
         #expect(hub.admission.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 0))
         if loop == 1 { #expect(hub.admission.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 1)) }
         hub.context.mailboxes[loop].post(.accepted(descriptor, address, nil, usesTLS: false))
-        try hub.turn { hub.clients[0].door.acceptors[0].interest == [] }
+        try hub.turn { hub.clients[0].intake.acceptors[0].interest == [] }
         #expect(hub.metrics.text.contains("accept_pauses_total 1\n"))
         #expect(hub.admission.total == loop, "it is counted out")
         let waiting = try hub.newPeer()

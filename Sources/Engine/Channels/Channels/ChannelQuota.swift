@@ -9,7 +9,7 @@ import Synchronization
 /// - Once an app holds at least as many channels as remain for it, a connection in `few` channels or more makes another
 ///   only below the app's remaining room divided by its connections. So neither one client nor a crowd from one address
 ///   takes others' room.
-package final class ChannelCensus: Sendable {
+package final class ChannelQuota: Sendable {
     private let all = BoundedCount()
     private let apps = Atomic<Int>(1)
 

@@ -7,7 +7,7 @@ import Sync
 import WebSocket
 
 /// Delivers owners' news to this loop's sessions: from the channel's list of subscribers to the connections' queues.
-final class Takers {
+final class LoopDelivery {
     private let loop: EventLoop
     private let engine: SessionEngine
     private let settings: ConnectionSettings

@@ -13,7 +13,7 @@ import Reactor
 /// - A statement fails after the first piece: the reader is told `broken`, and the connection is given back.
 /// - The reader leaves while a page is in flight: the page is dropped, and the connection is given back after it.
 /// - The reader takes nothing for a minute: the server ends the transaction, since it holds back vacuum.
-final class ExportDesk {
+final class ExportRunner {
     /// The timeout of one statement, since the first may have to sort everything; also of the reader between two pages.
     private static let timeout = Duration.seconds(60)
 

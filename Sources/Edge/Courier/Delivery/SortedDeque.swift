@@ -2,7 +2,7 @@ import Bytes
 
 /// Elements sorted by number. Removing at either end and appending take amortised constant time; elsewhere the time is
 /// linear in the number of later elements.
-struct SortedRow<Element> {
+struct SortedDeque<Element> {
     private var entries = Fifo<(number: UInt64, element: Element)>()
 
     var count: Int { entries.count }

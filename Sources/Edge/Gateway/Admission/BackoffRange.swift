@@ -2,7 +2,7 @@
 ///
 /// Stock clients are all back after exactly one second. Those that ask come at half the pace at which the hub takes them, so
 /// that it has time for those who are there. Nobody waits for longer than `longestMs`: a reminder may be due.
-struct Absence: Equatable {
+struct BackoffRange: Equatable {
     /// As long as pusher-js stays away. A hub that crashed has a successor by then.
     static let leastMs = 1_000
     static let longestMs = 10_000

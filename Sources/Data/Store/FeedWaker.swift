@@ -6,15 +6,15 @@ import Reactor
 ///
 /// Worst interleaving: the last commit of a crowd comes just after the feed was woken, and no tick follows it. The alarm
 /// rings for it (`theLastCommitOfACrowdWakesTheFeed`).
-final class CommitBell {
-    private let ring: () -> Void
+final class FeedWaker {
+    private let wake: () -> Void
     private var due: Alarm?
     private var isOwed = false
     private var last = Instant.min
 
-    /// - Parameter ring: wakes the feed.
-    init(_ loop: EventLoop, _ ring: @escaping () -> Void) throws(ReactorError) {
-        self.ring = ring
+    /// - Parameter wake: wakes the feed.
+    init(_ loop: EventLoop, _ wake: @escaping () -> Void) throws(ReactorError) {
+        self.wake = wake
         due = try Alarm(loop) { [weak self] in self?.tell(now: .read(), isCrowded: false) }
     }
 
@@ -31,6 +31,6 @@ final class CommitBell {
         }
         (isOwed, last) = (false, now)
         due?.unset()
-        ring()
+        wake()
     }
 }

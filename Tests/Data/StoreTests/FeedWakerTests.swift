@@ -4,33 +4,33 @@ import Testing
 
 @testable import Store
 
-@Suite(.timeLimit(.minutes(15))) struct CommitBellTests {
+@Suite(.timeLimit(.minutes(15))) struct FeedWakerTests {
     private var later: Instant { Instant.read().advanced(by: .seconds(10)) }
 
     @Test func aCommitWakesTheFeedAtOnce() throws {
         let loop = try EventLoop()
         var rings = 0
-        let bell = try CommitBell(loop) { rings += 1 }
-        bell.tell(now: later, isCrowded: false)
+        let waker = try FeedWaker(loop) { rings += 1 }
+        waker.tell(now: later, isCrowded: false)
         #expect(rings == 0, "nothing was committed")
         for count in 1...3 {
-            bell.want()
-            bell.tell(now: later, isCrowded: false)
+            waker.want()
+            waker.tell(now: later, isCrowded: false)
             #expect(rings == count)
         }
-        bell.tell(now: later, isCrowded: true)
+        waker.tell(now: later, isCrowded: true)
         #expect(rings == 3, "told once")
     }
 
     @Test func aCrowdWakesTheFeedNowAndThen() throws {
         let loop = try EventLoop()
         var rings = 0
-        let bell = try CommitBell(loop) { rings += 1 }
+        let waker = try FeedWaker(loop) { rings += 1 }
         let began = later
         // A commit each millisecond.
         for time in 0..<100 {
-            bell.want()
-            bell.tell(now: began.advanced(by: .milliseconds(time)), isCrowded: true)
+            waker.want()
+            waker.tell(now: began.advanced(by: .milliseconds(time)), isCrowded: true)
         }
         #expect(rings == 10)
     }
@@ -38,11 +38,11 @@ import Testing
     @Test func theLastCommitOfACrowdWakesTheFeed() throws {
         let loop = try EventLoop()
         var rings = 0
-        let bell = try CommitBell(loop) { rings += 1 }
+        let waker = try FeedWaker(loop) { rings += 1 }
         let now = Instant.read()
         for _ in 0..<2 {
-            bell.want()
-            bell.tell(now: now, isCrowded: true)
+            waker.want()
+            waker.tell(now: now, isCrowded: true)
         }
         #expect(rings == 1)
         let end = Instant.read().advanced(by: .seconds(60))

@@ -1,5 +1,5 @@
 /// Reminders and medications as they were shown last: they change seldom, and are shown after each act.
-struct ListShelf: Sendable {
+struct ListCache: Sendable {
     /// All that a list is made of: as long as it is the same, the list is.
     private struct Ground: Equatable {
         let turns: [Int?]

@@ -6,7 +6,7 @@ import Reactor
 ///
 /// LISTEN through a transaction pooler succeeds and hears nothing. So once both connections are up, the reading connection
 /// sends the listening one a notification: the probe.
-final class Hearing {
+final class NotifyProbe {
     private let configuration: FeedConfiguration
     private let logger: Logger
     private let reader: Reader

@@ -5,8 +5,8 @@ import Testing
 @testable import Gateway
 
 /// Messages for sessions with several kinds of sinks, such as WebSockets and event streams.
-@Suite struct SharedFormTests {
-    private final class Texts: SharedForm {
+@Suite struct SharedEncodingTests {
+    private final class Texts: SharedEncoding {
         let texts: [String]
         var messages: Messages { Self.messages(texts) }
 
