@@ -33,7 +33,7 @@ enum TextRules {
         }
     }
 
-    /// Lines of Python, SQL or C that are too wide, literals included.
+    /// Lines of JavaScript, Python, SQL or C that are too wide, literals included.
     static func widerLines(of text: String, _ columnsMax: Int) -> [Int] {
         lines(of: text).enumerated().compactMap { index, line in
             line.utf8.count > columnsMax && line.count > columnsMax ? index + 1 : nil

@@ -45,7 +45,7 @@ struct TidyTests {
         let most = TextRules.columnsMax
         let swift = try Self.files(["swift"]) + [("Package.swift", Page("Package.swift").text)]
         Self.report(swift, "wider than \(most) columns") { TextRules.wideLines(of: $0) }
-        Self.report(try Self.files(["py", "c", "h"]), "wider than \(most) columns") {
+        Self.report(try Self.files(["py", "c", "h", "js", "ts"]), "wider than \(most) columns") {
             TextRules.widerLines(of: $0, most)
         }
         // A line of a test of SQL holds a case with the rows that it expects.

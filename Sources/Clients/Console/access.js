@@ -19,7 +19,8 @@ export const credential = {
 
 /** Asks `/console/api/NAME`. Parameters without a value are left out. */
 export async function ask(name, parameters = {}, options = {}) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== '' && value !== null && value !== undefined));
+  const query = new URLSearchParams(Object.entries(parameters)
+    .filter(([, value]) => value !== '' && value !== null && value !== undefined));
   const headers = credential.value ? { Authorization: `Bearer ${credential.value}` } : {};
   let answer;
   try {

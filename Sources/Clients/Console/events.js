@@ -18,9 +18,11 @@ export class Events {
       form({ class: 'filters' }, () => this.look(true),
         field('Channel begins with', this.channel), field('Kind has', this.name), field('Bytes at least', this.bytes),
         h('button', { type: 'submit' }, 'Look')),
-      h('p', {}, h('button', { type: 'button', 'aria-pressed': 'false', onclick: (event) => this.#hold(event.target) }, 'Hold')),
+      h('p', {},
+        h('button', { type: 'button', 'aria-pressed': 'false', onclick: (event) => this.#hold(event.target) }, 'Hold')),
       h('div', { class: 'scroll' }, this.table),
-      h('p', { class: 'muted' }, `What loops remember of the last ${Math.round(hub.traceSeconds / 60)} minutes, at most 200 events.`));
+      h('p', { class: 'muted' },
+        `What loops remember of the last ${Math.round(hub.traceSeconds / 60)} minutes, at most 200 events.`));
   }
 
   #hold(button) {
@@ -33,7 +35,8 @@ export class Events {
     if (!isAsked && (this.held || isInUse(this.table) || this.table.querySelector('pre'))) return;
     const { events } = await ask('events', { channel: this.channel.value, name: this.name.value, bytes: this.bytes.value });
     table(this.table, ['Time', 'Channel', '#Number', 'Kind', '#Size', 'From', '#After commit', ''], events.map((event) => [
-      h('span', { class: 'mono' }, clock(event.age)), h('code', {}, event.channel), event.offset === null ? '' : `${event.offset}`,
+      h('span', { class: 'mono' }, clock(event.age)), h('code', {}, event.channel),
+      event.offset === null ? '' : `${event.offset}`,
       event.name, bytes(event.bytes), event.app ? `${SOURCES[event.source]}, app ${event.app}` : SOURCES[event.source],
       event.committed === null ? '' : time((event.committed - event.age) / 1e6), this.#actions(event)]), 'None yet.');
   }
@@ -41,7 +44,8 @@ export class Events {
   #actions(event) {
     const cell = h('span');
     if (event.offset === null) return cell;
-    cell.append(h('button', { type: 'button', class: 'small', onclick: () => this.explain(event.channel, event.offset) }, 'Its way'));
+    const explain = () => this.explain(event.channel, event.offset);
+    cell.append(h('button', { type: 'button', class: 'small', onclick: explain }, 'Its way'));
     if (this.hub.payloads) {
       const button = h('button', { type: 'button', class: 'small', onclick: () => this.#open(event, cell, button) }, 'Data');
       cell.append(' ', button);

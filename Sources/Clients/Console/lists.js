@@ -17,7 +17,8 @@ class List {
 export class Connections extends List {
   constructor(container) {
     const user = h('input', { type: 'search', placeholder: 'all', autocomplete: 'off' });
-    super(container, 'Connections', 'At most 100 of each loop. What waits is what a socket has not taken.', field('User', user));
+    super(container, 'Connections', 'At most 100 of each loop. What waits is what a socket has not taken.',
+      field('User', user));
     this.user = user;
   }
 
@@ -45,6 +46,7 @@ export class Channels extends List {
     const { channels, isComplete } = await ask('channels', { app: this.app.value, prefix: this.prefix.value });
     table(this.table, ['Channel', '#Connections', '#Users'], channels.map((one) => [
       h('code', {}, one.name), count(one.connections), one.users === null ? '' : count(one.users)]), 'None.');
-    this.note.textContent = isComplete ? plural(channels.length, 'channel') : `The first ${channels.length} that were found.`;
+    this.note.textContent = isComplete
+      ? plural(channels.length, 'channel') : `The first ${channels.length} that were found.`;
   }
 }

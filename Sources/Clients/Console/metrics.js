@@ -19,7 +19,8 @@ export class Reading {
 
   /** The sum of the series of that name which have these labels; null where there is none. */
   sum(name, wanted = {}) {
-    const found = this.all(name).filter(({ labels }) => Object.entries(wanted).every(([key, value]) => labels[key] === value));
+    const found = this.all(name)
+      .filter(({ labels }) => Object.entries(wanted).every(([key, value]) => labels[key] === value));
     return found.length ? found.reduce((sum, { value }) => sum + value, 0) : null;
   }
 

@@ -55,7 +55,7 @@ export class Overview {
         return value === null ? '–' : count(value);
       }),
     ]);
-    table(this.apps, ['App', '#Connections', '#Subscriptions', '#Channels', '#Messages/s', '#Events/s', '#Deliveries/s', '#Calls/s'], rows,
-      'This hub serves no app.');
+    const counts = ['#Connections', '#Subscriptions', '#Channels', '#Messages/s', '#Events/s', '#Deliveries/s', '#Calls/s'];
+    table(this.apps, ['App', ...counts], rows, 'This hub serves no app.');
   }
 }

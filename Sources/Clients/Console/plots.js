@@ -31,17 +31,21 @@ export class Plot {
     for (const [index, line] of this.lines.entries()) {
       const points = this.#samples.map((sample, x) => [x, sample[index]])
         .filter(([, value]) => value !== null && value !== undefined)
-        .map(([x, value]) => `${(100 * (SAMPLES_MAX - this.#samples.length + x + 1)) / SAMPLES_MAX},${40 - (most ? 38 * value / most : 0)}`);
+        .map(([x, value]) => [SAMPLES_MAX - this.#samples.length + x + 1, most ? 38 * value / most : 0])
+        .map(([x, height]) => `${(100 * x) / SAMPLES_MAX},${40 - height}`);
       set(line, 'points', points.join(' '));
     }
   }
 }
 
-export const count = (value) => (value >= 1e6 ? `${(value / 1e6).toFixed(1)} M` : value >= 1e4 ? `${(value / 1e3).toFixed(1)} k`
+export const count = (value) => (value >= 1e6 ? `${(value / 1e6).toFixed(1)} M`
+  : value >= 1e4 ? `${(value / 1e3).toFixed(1)} k`
   : value >= 100 || Number.isInteger(value) ? `${Math.round(value)}` : value.toFixed(1));
 
-export const bytes = (value) => (value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB` : value >= 2 ** 20 ? `${(value / 2 ** 20).toFixed(1)} MiB`
+export const bytes = (value) => (value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB`
+  : value >= 2 ** 20 ? `${(value / 2 ** 20).toFixed(1)} MiB`
   : value >= 2 ** 10 ? `${(value / 2 ** 10).toFixed(1)} KiB` : `${Math.round(value)} B`);
 
 /** A time in seconds. */
-export const time = (value) => (value >= 1 ? `${value.toFixed(2)} s` : value >= 1e-3 ? `${(value * 1e3).toFixed(2)} ms` : `${Math.round(value * 1e6)} µs`);
+export const time = (value) => (value >= 1 ? `${value.toFixed(2)} s`
+  : value >= 1e-3 ? `${(value * 1e3).toFixed(2)} ms` : `${Math.round(value * 1e6)} µs`);

@@ -5,8 +5,10 @@ import { h } from './dom.js';
 export function table(element, headings, rows, empty) {
   const kinds = headings.map((heading) => (heading.startsWith('#') ? { class: 'number' } : {}));
   element.replaceChildren(
-    h('thead', {}, h('tr', {}, ...headings.map((heading, index) => h('th', { scope: 'col', ...kinds[index] }, heading.replace('#', ''))))),
-    h('tbody', {}, ...(rows.length ? rows.map((cells) => h('tr', {}, ...cells.map((cell, index) => h('td', kinds[index], cell))))
+    h('thead', {}, h('tr', {},
+      ...headings.map((heading, index) => h('th', { scope: 'col', ...kinds[index] }, heading.replace('#', ''))))),
+    h('tbody', {}, ...(rows.length
+      ? rows.map((cells) => h('tr', {}, ...cells.map((cell, index) => h('td', kinds[index], cell))))
       : [h('tr', {}, h('td', { colspan: headings.length }, empty))])));
 }
 

@@ -1,15 +1,18 @@
 // Why did a user not get an event? The way of one event, from its row to the sockets of the user's devices.
 import { ask } from './access.js';
-import { h, say, set } from './dom.js';
+import { h, plural, say, set } from './dom.js';
 import { bytes, time } from './plots.js';
 import { clock, field, form, table } from './tables.js';
 
 const STATES = {
   written: 'Its socket took the event.', queued: 'The event waits for its socket, which takes nothing at the moment.',
-  behind: 'It reads too slowly, and is to get the event by a page of the log.', caught: 'It read too slowly, and has caught up by pages of the log.',
+  behind: 'It reads too slowly, and is to get the event by a page of the log.',
+  caught: 'It read too slowly, and has caught up by pages of the log.',
   gone: 'It left before its socket took the event. When it comes back, it asks for what it missed.',
-  replayed: 'It came back later, and the event was replayed to it.', lost: 'It was told that what it missed cannot be had, and to fetch a snapshot.',
-  handed: 'It was in the channel, and was handed the event.', present: 'It is in the channel. When it came is not remembered.',
+  replayed: 'It came back later, and the event was replayed to it.',
+  lost: 'It was told that what it missed cannot be had, and to fetch a snapshot.',
+  handed: 'It was in the channel, and was handed the event.',
+  present: 'It is in the channel. When it came is not remembered.',
 };
 
 /** What is well; `present` is neither. */
@@ -23,7 +26,8 @@ export class Way {
     this.verdict = h('p', { class: 'verdict', role: 'status', tabindex: -1 });
     this.steps = h('ol', { class: 'steps' });
     this.last = h('table', { 'aria-label': 'The last events in the log' });
-    this.list = h('div', { hidden: true }, h('h2', {}, 'The last events in the log'), h('div', { class: 'scroll' }, this.last));
+    this.list = h('div', { hidden: true }, h('h2', {}, 'The last events in the log'),
+      h('div', { class: 'scroll' }, this.last));
     container.append(
       form({ class: 'filters' }, () => this.look(),
         field('User', this.user), field('Topic', this.topic), field('Number of the event', this.offset),
@@ -48,7 +52,8 @@ export class Way {
     const offset = this.offset.value || top;
     table(this.last, ['#Number', 'Kind', '#Size', 'Time', ''], events.map((event) => [
       `${event.o}`, event.name, bytes(event.bytes), h('span', { class: 'mono' }, clock(event.ageMs * 1000)),
-      h('button', { type: 'button', class: 'small', onclick: () => this.explain(channel, event.o) }, 'Its way')]), 'No events.');
+      h('button', { type: 'button', class: 'small', onclick: () => this.explain(channel, event.o) }, 'Its way')]),
+    'No events.');
     this.list.hidden = false;
     if (Number(offset) === 0) {
       say(this.verdict, 'Nothing was ever committed for this channel.');
@@ -66,17 +71,20 @@ export class Way {
         row.state === 'found' ? `Number ${way.offset} in the log: ${row.name}, ${bytes(row.bytes)}.`
           : row.state === 'absent' ? `Not in the log. The channel stands at ${row.top}.` : 'The database did not answer.'],
       ['Read', home || position >= way.offset ? 'yes' : 'no', home?.read,
-        home ? 'This hub read it from the log.' : position === null ? 'Nobody is in the channel here, so this hub does not read it.'
+        home ? 'This hub read it from the log.'
+          : position === null ? 'Nobody is in the channel here, so this hub does not read it.'
           : position >= way.offset ? 'Read; nothing more is remembered of it.' : `Not yet: this hub stands at ${position}.`],
       ['Homed', home || position >= way.offset ? 'yes' : 'no', home?.homed,
-        home ? `Loop ${home.loop} owns the channel, and handed it to ${way.subscribers === 1 ? 'one subscriber' : `${way.subscribers} subscribers`}.`
+        home ? `Loop ${home.loop} owns the channel, and handed it to ${plural(way.subscribers, 'subscriber')}.`
           : position === null ? 'No loop has the channel.' : `The channel's owner stands at ${position}.`],
       ...devices.map((device) => [`Device ${device.socket}`, KINDS[device.state] ?? 'no',
         device.written ?? null, words(device)]),
-      ...elsewhere.map((socket) => [`Device ${socket}`, 'no', null, 'It is connected as this user, and has not subscribed to the channel.']),
+      ...elsewhere.map((socket) => [`Device ${socket}`, 'no', null,
+        'It is connected as this user, and has not subscribed to the channel.']),
     ];
     this.steps.replaceChildren(...steps.map(([name, state, age, says]) => h('li', { 'data-state': state },
-      h('span', { class: 'name' }, name), h('span', { class: 'at' }, moment(age, start)), h('span', { class: 'says' }, says))));
+      h('span', { class: 'name' }, name), h('span', { class: 'at' }, moment(age, start)),
+      h('span', { class: 'says' }, says))));
     set(this.steps, 'data-offset', way.offset);
   }
 }
@@ -88,13 +96,16 @@ function moment(age, start) {
 }
 
 function words(device) {
-  const says = device.state === 'later' ? `It came later, at number ${device.since}: what is before is in its snapshot.` : STATES[device.state];
-  return `${says}${device.unsentBytes ? ` ${bytes(device.unsentBytes)} wait for it now.` : ''}${device.isConnected ? '' : ' It is not connected any more.'}`;
+  const says = device.state === 'later'
+    ? `It came later, at number ${device.since}: what is before is in its snapshot.` : STATES[device.state];
+  const waits = device.unsentBytes ? ` ${bytes(device.unsentBytes)} wait for it now.` : '';
+  return `${says}${waits}${device.isConnected ? '' : ' It is not connected any more.'}`;
 }
 
 /** As users' ids are written in names of channels. */
 const encoded = (user) => [...new TextEncoder().encode(user)]
-  .map((byte) => (/[-A-Za-z0-9_@,.;]/.test(String.fromCharCode(byte)) ? String.fromCharCode(byte) : `=${byte.toString(16).toUpperCase().padStart(2, '0')}`)).join('');
+  .map((byte) => (/[-A-Za-z0-9_@,.;]/.test(String.fromCharCode(byte)) ? String.fromCharCode(byte)
+    : `=${byte.toString(16).toUpperCase().padStart(2, '0')}`)).join('');
 
 const decoded = (name) => new TextDecoder().decode(Uint8Array.from(
   name.match(/=[0-9A-F]{2}|./g) ?? [], (part) => (part.length === 3 ? parseInt(part.slice(1), 16) : part.charCodeAt(0))));

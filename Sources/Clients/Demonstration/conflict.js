@@ -3,7 +3,9 @@ import { h, say, set, statusName } from './dom.js';
 import { label, repeats } from './reminders.js';
 import { title } from './today.js';
 
-const FIELDS = { label: 'Text', time: 'Time', enabled: 'On', repeat: 'Days', repeatOn: 'Days', status: 'Dose', note: 'Note' };
+const FIELDS = {
+  label: 'Text', time: 'Time', enabled: 'On', repeat: 'Days', repeatOn: 'Days', status: 'Dose', note: 'Note',
+};
 
 export class ConflictDialog {
   constructor(phone) {
@@ -13,11 +15,14 @@ export class ConflictDialog {
     this.about = h('p', { id: `${id}-about` });
     this.body = h('tbody');
     this.mine = h('button', { type: 'button', onclick: () => this.#decide('keep_local') }, 'Keep mine');
-    this.theirs = h('button', { type: 'button', class: 'main', onclick: () => this.#decide('accept_server') }, 'Take theirs');
+    this.theirs = h('button', { type: 'button', class: 'main', onclick: () => this.#decide('accept_server') },
+      'Take theirs');
     this.element = h(
-      'div', { class: 'conflict', role: 'alertdialog', 'aria-labelledby': `${id}-name`, 'aria-describedby': `${id}-about`, hidden: true },
+      'div', { class: 'conflict', role: 'alertdialog', 'aria-labelledby': `${id}-name`,
+        'aria-describedby': `${id}-about`, hidden: true },
       h('div', { class: 'sheet' }, this.name, this.about,
-        h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }), h('th', { scope: 'col' }, 'Mine'), h('th', { scope: 'col' }, 'Theirs'))), this.body),
+        h('table', {}, h('thead', {}, h('tr', {},
+          h('th', { scope: 'col' }), h('th', { scope: 'col' }, 'Mine'), h('th', { scope: 'col' }, 'Theirs'))), this.body),
         h('div', { class: 'buttons' }, this.mine, this.theirs)));
   }
 
@@ -43,11 +48,13 @@ export class ConflictDialog {
     const { server, local, fields } = conflict;
     const rule = type.endsWith('Reminder') || type.endsWith('ReminderOccurrence');
     say(this.name, `${rule ? label(server ?? local) : title(server ?? {})}: which one?`);
-    say(this.about, `Another phone has ${server ? 'changed' : 'deleted'} this while yours was away.${count > 1 ? ` ${count - 1} more to decide.` : ''}`);
+    const more = count > 1 ? ` ${count - 1} more to decide.` : '';
+    say(this.about, `Another phone has ${server ? 'changed' : 'deleted'} this while yours was away.${more}`);
     const names = fields?.length ? fields.map(({ name }) => name)
       : rule ? Object.keys(local ?? {}).filter((name) => FIELDS[name]) : ['status'];
     this.body.replaceChildren(...names.map((name) => h(
-      'tr', {}, h('th', { scope: 'row' }, FIELDS[name] ?? name), h('td', {}, worded(name, local)), h('td', {}, worded(name, server)))));
+      'tr', {}, h('th', { scope: 'row' }, FIELDS[name] ?? name), h('td', {}, worded(name, local)),
+      h('td', {}, worded(name, server)))));
     set(this.element, 'data-of', conflict.entity?.id);
   }
 
@@ -69,5 +76,6 @@ function worded(name, side) {
   if (name === 'enabled') return value ? 'on' : 'off';
   if (name === 'repeat' || name === 'repeatOn') return repeats(side);
   if (name === 'time') return String(value).slice(0, 5);
-  return value === null || value === undefined ? 'nothing' : typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return value === null || value === undefined ? 'nothing'
+    : typeof value === 'object' ? JSON.stringify(value) : String(value);
 }

@@ -9,16 +9,20 @@ export class MonthView {
   constructor(phone) {
     this.phone = phone;
     this.title = h('h3', { 'aria-live': 'polite' });
-    const step = (by, word, sign) => h('button', { type: 'button', class: 'small', 'aria-label': word, onclick: () => this.#turn(by) }, sign);
+    const step = (by, word, sign) => h('button',
+      { type: 'button', class: 'small', 'aria-label': word, onclick: () => this.#turn(by) }, sign);
     this.body = h('tbody');
     this.caption = h('caption', { class: 'unseen' });
     this.table = h(
       'table', { class: 'heat' }, this.caption,
-      h('thead', {}, h('tr', {}, ...WEEKDAYS.map(([short, long]) => h('th', { scope: 'col', abbr: long }, short)))), this.body);
+      h('thead', {}, h('tr', {}, ...WEEKDAYS.map(([short, long]) => h('th', { scope: 'col', abbr: long }, short)))),
+      this.body);
     this.element = h(
-      'div', {}, h('div', { class: 'line-up' }, step(-1, 'The month before', '‹'), this.title, step(1, 'The next month', '›')),
+      'div', {}, h('div', { class: 'line-up' }, step(-1, 'The month before', '‹'), this.title,
+        step(1, 'The next month', '›')),
       this.table,
-      h('p', { class: 'legend', 'aria-hidden': 'true' }, 'none ', ...[0, 1, 2, 3, 4].map((level) => h('i', { 'data-level': level })), ' all'),
+      h('p', { class: 'legend', 'aria-hidden': 'true' },
+        'none ', ...[0, 1, 2, 3, 4].map((level) => h('i', { 'data-level': level })), ' all'),
       this.streaks = streaks());
   }
 

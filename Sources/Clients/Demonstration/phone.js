@@ -15,7 +15,8 @@ export class Phone {
     Object.assign(this, { element, client, network, id: element.id, name: element.querySelector('h2').textContent });
     this.state = h('span', { class: 'state' });
     this.away = h('button', {
-      type: 'button', role: 'switch', class: 'switch', 'aria-checked': 'false', 'aria-labelledby': `${this.id}-away`, onclick: () => this.turn(!network.isDown),
+      type: 'button', role: 'switch', class: 'switch', 'aria-checked': 'false', 'aria-labelledby': `${this.id}-away`,
+      onclick: () => this.turn(!network.isDown),
     });
     const bar = element.querySelector('.bar');
     bar.append(this.state, h('span', { class: 'away' }, h('span', { id: `${this.id}-away` }, 'Offline'), this.away));
@@ -80,7 +81,8 @@ export class Phone {
   }
 
   #refused(failure) {
-    if (failure) this.notice.show(failure.message ?? `The hub refuses this: ${failure.code}`, ['OK', () => this.client.dismiss(failure.key)]);
+    if (failure) this.notice.show(failure.message ?? `The hub refuses this: ${failure.code}`,
+      ['OK', () => this.client.dismiss(failure.key)]);
   }
 
   #stateIs() {
@@ -129,10 +131,13 @@ class Tabs {
   constructor(phone) {
     const { id, pages } = phone;
     this.tabs = Object.keys(pages).map((name) => h(
-      'button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-panel`, onclick: () => this.open(name) }, name));
+      'button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-panel`,
+        onclick: () => this.open(name) }, name));
     this.pages = pages;
-    this.list = h('div', { class: 'tabs', role: 'tablist', 'aria-label': 'Pages', onkeydown: (event) => this.#key(event) }, ...this.tabs);
-    this.panel = h('div', { class: 'panel', role: 'tabpanel', id: `${id}-panel`, tabindex: 0 }, ...Object.values(pages).map(({ element }) => element));
+    this.list = h('div',
+      { class: 'tabs', role: 'tablist', 'aria-label': 'Pages', onkeydown: (event) => this.#key(event) }, ...this.tabs);
+    this.panel = h('div', { class: 'panel', role: 'tabpanel', id: `${id}-panel`, tabindex: 0 },
+      ...Object.values(pages).map(({ element }) => element));
     this.open('Today');
   }
 

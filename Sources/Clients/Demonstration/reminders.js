@@ -14,7 +14,8 @@ export class RemindersView {
     this.list = h('ul', { class: 'reminders', 'aria-label': 'Reminders' });
     this.empty = h('p', { class: 'muted' }, 'Loading …');
     this.element = h(
-      'div', {}, h('p', { class: 'muted' }, 'Change the same reminder on both phones while they are offline: one of them asks.'),
+      'div', {}, h('p', { class: 'muted' },
+        'Change the same reminder on both phones while they are offline: one of them asks.'),
       this.list, this.empty);
   }
 
@@ -37,21 +38,26 @@ class ReminderRow {
     this.about = h('span', { class: 'about' });
     this.waits = h('span', { class: 'waits' }, 'waits for the hub');
     this.isOn = h('button', {
-      type: 'button', role: 'switch', class: 'switch', 'aria-label': 'On', 'aria-describedby': `${id}-name`, onclick: () => this.#turn(),
+      type: 'button', role: 'switch', class: 'switch', 'aria-label': 'On', 'aria-describedby': `${id}-name`,
+      onclick: () => this.#turn(),
     });
     this.edit = h('button', {
-      type: 'button', class: 'small', 'aria-expanded': 'false', 'aria-controls': `${id}-form`, 'aria-describedby': `${id}-name`,
+      type: 'button', class: 'small', 'aria-expanded': 'false', 'aria-controls': `${id}-form`,
+      'aria-describedby': `${id}-name`,
       onclick: () => this.#open(this.form.hidden),
     }, 'Edit');
     this.labelField = h('input', { id: `${id}-label`, name: 'label', maxlength: 60, required: true, autocomplete: 'off' });
     this.timeField = h('input', { id: `${id}-time`, name: 'time', type: 'time', required: true });
     this.form = h(
-      'form', { id: `${id}-form`, hidden: true, onsubmit: (event) => this.#save(event), onkeydown: (event) => this.#key(event) },
+      'form', { id: `${id}-form`, hidden: true, onsubmit: (event) => this.#save(event),
+        onkeydown: (event) => this.#key(event) },
       h('label', { for: `${id}-label` }, 'Text'), this.labelField, h('label', { for: `${id}-time` }, 'Time'), this.timeField,
-      h('div', { class: 'buttons' }, h('button', { type: 'button', class: 'small', onclick: () => this.#open(false) }, 'Cancel'),
+      h('div', { class: 'buttons' },
+        h('button', { type: 'button', class: 'small', onclick: () => this.#open(false) }, 'Cancel'),
         h('button', { type: 'submit', class: 'main small' }, 'Save')));
     this.element = h(
-      'li', {}, h('div', { class: 'rule' }, this.time, h('div', { class: 'what' }, this.name, this.about, this.waits), this.edit, this.isOn),
+      'li', {}, h('div', { class: 'rule' }, this.time, h('div', { class: 'what' }, this.name, this.about, this.waits),
+        this.edit, this.isOn),
       this.form);
   }
 

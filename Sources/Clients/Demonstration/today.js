@@ -81,7 +81,8 @@ class DoseRow {
     this.about = h('span', { class: 'about' });
     this.waits = h('span', { class: 'waits' }, 'waits for the hub');
     this.button = h('button', { type: 'button', onclick: () => this.#press() });
-    this.element = h('li', { class: 'dose' }, this.mark, h('div', { class: 'what' }, this.name, this.about, this.waits), this.button);
+    this.element = h('li', { class: 'dose' }, this.mark, h('div', { class: 'what' }, this.name, this.about, this.waits),
+      this.button);
   }
 
   update(dose) {

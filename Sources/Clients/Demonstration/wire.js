@@ -50,7 +50,8 @@ function drawn({ phone, at, way, event, channel, offset, size, data }) {
       : h('span', { class: 'offset' }, h('span', { class: 'unseen' }, 'offset '), `${offset}`),
     h('span', { class: 'size' }, size ? `${size} B` : ''),
   ];
-  if (data === undefined) return h('li', { class: `row ${way}`, 'data-phone': phone }, h('div', { class: 'line' }, ...parts));
+  if (data === undefined) return h('li', { class: `row ${way}`, 'data-phone': phone },
+    h('div', { class: 'line' }, ...parts));
   const details = h('details', {}, h('summary', { class: 'line' }, ...parts));
   // Made when it is opened: most rows never are.
   details.addEventListener('toggle', () => {

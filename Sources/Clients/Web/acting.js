@@ -159,11 +159,13 @@ export function decision(row, choice, merged) {
     const rev = conflict?.server?.rev;
     const each = (items ?? []).filter((item) => item.conflict?.server)
       .map((item) => [item.occurrenceId, { rev: item.conflict.server.rev }]);
-    return { type: 'resolve', payload, base: rev !== undefined ? { rev } : each.length ? Object.fromEntries(each) : undefined };
+    const base = rev !== undefined ? { rev } : each.length ? Object.fromEntries(each) : undefined;
+    return { type: 'resolve', payload, base };
   }
   if (choice === 'accept_server') return null;
   const rev = conflict?.server?.rev;
-  return { type: row.type, payload: { ...row.payload, ...(choice === 'merge' ? merged : {}) }, base: rev === undefined ? undefined : { rev } };
+  const payload = { ...row.payload, ...(choice === 'merge' ? merged : {}) };
+  return { type: row.type, payload, base: rev === undefined ? undefined : { rev } };
 }
 
 /** Notes the decision of a conflict; `made` is the action that tells it, if there is one. */
@@ -191,6 +193,7 @@ export async function dismiss(work, key) {
 export function told({ key, type, payload, state, n, retries, clientTime, answer, partial, behind }) {
   return {
     key, type, payload, state, n, retries, clientTime, code: answer?.code ?? null, message: answer?.message ?? null,
-    path: answer?.path ?? null, conflict: answer?.conflict ?? null, items: partial ?? answer?.items ?? null, behind: behind ?? null,
+    path: answer?.path ?? null, conflict: answer?.conflict ?? null, items: partial ?? answer?.items ?? null,
+    behind: behind ?? null,
   };
 }

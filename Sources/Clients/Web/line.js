@@ -179,7 +179,8 @@ export class PusherLine {
   }
 
   look() {
-    const state = { connected: 'open', connecting: 'connecting', failed: 'refused' }[this.pusher.connection.state] ?? 'offline';
+    const state = { connected: 'open', connecting: 'connecting', failed: 'refused' }[this.pusher.connection.state]
+      ?? 'offline';
     if (state === this.state) return;
     this.state = state;
     this.onState(state, {});

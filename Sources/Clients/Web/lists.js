@@ -12,10 +12,12 @@ const SCHEDULE = {
 
 /** The list after the actions of `rows`. */
 export function foldMedications(list, rows, user, parked = new Set()) {
-  const state = { items: list.items.map(plain), stacks: list.stacks.map(plain), settings: { ...list.settings, isPending: false } };
+  const settings = { ...list.settings, isPending: false };
+  const state = { items: list.items.map(plain), stacks: list.stacks.map(plain), settings };
   for (const row of rows) if (LIST_TYPES.includes(row.type)) fold(state, row.type, row.payload, user);
   const flagged = (kind) => (one) => ({ ...one, hasConflict: parked.has(`${kind}:${one.id}`) });
-  return { items: state.items.map(flagged('medication')), stacks: state.stacks.map(flagged('stack')), settings: state.settings };
+  return { items: state.items.map(flagged('medication')), stacks: state.stacks.map(flagged('stack')),
+    settings: state.settings };
 }
 
 const plain = (one) => ({ ...one, schedules: [...one.schedules ?? []], isPending: false });
@@ -58,7 +60,8 @@ function fold(state, type, payload, user) {
       if (owner) touch(owner).schedules = owner.schedules.filter((one) => one.id !== payload.id);
       break;
     case 'createStack':
-      if (!stack) state.stacks.push({ id: payload.id, userId: user, rev: 0, name: payload.name, items: placed(payload.items ?? []), schedules: [], isPending: true });
+      if (!stack) state.stacks.push({ id: payload.id, userId: user, rev: 0, name: payload.name,
+        items: placed(payload.items ?? []), schedules: [], isPending: true });
       break;
     case 'updateStack':
       if (stack) touch(stack, { ...known(payload, ['name']), ...(payload.items && { items: placed(payload.items) }) });
@@ -72,7 +75,8 @@ const placed = (items) => items.map((item, index) => ({ dose: null, position: in
 
 function timesOf({ id, times, dose = null }, before) {
   return (times ?? []).map((time, index) => ({
-    ...SCHEDULE, productId: id, dose, ...before?.schedules[index], time, id: before?.schedules[index]?.id ?? `${id}/${index + 1}`,
+    ...SCHEDULE, productId: id, dose, ...before?.schedules[index], time,
+    id: before?.schedules[index]?.id ?? `${id}/${index + 1}`,
   }));
 }
 

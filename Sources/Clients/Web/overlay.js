@@ -212,7 +212,8 @@ export function month(mirror, folded, name, now) {
     if (!byDay.has(date)) byDay.set(date, []);
     byDay.get(date).push(dose);
   }
-  const days = [...mirror.kind('day').values()].filter((row) => row.id.startsWith(name)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  const days = [...mirror.kind('day').values()].filter((row) => row.id.startsWith(name))
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
   return days.map(({ id, value }) => {
     const known = byDay.get(id) ?? [];
     const counts = count(known.filter((dose) => dose.state.status !== 'cancelled'), now);
@@ -264,7 +265,8 @@ export function bookAction(row, book, mirror, remembered = new Map()) {
     const id = payload.occurrenceId;
     const told = id && (mirror.kind('reminderDay').get(id)?.value ?? remembered.get(id));
     if (told) return { rule: told.ruleId, day: dayNumber(told.date) };
-    return payload.id && payload.date ? { rule: book.rule(payload.id)?.id ?? payload.id, day: dayNumber(payload.date) } : null;
+    return payload.id && payload.date ? { rule: book.rule(payload.id)?.id ?? payload.id, day: dayNumber(payload.date) }
+      : null;
   };
   switch (type) {
     case 'createReminder': return { kind: 'create', id: payload.id ?? null, clientId: payload.clientId ?? null, fields };
@@ -273,7 +275,8 @@ export function bookAction(row, book, mirror, remembered = new Map()) {
     case 'snoozeReminder': {
       const named = day();
       const until = payload.until == null ? null
-        : Math.floor((typeof payload.until === 'number' ? payload.until * 1000 : parseTime(payload.until)?.at ?? 0) / SECOND);
+        : Math.floor((typeof payload.until === 'number' ? payload.until * 1000
+          : parseTime(payload.until)?.at ?? 0) / SECOND);
       return named && { kind: 'snooze', ...named, until, minutes: payload.minutes ?? null };
     }
     default: {
@@ -335,7 +338,8 @@ export function reminders(mirror, zone, now) {
     if (row.seen) book.remember(row.seen, null);
     if (action) book.apply({ key: row.key, device: 'this', action }, second, row.payload.id ?? row.key);
   }
-  const changed = new Set([...book.exceptions].filter(([key, one]) => exceptions.get(key) !== one).map(([key]) => key.split('\n')[0]));
+  const changed = new Set([...book.exceptions].filter(([key, one]) => exceptions.get(key) !== one)
+    .map(([key]) => key.split('\n')[0]));
   const items = [...book.rules.values()].map((rule) => {
     const value = mirror.kind('reminder').get(rule.id)?.value ?? null;
     const isPending = before.get(rule.id) !== rule || changed.has(rule.id);
@@ -351,7 +355,8 @@ export function reminders(mirror, zone, now) {
     const start = book.start(book.rules.get(ruleId), +day, one);
     const shown = Math.max(start, one.snoozedUntil ?? start);
     return {
-      ...told, ruleId, date: dayText(+day), start: localTime(shown * SECOND, zoneOffset(book.rules.get(ruleId).fields.timezone, shown * SECOND) ?? 0),
+      ...told, ruleId, date: dayText(+day),
+      start: localTime(shown * SECOND, zoneOffset(book.rules.get(ruleId).fields.timezone, shown * SECOND) ?? 0),
       status: one.isCancelled ? 'cancelled' : 'scheduled', snoozeCount: one.snoozes,
       movedTo: one.movedTo === null ? null : wall(one.movedTo).slice(0, 16),
       snoozedUntil: one.snoozedUntil === null ? null : formatTime(one.snoozedUntil * SECOND), isPending: true,
@@ -362,10 +367,12 @@ export function reminders(mirror, zone, now) {
 
 function shownRule(rule, value, book, second) {
   const zone = rule.fields.timezone;
-  const times = book.upcoming(rule, second).map(({ start }) => localTime(start * SECOND, zoneOffset(zone, start * SECOND) ?? 0));
+  const times = book.upcoming(rule, second)
+    .map(({ start }) => localTime(start * SECOND, zoneOffset(zone, start * SECOND) ?? 0));
   return {
     createdAt: formatTime(rule.createdAt * SECOND), ...value, ...rule.fields, id: rule.id, clientId: rule.clientId,
-    rev: value?.rev ?? 0, nextOccurrences: times, upcoming: times.map((start) => ({ ruleId: rule.id, start, status: 'scheduled' })),
+    rev: value?.rev ?? 0, nextOccurrences: times,
+    upcoming: times.map((start) => ({ ruleId: rule.id, start, status: 'scheduled' })),
   };
 }
 

@@ -240,7 +240,8 @@ export class Queue {
     const rest = answer.status === 'partial'
       ? { partial: answer.result?.items?.filter((item) => ['conflict', 'rejected'].includes(item.status)) ?? [] } : {};
     await work.put('actions', {
-      ...stored, ...rest, state: rest.partial?.length ? 'failed' : 'done', answer: rest.partial?.length ? brief(answer) : undefined,
+      ...stored, ...rest, state: rest.partial?.length ? 'failed' : 'done',
+      answer: rest.partial?.length ? brief(answer) : undefined,
       until: answer.positions ?? {}, at: Date.now(),
     });
   }
@@ -255,7 +256,8 @@ export class Queue {
     await work.put('actions', { ...stored, state: 'parked', answer: brief(answer) });
     for (const row of work.all('actions')) {
       if (followed && row.behind === followed) await work.put('actions', { ...row, behind: stored.key });
-      else if (row.state === 'queued' && row.id > stored.id && row.n === null && meets(row, stored) && row.type !== 'resolve') {
+      else if (row.state === 'queued' && row.id > stored.id && row.n === null && meets(row, stored)
+        && row.type !== 'resolve') {
         await work.put('actions', { ...row, state: 'parked', behind: stored.key });
       }
     }

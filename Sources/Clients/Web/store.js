@@ -22,7 +22,7 @@ export class FenceLost extends CarillonError {
 
 const nameOf = (store, key) => (store === 'entities' ? `${key[0]}\n${key[1]}` : key);
 
-/** The operations of one transaction. It reads the mirror, and what it has written itself. Rows are never changed in place. */
+/** The operations of one transaction. It reads the mirror, and what it has written. Rows are never changed in place. */
 class Work {
   #transaction;
   #mirror;
