@@ -9,6 +9,13 @@ import JSON
 // decides, and tells apps when a value has changed.
 
 /// A client of one user on this device.
+///
+/// ```swift
+/// let client = try CarillonClient(
+///     CarillonOptions(hub: hub, key: "carillon-key", user: "demo", folder: folder) { try await backend.token() })
+/// try await client.start()
+/// for await today in client.today() { show(today.doses) }
+/// ```
 public actor CarillonClient {
     /// What the client was made with.
     public nonisolated let options: CarillonOptions

@@ -64,7 +64,7 @@ final class HubContext: Sendable {
     }
 }
 
-/// A running gateway.
+/// The hub's listeners, loops and connections while it runs.
 package final class Gateway: Sendable {
     /// Where clients connect, with the ports bound, in the order of the configuration.
     package let endpoints: [ListenEndpoint]
