@@ -100,7 +100,7 @@ import Testing
     }
 }
 
-@Suite struct AbsenceTests {
+@Suite struct BackoffRangeTests {
     @Test(
         arguments: [
             (0, 1, false, 2_000), (5_000, 1, false, 2_000), (5_001, 1, false, 2_000), (15_000, 1, false, 4_000),
