@@ -1,7 +1,9 @@
 """When doses are due: what PostgreSQL plans against Python's zoneinfo, over all zones that both know."""
 
 import datetime
+import json
 import random
+import typing
 import zoneinfo
 
 import pytest
@@ -14,6 +16,37 @@ DAY = datetime.timedelta(days=1)
 SAMPLES = 4
 WALLS = [datetime.time(*hour) for hour in
          ((0, 0), (0, 30), (1, 0), (1, 15), (1, 45), (2, 0), (2, 15), (2, 30), (3, 0), (12, 0), (23, 45))]
+
+
+WORKDAYS = [1, 2, 3, 4, 5]
+#: As `custom` gives them: a day of the week, which is what weekly is, weekends, all but one.
+CUSTOM = [[1], [3], [7], [2, 5], [6, 7], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]]
+
+
+class Rule(typing.NamedTuple):
+    """How a schedule repeats: in SQL's words; and once more as a set of days."""
+
+    wall: datetime.time
+    repeat: str = "daily"
+    on: list = None
+    starts: datetime.date = None
+    ends: datetime.date = None
+
+    def gives(self, day):
+        days = {"weekdays": WORKDAYS, "custom": self.on}.get(self.repeat)
+        return ((days is None or day.isoweekday() in days) and (self.starts is None or self.starts <= day)
+                and (self.ends is None or day <= self.ends))
+
+    def columns(self):
+        return {"time": self.wall.isoformat(), "repeat": self.repeat, "repeat_on": self.on,
+                "starts_on": self.starts and self.starts.isoformat(), "ends_on": self.ends and self.ends.isoformat()}
+
+
+def a_rule(dice, first, count):
+    """One whose bounds are near the days that are looked at."""
+    repeat = dice.choice(["daily", "weekdays", "custom", "custom"])
+    starts, ends = (dice.choice([None, first + dice.randrange(-3, count + 2) * DAY]) for _ in range(2))
+    return Rule(dice.choice(WALLS), repeat, dice.choice(CUSTOM) if repeat == "custom" else None, starts, ends)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +105,22 @@ def given(connection, cases):
 def compare(connection, cases):
     for (name, first, wall), found in zip(cases, given(connection, cases)):
         assert found == expected(zoneinfo.ZoneInfo(name), first, 3, wall), f"{name} {first} {wall}"
+
+
+def given_by_rules(connection, cases, count):
+    """What the planner's own recurrence gives for cases of (zone, first day, rule): `count` days of each."""
+    rows = connection.execute(
+        "select c.n, w.day, w.at from (select n, day, jsonb_populate_record(null::care.schedule, jsonb_build_object("
+        "   'id', 'r', 'product_id', 'p', 'window_minutes', 240, 'enabled', true,"
+        "   'timezone', care.named_zone(zone)) || rule::jsonb) as rule"
+        " from unnest(%s::text[], %s::date[], %s::text[]) with ordinality as t(zone, day, rule, n) offset 0) as c"
+        " cross join lateral care.slots(c.rule, c.day, c.day + %s) as w order by c.n, w.day",
+        [[name for name, _, _ in cases], [first for _, first, _ in cases],
+         [json.dumps(rule.columns()) for _, _, rule in cases], count - 1]).fetchall()
+    found = [[] for _ in cases]
+    for number, day, at in rows:
+        found[number - 1].append((day, at))
+    return found
 
 
 def shared_zones(connection):
@@ -150,6 +199,58 @@ def test_planned_doses_are_at_these_instants(planner, user, clock, names):
                 assert all(connection.execute(
                     "select id = care.occurrence_id(%s, local_date + local_time) and local_time = %s and tz = %s"
                     " from care.dose_occurrence where schedule_id = %s", (rule, wall, name, rule)).fetchone())
+        finally:
+            connection.execute("create or replace function sync.clock() returns timestamptz language sql volatile as"
+                               " $$ select pg_catalog.clock_timestamp() $$")
+
+
+def test_weekdays_custom_days_starts_and_ends(planner, record_property):
+    """Three weeks around a transition of each zone, where it has one."""
+    dice, count, compared, doses = random.Random(2), 21, 0, 0
+    first, last = datetime.date(2025, 1, 1), datetime.date(2031, 1, 1)
+    with planner.database() as connection:
+        for name in shared_zones(connection):
+            zone = zoneinfo.ZoneInfo(name)
+            turning = turning_days(zone, first, last) or [first + dice.randrange((last - first).days) * DAY]
+            cases = []
+            for _ in range(6):
+                start = dice.choice(turning) - dice.randrange(count) * DAY
+                cases.append((name, start, a_rule(dice, start, count)))
+            for (_, start, rule), found in zip(cases, given_by_rules(connection, cases, count)):
+                wanted = [one for one in expected(zone, start, count, rule.wall) if rule.gives(one[0])]
+                assert found == wanted, f"{name} {start} {rule}"
+                compared, doses = compared + 1, doses + len(found)
+    assert compared > 2_400 and doses > 10_000
+    record_property("report", f"{compared} rules over three weeks each, {doses} doses")
+
+
+@pytest.mark.parametrize("clock", [
+    "2011-12-24T00:00:00+00:00", "2026-03-01T12:00:00+00:00", "2026-10-20T12:00:00+00:00", "2027-12-29T23:30:00+00:00"])
+def test_rules_are_planned(planner, user, clock):
+    """Two weeks ahead; from a start that has passed on, at most 90 days back; after an end, nothing."""
+    dice = random.Random(clock)
+    now = datetime.datetime.fromisoformat(clock)
+    names = ["Pacific/Apia", "America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"]
+    with planner.database() as connection:
+        connection.execute("insert into care.product (id, name) values ('zone', 'Zone') on conflict do nothing")
+        set_clock(connection, now)
+        try:
+            for number in range(60):
+                name = dice.choice(names)
+                zone = zoneinfo.ZoneInfo(name)
+                today = now.astimezone(zone).date()
+                rule = a_rule(dice, today - dice.choice([120, 40, 3]) * DAY, 140)
+                identity = f"{user}/{number}"
+                connection.execute(
+                    "insert into care.schedule (id, user_id, product_id, time, timezone, tz_mode, repeat, repeat_on,"
+                    " starts_on, ends_on) values (%s, %s, 'zone', %s, %s, 'fixed', %s, %s, %s, %s)",
+                    (identity, user, rule.wall, name, rule.repeat, rule.on, rule.starts, rule.ends))
+                past = today - 90 * DAY
+                wanted = [(day, at) for day, at in expected(zone, past, 90 + 15, rule.wall)
+                          if rule.gives(day) and (at > now or rule.starts is not None)]
+                found = connection.execute("select local_date, scheduled_at from care.dose_occurrence"
+                                           " where schedule_id = %s order by local_date", (identity,)).fetchall()
+                assert found == wanted, f"{name} {rule}"
         finally:
             connection.execute("create or replace function sync.clock() returns timestamptz language sql volatile as"
                                " $$ select pg_catalog.clock_timestamp() $$")
