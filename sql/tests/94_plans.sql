@@ -136,8 +136,11 @@ update care.schedule set stack_id = 'st', product_id = null where id = 's';
 delete from care.stack where id = 'st';
 select test.is('a stack that goes takes its schedules and what lies ahead', test.doses('s') ~ 'scheduled', false);
 insert into care.schedule (id, user_id, product_id, time) values ('gone', 's', 'p3', '12:00');
+update care.dose_occurrence set status = 'taken', taken_at = scheduled_at where schedule_id = 'gone' and local_date = '2025-11-20';
+select product_name as gone_name from care.dose_occurrence where schedule_id = 'gone' limit 1 \gset
 delete from care.product where id = 'p3';
-select test.is('a product that goes', test.doses('gone'), '11-20..12-04=15 12:00/p3 cancelled*');
+select test.is('a product that goes cancels what lies ahead', test.doses('gone'), '11-20 12:00/p3 taken, 11-21..12-04=14 12:00/p3 cancelled*');
+select test.is('and rewrites nothing that was', (select distinct concat_ws(' ', product_id, product_name) from care.dose_occurrence where schedule_id = 'gone'), 'p3 ' || :'gone_name');
 
 -- Zones. At 10:00 UTC it is 11:00 in Berlin, 05:00 in New York, 19:00 in Tokyo.
 insert into care.user_settings (user_id, zone) values ('z', 'Europe/Berlin');
