@@ -18,6 +18,7 @@ declare
     outer_actor constant text := coalesce(current_setting('sync.actor', true), '');
     size int := 8;
     written bigint := 0;
+    moved bigint;
     schedules care.schedule[];
 begin
     done := 0;
@@ -40,7 +41,9 @@ begin
             update care.schedule as s set timezone = care.zone_of(s.user_id)
             from unnest(schedules) as k
             where s.id = k.id and k.tz_mode = 'follow' and k.timezone <> care.zone_of(k.user_id);
-            if not found then
+            get diagnostics moved = row_count;
+            done := done + moved;
+            if moved = 0 then
                 written := written + care.plan_doses(schedules, 'go on', clock);
                 perform care.know_zones(schedules, clock);
                 done := done + cardinality(schedules);

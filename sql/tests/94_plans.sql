@@ -209,6 +209,18 @@ select test.is('other rules: those schedules are planned again', test.job('2026-
 select test.is('their times are right', test.doses('tz'), '01-21..02-04=15 09:00 scheduled');
 select test.is('under their ids', (select string_agg(id, ' ' order by id) from care.dose_occurrence where schedule_id = 'tz'), :'ids');
 select test.is('and once', test.job('2026-01-21 00:00Z'), '0');
+-- Both were written at the same time, and neither saw the other. What the job brings along counts: hubs are told of it.
+insert into care.user_settings (user_id, zone) values ('jf', 'Asia/Tokyo');
+insert into care.schedule (id, user_id, product_id, time) values ('jf', 'jf', 'p1', '12:00');
+alter table care.schedule disable trigger user;
+update care.schedule set timezone = 'UTC' where id = 'jf';
+update care.schedule_plan set next_at = '-infinity' where schedule_id = 'jf';
+alter table care.schedule enable trigger user;
+alter table care.schedule enable always trigger bump_rev;
+select test.set_clock('2026-01-21 00:00Z') \g /dev/null
+select test.is('one that should follow its user is counted', test.job('2026-01-21 00:00Z'), '1');
+select test.is('and does', (select timezone from care.schedule where id = 'jf'), 'Asia/Tokyo');
+select test.set_clock('2026-01-20 13:00Z') \g /dev/null
 update care.schedule_plan set next_at = '-infinity', zone = 'Gone/Zone' where schedule_id = 'tz';
 alter table care.schedule disable trigger user;
 update care.schedule set timezone = 'Gone/Zone' where id = 'tz';
