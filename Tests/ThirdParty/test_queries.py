@@ -5,11 +5,12 @@ import datetime
 import http.client
 import io
 import json
+import re
 from urllib.parse import quote, urlencode
 
 import pytest
 
-from hub import ORIGIN
+from hub import ORIGIN, Hub
 from waiting import PATIENCE, eventually
 
 
@@ -168,3 +169,78 @@ def test_feedback_is_kept_and_never_fails(hub, user):
     assert kept() == [("tap", "f1"), ("makeUp", "f2")]
     assert send("tap").status == 400 and send([]).status == 400
     assert reader.ask("/feedback/adherence-event").status == 405
+
+
+#: Two years of a dose a day, a day of all users after the other: those of one user lie far apart.
+TWO_YEARS = """
+    set session_replication_role = replica;
+    alter table care.dose_occurrence disable trigger user;
+    insert into care.dose_occurrence (id, user_id, product_id, product_name, status, scheduled_at, tz, local_date,
+                                      local_time, window_start, window_end)
+    select d || '.' || u, 'user' || u, 'p', 'Magnesium',
+           case when d = 0 then 'scheduled' when (d + u) % 12 = 0 then 'missed' when (d + u) % 100 = 1 then 'cancelled'
+                else 'taken' end,
+           t.at, 'UTC', t.at::date, '08:00', t.at, t.at + interval '4 hours'
+    from generate_series(730, 0, -1) as d cross join generate_series(1, 100) as u
+    cross join lateral (select (current_date - d) + time '08:00' at time zone 'UTC' as at) as t;
+    insert into care.day_summary (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
+                                  skipped_count, pending_count)
+    select user_id, local_date, 1, 1, 0, 0, 0, 0 from care.dose_occurrence where product_id = 'p';
+    alter table care.dose_occurrence enable trigger user;
+    alter table care.dose_occurrence enable always trigger sync_insert;
+    alter table care.dose_occurrence enable always trigger sync_update;
+    alter table care.dose_occurrence enable always trigger sync_delete;
+    analyze care.dose_occurrence, care.day_summary;
+"""
+QUERIES = {
+    "today": "sync.adherence_day('user7', null)",
+    "month": "sync.adherence_month('user7', date_trunc('month', current_date - 40)::date)",
+    "stats": "sync.adherence_stats('user7', null, null)",
+    "history": "sync.adherence_history('user7', null, null, null, null, null, 50)",
+    "missed": "sync.adherence_history('user7', null, null, null, 'missed', null, 50)",
+    "cancelled": "sync.adherence_history('user7', null, null, null, 'cancelled', null, 50)",
+}
+
+
+@pytest.fixture(scope="module")
+def years():
+    with Hub() as running:
+        with running.superuser() as connection:
+            connection.execute(TWO_YEARS)
+        yield running
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_plans_read_what_they_show(years, name, record_property):
+    """The plans of the statements on doses and days within a query, as a hub runs it the third time."""
+    call, told = f"select length(body) from {QUERIES[name]}", []
+    with years.superuser() as connection:
+        connection.execute("load 'auto_explain'")
+        connection.execute("set default_transaction_isolation = 'repeatable read'")
+        for _ in range(2):
+            connection.execute(call)
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        for setting in ("min_duration = 0", "analyze = on", "timing = off", "nested_statements = on"):
+            connection.execute(f"set auto_explain.log_{setting}")
+        connection.execute("set client_min_messages = log")
+        connection.execute(call)
+        connection.execute("reset client_min_messages")
+    # Of the tables alone, and each once: a month has one statement for each of its days.
+    scans = []
+    for plan in told:
+        for line in plan.splitlines():
+            line = re.sub(r"^[ >-]*|\(cost=[^)]*\) ", "", line)
+            if re.search("Scan", line):
+                scans.append([line])
+            elif scans and re.search("Index Cond|Filter:|Removed", line):
+                scans[-1].append(line)
+    scans = [scan for scan in scans if re.search(r" on (dose_occurrence|day_summary) ", scan[0])]
+    lines = list(dict.fromkeys("\n        ".join(scan) for scan in scans))
+    assert lines
+    record_property("report", "\n    ".join([name, *lines]))
+    text = "\n".join(lines)
+    assert not re.search("Seq Scan|Bitmap", text), text
+    # What is read is what is shown: a page has 50 doses; one more says that there is a next page, and one more day ends
+    # the sort of the last.
+    assert sum(map(int, re.findall(r"Rows Removed by Filter: (\d+)", text))) < 10, text
+    assert max(map(int, re.findall(r"actual rows=(\d+)", text))) <= 52, text
