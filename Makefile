@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-instructions conformance fuzz storm resume churn soak lint format docs bench clean
+.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-image test-instructions conformance fuzz storm resume churn soak lint format docs bench clean
 
 tools := deploy/development
 # On a terminal too: SwiftPM takes colour for another build, and would begin anew.
@@ -72,6 +72,11 @@ test-package: ## The Debian package installs on a clean system and sends an even
 	$(tools)/release
 	Tests/package || [ $$? -eq 77 ]
 
+test-image: ## The container file's image: its user, its health check, its size; needs root and buildah
+	@$(tools)/packages build image
+	$(tools)/release
+	Tests/image
+
 test-instructions: ## Count the release build's instructions by callgrind, and hold them against loadtest/thresholds
 	@$(tools)/packages build run instructions
 	$(tools)/release carillon loadtest
@@ -111,7 +116,7 @@ soak: ## Random faults for MINUTES (default 30) over two hubs: invariants, memor
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/{apple,outside,package,release} deploy/debian/{package,postinst,postrm,prerm} \
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/{apple,image,outside,package,release} deploy/debian/{package,postinst,postrm,prerm} \
 	    Tests/ThirdParty/{churn,conformance,month,resume,run,soak,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
