@@ -96,6 +96,22 @@ import Testing
         #expect(lost.server.isEstablished, "a ticket that nobody can read is no reason to fail")
     }
 
+    /// Two connections of a load test begin with one ticket, and the first is through before the second says its hello.
+    @Test(arguments: [TLSVersion.tls12, .tls13])
+    func connectionsThatBeginWithOneTicketAllResume(_ version: TLSVersion) throws {
+        let server = try TLSServer(.init(certificates: [files(try folder.make("one", hosts: ["localhost"]))]))
+        var manner = TLSClient.Manner()
+        (manner.oldest, manner.newest) = (version, version)
+        manner.resumes = true
+        let client = try TLSClient(manner)
+        #expect(!(try connect(server, client).server.isResumed))
+        let worlds = try (0..<3).map { _ in try TLSWorld(server, client, host: "localhost", on: wires) }
+        for world in worlds {
+            world.settle()
+            #expect(world.server.isResumed && world.client.isResumed)
+        }
+    }
+
     @Test func randomKeysChangeByTimeAndTicketsLiveOn() throws {
         let start = Instant(nanoseconds: 0)
         let tickets = try TLSTicketKeys(now: start)

@@ -97,7 +97,12 @@ package final class TLSClient {
     package func session(host: String?, on wire: TLSWire) throws(TLSError) -> TLSSession {
         let session = try TLSSession(context, of: self, .client, on: wire)
         let isNamed = session.withOpenSSL { ssl in
-            if manner.resumes, let newest { SSL_set_session(ssl, newest) }
+            // A copy: once a handshake of TLS 1.3 has used a session, OpenSSL offers it no more, and another connection that
+            // begins before the next ticket comes would make a full handshake.
+            if manner.resumes, let newest, let copy = SSL_SESSION_dup(newest) {
+                SSL_set_session(ssl, copy)
+                SSL_SESSION_free(copy)
+            }
             guard let host else { return true }
             // An address may not be sent as a name (RFC 6066 §3), but the certificate may have it.
             if PeerAddress(host) == nil { _ = carillon_tls_name(ssl, host) }
