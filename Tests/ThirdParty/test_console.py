@@ -10,6 +10,7 @@ import pytest
 
 from actions import add_dose
 from client import Client
+from device import BACKEND
 from hub import APP_KEY, APP_SECRET, Hub, Server
 from test_demo import PALE
 from waiting import PATIENCE, eventually
@@ -145,6 +146,52 @@ def test_connections_and_channels_are_listed(hub, browser, user):
         assert console.errors == []
 
 
+def test_users_of_a_presence_channel_are_listed(hub, browser, user):
+    channel = f"presence-{user}"
+    with Client(hub) as phone, Console(browser, hub) as console:
+        member = {"user_id": f"{user}-a", "user_info": {"name": "hidden"}}
+        phone.send("pusher:subscribe", {"channel": channel, **BACKEND.authenticate(channel, phone.socket_id, member)})
+        phone.subscribed(channel)
+        console.opens("Channels")
+        console.fills("channels", "Name begins with", channel)
+        row = console.row("channels", channel)
+        row.get_by_role("button", name="Who?").click()
+        eventually(lambda: row.locator("pre").all_inner_texts() == [f"{user}-a"], "the user is named")
+        assert asked(hub, "members", app="1", channel=channel) == {"count": 1, "users": [f"{user}-a"]}
+        assert ask(hub, "GET", "/console/api/members?app=1&channel=news")[0].status == 400
+        assert console.errors == []
+
+
+def test_a_users_connections_are_ended(hub, browser, user):
+    other = f"{user}-other"
+    with Client(hub) as phone, Client(hub) as tablet, Client(hub) as stranger, Console(browser, hub) as console:
+        for device, who in ((phone, user), (tablet, user), (stranger, other)):
+            device.sign_in(who)
+            device.subscribe(f"user.{who}.adherence", "occurrence.created")
+            device.subscribed(f"user.{who}.adherence")
+        before = len(audit(hub, "console: a user's connections are ended"))
+        console.opens("Connections")
+        console.fills("connections", "User", user)
+        console.page.get_by_role("button", name="Look").click()
+        button = console.row("connections", phone.socket_id).get_by_role("button", name="End")
+        button.click()
+        dialog = console.page.get_by_role("dialog")
+        assert f"user {user} of app 1" in dialog.inner_text()
+        # A second thought.
+        dialog.get_by_role("button", name="Leave them").click()
+        dialog.wait_for(state="hidden")
+        assert len(asked(hub, "connections", user=user)["connections"]) == 2
+        button.click()
+        dialog.get_by_role("button", name="End them").click()
+        console.page.get_by_text(f"2 connections of user {user} ended.").wait_for()
+        eventually(lambda: not asked(hub, "connections", user=user)["connections"], "they are gone")
+        console.row("connections", "Nobody.")
+        assert len(asked(hub, "connections", user=other)["connections"]) == 1
+        line, = audit(hub, "console: a user's connections are ended")[before:]
+        assert (line["app"], line["user"], line["by"]) == ("1", user, "127.0.0.1")
+        assert console.errors == []
+
+
 def test_events_are_listed_and_their_data_is_looked_at(hub, browser, user):
     with Client(hub) as phone, Console(browser, hub) as console:
         channel = f"user.{user}.adherence"
@@ -232,18 +279,66 @@ def test_why_a_user_did_not_get_an_event(hub, browser, user):
         assert console.errors == []
 
 
+def test_a_number_of_another_epoch_is_another_event(browser, user):
+    """The database counts anew: what is remembered of the same number before is not taken for this event."""
+    channel = f"user.{user}.adherence"
+    with Hub() as hub, Client(hub) as phone, Console(browser, hub) as console:
+        phone.sign_in(user)
+        phone.subscribe(channel, "occurrence.created")
+        phone.subscribed(channel)
+        add_dose(hub, user)
+        eventually(lambda: phone.count(channel, "occurrence.created"), "the phone has the event")
+        log = asked(hub, "log", channel=channel)
+        before, number = log["epoch"], log["top"]
+        way = asked(hub, "way", channel=channel, offset=number)
+        assert way["epoch"] == before and [one["state"] for one in way["devices"]] == ["written"]
+        console.opens("Events")
+        console.fills("events", "Channel begins with", channel)
+        console.row("events", channel, f"{number}")
+        hub.query("select sync.new_epoch()")
+        eventually(lambda: asked(hub, "way", channel=channel, offset=number)["position"]["epoch"] != before,
+                   "the hub sees it")
+        now = asked(hub, "log", channel=channel)["epoch"]
+        assert now != before
+        # Nothing is claimed of the number in the new epoch; and in the old one, what became of the event there.
+        way = asked(hub, "way", channel=channel, offset=number)
+        assert way["epoch"] == now and way["home"] is None and [one["state"] for one in way["devices"]] == ["lost"]
+        way = asked(hub, "way", channel=channel, offset=number, epoch=before)
+        assert way["row"]["state"] == "otherEpoch" and way["row"]["epoch"] == now
+        assert way["home"] and [one["state"] for one in way["devices"]] == ["written"]
+        # Nor is the data shown of the event that has the number now.
+        for epoch, count in ((before, 0), (now, 1)):
+            query = urlencode({"channel": channel, "offset": number, "epoch": epoch})
+            _, text = ask(hub, "POST", f"/console/api/payload?{query}", Origin=hub.operations)
+            assert len(json.loads(text)["events"]) == count
+        # From the list of what the hub remembers, and by a position as a device has it.
+        row = console.row("events", channel, f"{number}")
+        row.get_by_role("button", name="Its way").click()
+        console.page.locator(".verdict", has_text="The number is of another epoch.").wait_for()
+        assert "Before: 1 device: the socket of the device took it." in console.page.inner_text(".verdict")
+        console.fills("way", "Number of the event", f"{now}:{number}")
+        console.page.get_by_role("button", name="Why?").click()
+        console.page.locator(".verdict", has_text="it was told that what it missed cannot be had").wait_for()
+        assert console.errors == []
+
+
 def test_an_event_is_sent_by_hand_but_never_to_a_user(hub, browser, user):
     with Client(hub) as phone, Console(browser, hub) as console:
         phone.subscribe(f"news-{user}", "hello")
         phone.subscribed(f"news-{user}")
         console.opens("Send")
-        console.fills("create", "Channel", f"news-{user}")
+        console.fills("create", "Channels", f"news-{user}")
         console.fills("create", "Event", "hello")
         console.page.get_by_role("button", name="Send").click()
         console.page.get_by_text("Sent to 1 connection.").wait_for()
         eventually(lambda: phone.count(f"news-{user}", "hello"), "the phone has it")
+        # To several at once.
+        console.fills("create", "Channels", f"news-{user}  empty-{user}")
+        console.page.get_by_role("button", name="Send").click()
+        console.page.get_by_text(f"Sent to 1 connection of news-{user}, 0 connections of empty-{user}.").wait_for()
+        eventually(lambda: phone.count(f"news-{user}", "hello") == 2, "the phone has it again")
         for channel in (f"user.{user}.adherence", f"private-user.{user}.adherence"):
-            console.fills("create", "Channel", channel)
+            console.fills("create", "Channels", channel)
             console.page.get_by_role("button", name="Send").click()
             console.page.get_by_text("come from the database alone", exact=False).first.wait_for()
             body = json.dumps({"name": "hello", "channels": ["news", channel], "data": "{}"}).encode()
@@ -312,7 +407,7 @@ def test_the_credential_opens_it(guarded, browser, credential):
         console.page.get_by_role("button", name="Open").click()
         console.page.locator("#overview").wait_for()
         console.opens("Send")
-        console.fills("create", "Channel", "news")
+        console.fills("create", "Channels", "news")
         console.fills("create", "Event", "hello")
         console.page.get_by_role("button", name="Send").click()
         console.page.get_by_text("Sent to 0 connections.").wait_for()
@@ -329,14 +424,17 @@ def test_nobody_else_is_let_in(guarded, credential):
     body = json.dumps({"name": "x", "channel": "news", "data": "{}"}).encode()
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {credential}x"},
                     {"Authorization": f"Basic {credential}"}, {"Origin": own}):
-        for method, name in (("GET", "hub"), ("GET", "connections"), ("POST", "publish?app=1")):
+        for method, name in (("GET", "hub"), ("GET", "connections"), ("POST", "publish?app=1"),
+                             ("POST", "terminate?app=1&user=u"), ("GET", "members?app=1&channel=presence-a")):
             answer, text = ask(guarded, method, f"/console/api/{name}", body if method == "POST" else None, **headers)
             assert answer.status == 401 and answer.headers["WWW-Authenticate"] == "Bearer", (headers, name)
     for origin in ("https://evil.example", "null", own.replace("http:", "https:") + "1"):
-        answer, _ = ask(guarded, "POST", "/console/api/publish?app=1", body, Origin=origin, **good)
-        assert answer.status == 403, origin
+        for name in ("publish?app=1", "terminate?app=1&user=u"):
+            answer, _ = ask(guarded, "POST", f"/console/api/{name}", body, Origin=origin, **good)
+            assert answer.status == 403, (origin, name)
     for headers in (good, {**good, "Origin": own}):
         assert ask(guarded, "POST", "/console/api/publish?app=1", body, **headers)[0].status == 200
+        assert ask(guarded, "POST", "/console/api/terminate?app=1&user=u", **headers)[0].status == 200
     # Without console.payloads there are none, and a hub without a database has no users' channels.
     assert ask(guarded, "POST", "/console/api/payload?channel=user.1.adherence&offset=1", **good)[0].status == 403
     assert ask(guarded, "GET", "/console/api/log?channel=user.1.adherence", **good)[0].status == 404
@@ -352,7 +450,8 @@ def test_in_development_it_is_for_browsers_of_this_machine(hub):
                     {"Origin": "http://evil.example", "Host": "evil.example"}):
         assert ask(hub, "GET", "/console/api/hub", **headers)[0].status == 403, headers
     assert ask(hub, "GET", "/console", Host="evil.example")[0].status == 403
-    assert ask(hub, "POST", "/console/api/publish?app=1", b"{}")[0].status == 403, "a POST names its origin"
+    for name in ("publish?app=1", "terminate?app=1&user=u"):
+        assert ask(hub, "POST", f"/console/api/{name}", b"{}")[0].status == 403, "a POST names its origin"
     assert ask(hub, "GET", "/console/api/publish?app=1", Origin=own)[0].status == 405
     answer, _ = ask(hub, "GET", "/console")
     policy = answer.headers["Content-Security-Policy"]

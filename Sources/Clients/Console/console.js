@@ -71,11 +71,11 @@ async function begin() {
   for (const name of ['plots', 'connections', 'channels', 'events', 'way', 'create']) $(name).replaceChildren();
   const way = new Way($('way'));
   pages = {
-    overview: new Overview($('plots'), $('apps')), connections: new Connections($('connections')),
+    overview: new Overview($('plots'), $('apps'), $('process')), connections: new Connections($('connections')),
     channels: new Channels($('channels'), hub.apps), way, create: new Create($('create'), hub.apps),
-    events: new Events($('events'), hub, (channel, offset) => {
+    events: new Events($('events'), hub, (channel, offset, epoch) => {
       open('way');
-      way.explain(channel, offset);
+      way.explain(channel, offset, epoch);
     }),
   };
   // Forms ask too.

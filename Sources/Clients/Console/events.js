@@ -44,7 +44,7 @@ export class Events {
   #actions(event) {
     const cell = h('span');
     if (event.offset === null) return cell;
-    const explain = () => this.explain(event.channel, event.offset);
+    const explain = () => this.explain(event.channel, event.offset, event.epoch);
     cell.append(h('button', { type: 'button', class: 'small', onclick: explain }, 'Its way'));
     if (this.hub.payloads) {
       const button = h('button', { type: 'button', class: 'small', onclick: () => this.#open(event, cell, button) }, 'Data');
@@ -53,11 +53,11 @@ export class Events {
     return cell;
   }
 
-  async #open({ channel, offset }, cell, button) {
+  async #open({ channel, offset, epoch }, cell, button) {
     button.disabled = true;
     let text;
     try {
-      const { events } = await ask('payload', { channel, offset }, { method: 'POST' });
+      const { events } = await ask('payload', { channel, offset, epoch }, { method: 'POST' });
       text = events[0]?.o === offset ? JSON.stringify(events[0].data, null, 2) : 'The log does not have it any more.';
     } catch (error) {
       text = error.message;

@@ -2,7 +2,7 @@
 import { ask, metrics } from './access.js';
 import { h, say } from './dom.js';
 import { Reading, rate } from './metrics.js';
-import { Plot, bytes, count, time } from './plots.js';
+import { Plot, bytes, count, span, time } from './plots.js';
 import { isInUse, table } from './tables.js';
 
 export const INTERVAL = 2000;
@@ -10,8 +10,8 @@ export const INTERVAL = 2000;
 export class Overview {
   #before = null;
 
-  constructor(plots, apps) {
-    this.apps = apps;
+  constructor(plots, apps, process) {
+    Object.assign(this, { apps, process });
     this.plots = {
       connections: new Plot('Connections', count),
       events: new Plot('Events of users each second', count, { second: 'read / delivered' }),
@@ -43,6 +43,8 @@ export class Overview {
     plots.queued.add(now.sum('carillon_send_queues_bytes'));
     plots.memory.add(now.sum('process_resident_memory_bytes'));
     plots.cores.add(rate(before, now, 'process_cpu_seconds_total'));
+    const [started, used, most] = ['start_time_seconds', 'open_fds', 'max_fds'].map((name) => now.sum(`process_${name}`));
+    say(this.process, `Up for ${span(now.at / 1000 - started)}. ${count(used)} of ${count(most)} descriptors are in use.`);
     if (!isInUse(this.apps)) this.#showApps(now, before);
   }
 

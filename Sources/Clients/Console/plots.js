@@ -49,3 +49,11 @@ export const bytes = (value) => (value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed
 /** A time in seconds. */
 export const time = (value) => (value >= 1 ? `${value.toFixed(2)} s`
   : value >= 1e-3 ? `${(value * 1e3).toFixed(2)} ms` : `${Math.round(value * 1e6)} µs`);
+
+/** How long something has lasted, in seconds: the two largest units. */
+export const span = (value) => {
+  const units = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]];
+  const first = Math.max(0, units.findIndex(([, length]) => value >= length));
+  const rest = [value, value % units[first][1]];
+  return units.slice(first, first + 2).map(([name, length], index) => `${Math.floor(rest[index] / length)} ${name}`).join(' ');
+};

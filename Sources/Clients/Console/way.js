@@ -22,7 +22,10 @@ export class Way {
   constructor(container) {
     this.user = h('input', { required: true, autocomplete: 'off', placeholder: '42' });
     this.topic = h('input', { required: true, value: 'adherence', autocomplete: 'off' });
-    this.offset = h('input', { type: 'number', min: 1, placeholder: 'the last one' });
+    this.number = h('input', {
+      placeholder: 'the last one', autocomplete: 'off', pattern: '(\\S+:)?[0-9]+',
+      title: 'A number, or a position: epoch:number',
+    });
     this.verdict = h('p', { class: 'verdict', role: 'status', tabindex: -1 });
     this.steps = h('ol', { class: 'steps' });
     this.last = h('table', { 'aria-label': 'The last events in the log' });
@@ -30,17 +33,17 @@ export class Way {
       h('div', { class: 'scroll' }, this.last));
     container.append(
       form({ class: 'filters' }, () => this.look(),
-        field('User', this.user), field('Topic', this.topic), field('Number of the event', this.offset),
+        field('User', this.user), field('Topic', this.topic), field('Number of the event', this.number),
         h('button', { type: 'submit', class: 'main' }, 'Why?')),
       this.verdict, this.steps, this.list);
   }
 
-  /** Of the event with that number in `user.ID.TOPIC`. */
-  async explain(channel, offset) {
+  /** Of the event with that number of that epoch in `user.ID.TOPIC`. */
+  async explain(channel, offset, epoch) {
     const [, user, topic] = /^user\.(.+)\.([a-z_]+)$/.exec(channel);
     this.user.value = decoded(user);
     this.topic.value = topic;
-    this.offset.value = offset;
+    this.number.value = epoch ? `${epoch}:${offset}` : offset;
     await this.look();
     // The button that was pressed is gone.
     this.verdict.focus();
@@ -48,35 +51,41 @@ export class Way {
 
   async look() {
     const channel = `user.${encoded(this.user.value)}.${this.topic.value}`;
-    const { top, events } = await ask('log', { channel });
-    const offset = this.offset.value || top;
+    const { epoch: now, top, events } = await ask('log', { channel });
+    // A number alone is one of the epoch in which the database is. A position of a device or an answer names its own.
+    const [, epoch = now, offset = top] = /^(?:(\S+):)?(\d+)$/.exec(this.number.value.trim()) ?? [];
+    if (epoch === now && this.number.value) this.number.value = offset;
     table(this.last, ['#Number', 'Kind', '#Size', 'Time', ''], events.map((event) => [
       `${event.o}`, event.name, bytes(event.bytes), h('span', { class: 'mono' }, clock(event.ageMs * 1000)),
-      h('button', { type: 'button', class: 'small', onclick: () => this.explain(channel, event.o) }, 'Its way')]),
+      h('button', { type: 'button', class: 'small', onclick: () => this.explain(channel, event.o, now) }, 'Its way')]),
     'No events.');
     this.list.hidden = false;
     if (Number(offset) === 0) {
       say(this.verdict, 'Nothing was ever committed for this channel.');
       return this.steps.replaceChildren();
     }
-    this.#show(await ask('way', { channel, offset }));
+    this.#show(await ask('way', { channel, offset, epoch }));
   }
 
   #show(way) {
     say(this.verdict, `Event ${way.offset}: ${way.verdict}`);
     const { row, home, position, devices, elsewhere } = way;
     const start = home?.committed ?? row.age ?? null;
+    const isPast = position?.epoch === way.epoch && position.offset >= way.offset;
+    const stands = position && `${position.offset}${position.epoch === way.epoch ? '' : ` of epoch ${position.epoch}`}`;
     const steps = [
-      ['Numbered', row.state === 'found' ? 'yes' : row.state === 'absent' ? 'no' : '', row.age,
-        row.state === 'found' ? `Number ${way.offset} in the log: ${row.name}, ${bytes(row.bytes)}.`
-          : row.state === 'absent' ? `Not in the log. The channel stands at ${row.top}.` : 'The database did not answer.'],
-      ['Read', home || position >= way.offset ? 'yes' : 'no', home?.read,
-        home ? 'This hub read it from the log.'
-          : position === null ? 'Nobody is in the channel here, so this hub does not read it.'
-          : position >= way.offset ? 'Read; nothing more is remembered of it.' : `Not yet: this hub stands at ${position}.`],
-      ['Homed', home || position >= way.offset ? 'yes' : 'no', home?.homed,
+      ['Numbered', { found: 'yes', absent: 'no' }[row.state] ?? '', row.age, {
+        found: () => `Number ${way.offset} in the log: ${row.name}, ${bytes(row.bytes)}.`,
+        absent: () => `Not in the log. The channel stands at ${row.top}.`,
+        otherEpoch: () => `Of epoch ${way.epoch}. The log is in ${row.epoch}, where the channel stands at ${row.top}.`,
+        unknown: () => 'The database did not answer.',
+      }[row.state]()],
+      ['Read', home || isPast ? 'yes' : 'no', home?.read,
+        home ? 'This hub read it from the log.' : !position ? 'Nobody is in the channel here, so this hub does not read it.'
+          : isPast ? 'Read; nothing more is remembered of it.' : `Not read: this hub stands at ${stands}.`],
+      ['Homed', home || isPast ? 'yes' : 'no', home?.homed,
         home ? `Loop ${home.loop} owns the channel, and handed it to ${plural(way.subscribers, 'subscriber')}.`
-          : position === null ? 'No loop has the channel.' : `The channel's owner stands at ${position}.`],
+          : !position ? 'No loop has the channel.' : `The channel's owner stands at ${stands}.`],
       ...devices.map((device) => [`Device ${device.socket}`, KINDS[device.state] ?? 'no',
         device.written ?? null, words(device)]),
       ...elsewhere.map((socket) => [`Device ${socket}`, 'no', null,

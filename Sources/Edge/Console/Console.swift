@@ -9,6 +9,7 @@ import Logging
 import Operations
 import Reactor
 import Store
+import Sync
 
 // Console: the page for operators at `/console` on the operations listener (Sources/Clients/Console), and the routes that it
 // asks. `ConsoleAccess` decides who may; `ConsoleRoute` reads requests; the gateway's loops answer from what they hold and
@@ -146,20 +147,29 @@ package final class Console: OperationsRoutes {
         case .latency:
             gateway.latencies(within: ConsoleLimits.latencyTime) { found in answer { ConsoleAnswers.latency(found) } }
         case .log(let stream):
-            look(gateway, stream, upTo: nil, most: ConsoleLimits.loggedMax, shows: false, answer)
-        case .payload(let stream, let offset):
+            look(gateway, stream, nil, most: ConsoleLimits.loggedMax, shows: false, answer)
+        case .members(let channel, let id):
+            guard let app = apps.first(where: { $0.id == id }) else { return answer { Self.unknownApp } }
+            gateway.users(in: channel, of: app) { users in answer { ConsoleAnswers.members(users) } }
+        case .payload(let stream, let number):
             guard rules.showsPayloads else {
                 return answer { .problem(.forbidden, "This hub shows no payloads (console.payloads).") }
             }
             // Before it is read: no look goes unlogged.
             logger.notice(
                 "console: a payload is looked at",
-                metadata: ["channel": "\(stream.channel)", "offset": "\(offset)", "by": "\(peer)"])
-            look(gateway, stream, upTo: offset, most: 1, shows: true, answer)
-        case .way(let stream, let offset): trace(gateway, stream, offset, answer)
+                metadata: ["channel": "\(stream.channel)", "offset": "\(number.offset)", "by": "\(peer)"])
+            look(gateway, stream, number, most: 1, shows: true, answer)
+        case .way(let stream, let number): trace(gateway, stream, number, answer)
         case .publish(let order, let id):
             guard let app = apps.first(where: { $0.id == id }) else { return answer { Self.unknownApp } }
             publish(order, gateway, app, peer, answer)
+        case .terminate(let user, let id):
+            guard let app = apps.first(where: { $0.id == id }) else { return answer { Self.unknownApp } }
+            logger.notice(
+                "console: a user's connections are ended",
+                metadata: ["app": "\(app.id)", "user": "\(user)", "by": "\(peer)"])
+            gateway.terminate(user, of: app) { count in answer { ConsoleAnswers.ended(count) } }
         }
     }
 
@@ -187,32 +197,38 @@ package final class Console: OperationsRoutes {
 
     /// Asks the log; the data only where `shows`.
     private func look(
-        _ gateway: Gateway, _ stream: ConsoleStream, upTo: Int64?, most: Int, shows: Bool, _ answer: @escaping Answer
+        _ gateway: Gateway, _ stream: ConsoleStream, _ number: ConsoleNumber?, most: Int, shows: Bool,
+        _ answer: @escaping Answer
     ) {
         let isAsked = gateway.ask(
             SnapshotRequest(
                 user: stream.user, ConsoleLimits.log,
-                [stream.topic, upTo.map(String.init), String(most), String(shows)]
-            ) { found in answer { ConsoleAnswers.log(found) } })
+                [stream.topic, (number?.offset).map(String.init), String(most), String(shows)]
+            ) { found in answer { ConsoleAnswers.log(found, in: number?.epoch) } })
         if !isAsked { answer { .problem(.notFound, "This hub has no database, and so no users' channels.") } }
     }
 
     private func trace(
-        _ gateway: Gateway, _ stream: ConsoleStream, _ offset: Int64, _ answer: @escaping Answer
+        _ gateway: Gateway, _ stream: ConsoleStream, _ number: ConsoleNumber, _ answer: @escaping Answer
     ) {
         guard let app = gateway.apps.apps.first(where: { $0.ownsDatabase }) else {
             return answer { .problem(.notFound, "This hub has no database, and so no users' channels.") }
         }
-        let go = { @Sendable (row: EventWay.Row) in
-            gateway.way(of: stream.id, at: offset, app: app) { ways in
-                answer { ConsoleAnswers.way(EventWay(offset: offset, row: row, ways: ways), now: .read()) }
+        let go = { @Sendable (row: EventWay.Row, epoch: Epoch?) in
+            gateway.way(of: stream.id, at: number.offset, in: epoch, app: app) { ways in
+                answer {
+                    ConsoleAnswers.way(EventWay(offset: number.offset, in: epoch, row: row, ways: ways), now: .read())
+                }
             }
         }
         let isAsked = gateway.ask(
             SnapshotRequest(
-                user: stream.user, ConsoleLimits.log, [stream.topic, String(offset), "1", "false"]
-            ) { found in go(EventWay.Row(found, offset)) })
-        if !isAsked { go(.unknown) }
+                user: stream.user, ConsoleLimits.log, [stream.topic, String(number.offset), "1", "false"]
+            ) { found in
+                let epoch = if case .found(let log) = found { Epoch(log.epoch) } else { nil as Epoch? }
+                go(EventWay.Row(found, number.offset, in: number.epoch), number.epoch ?? epoch)
+            })
+        if !isAsked { go(.unknown, number.epoch) }
     }
 
     // MARK: Strangers

@@ -6,6 +6,7 @@ import HTTP
 import JSON
 import Pusher
 import Store
+import Sync
 
 /// The console's answers as JSON. Times are ages in microseconds, by the hub's monotonic clock.
 enum ConsoleAnswers {
@@ -54,7 +55,8 @@ enum ConsoleAnswers {
                 .init("source", .string(event.source.rawValue)),
                 .init("app", .text(event.app.flatMap { id($0, apps) })), .init("channel", .string(event.channel)),
                 .init("name", .string(event.name)), .init("offset", event.offset.map { .integer($0) } ?? .null),
-                .init("bytes", .integer(Int64(event.byteCount))), .init("age", age(event.at, now)),
+                .init("epoch", .text(event.epoch)), .init("bytes", .integer(Int64(event.byteCount))),
+                .init("age", age(event.at, now)),
                 .init("committed", age(event.committedAt, now)),
             ])
         }
@@ -82,26 +84,47 @@ enum ConsoleAnswers {
         return object([.init("published", .array(list))])
     }
 
-    /// The database's own JSON is passed on.
-    static func log(_ found: SnapshotAnswer) -> HTTPResponse {
+    static func members(_ users: [String]) -> HTTPResponse {
+        object([
+            .init("count", .integer(Int64(users.count))),
+            .init("users", .array(users.sorted().prefix(ConsoleLimits.membersMax).map { .string($0) })),
+        ])
+    }
+
+    static func ended(_ count: Int) -> HTTPResponse { object([.init("ended", .integer(Int64(count)))]) }
+
+    /// The database's own JSON is passed on; nothing where it is in another epoch than `epoch`, for the number then is
+    /// another event's.
+    static func log(_ found: SnapshotAnswer, in epoch: Epoch?) -> HTTPResponse {
         guard case .found(let snapshot) = found else {
             if case .tooLarge = found { return .problem(.contentTooLarge, "The events are too large to be shown.") }
             return .problem(.serviceUnavailable, "The database does not answer.")
         }
-        var body = ByteWriter(capacity: snapshot.body.count + 64)
-        body.append(#"{"top":"#)
+        var body = ByteWriter(capacity: snapshot.body.count + 128)
+        body.append(#"{"epoch":"#)
+        body.append(jsonString: snapshot.epoch)
+        body.append(#","top":"#)
         body.append(decimal: snapshot.offset)
         body.append(#","events":"#)
-        snapshot.body.withUnsafeBytes { body.append($0) }
+        if let epoch, epoch != Epoch(snapshot.epoch) {
+            body.append("[]")
+        } else {
+            snapshot.body.withUnsafeBytes { body.append($0) }
+        }
         body.append("}\n")
         return HTTPResponse(.ok, body: body.array)
     }
 
     static func way(_ way: EventWay, now: Instant) -> HTTPResponse {
         object([
-            .init("offset", .integer(way.offset)), .init("verdict", .string(way.verdict)),
+            .init("offset", .integer(way.offset)), .init("epoch", .text(way.epoch?.string)),
+            .init("verdict", .string(way.verdict)),
             .init("row", row(way.row)), .init("home", way.homed.map { home($0, now) } ?? .null),
-            .init("position", way.position.map { .integer($0) } ?? .null),
+            .init(
+                "position",
+                way.position.map {
+                    .object([.init("epoch", .string($0.epochText)), .init("offset", .integer($0.offset))])
+                } ?? .null),
             .init("subscribers", .integer(Int64(way.subscriberCount))),
             .init("devices", .array(way.devices.map { device($0, now) })),
             .init("elsewhere", .array(way.elsewhere.map { .string($0) })),
@@ -112,6 +135,10 @@ enum ConsoleAnswers {
         switch row {
         case .unknown: .object([.init("state", .string("unknown"))])
         case .absent(let top): .object([.init("state", .string("absent")), .init("top", .integer(top))])
+        case .otherEpoch(let epoch, let top):
+            .object([
+                .init("state", .string("otherEpoch")), .init("epoch", .string(epoch)), .init("top", .integer(top)),
+            ])
         case .found(let name, let bytes, let ageMs):
             .object([
                 .init("state", .string("found")), .init("name", .string(name)), .init("bytes", .integer(bytes)),

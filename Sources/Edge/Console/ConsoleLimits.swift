@@ -9,6 +9,8 @@ enum ConsoleLimits {
     /// Connections of each loop, and channels, in one answer.
     static let connectionsMax = 100
     static let channelsMax = 200
+    /// Users of a presence channel in one answer.
+    static let membersMax = 200
     /// Events of the log in one answer.
     static let loggedMax = 50
     /// What the latency is taken from: the page asks every two seconds.

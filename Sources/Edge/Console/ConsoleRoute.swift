@@ -33,25 +33,40 @@ struct ConsoleStream: Sendable, Equatable {
     }
 }
 
+/// The number of an event. Without an epoch: the one in which the database is.
+struct ConsoleNumber: Sendable, Equatable {
+    let offset: Int64
+    let epoch: Epoch?
+
+    fileprivate init(_ query: Query) throws(ConsoleProblem) {
+        offset = try query.number("offset")
+        epoch = query["epoch"].map { Epoch($0) }
+    }
+}
+
 /// What is asked of the console.
 enum ConsoleRoute: Sendable {
     case hub
     /// Of one user, or of all.
     case connections(user: String?, app: String?)
     case channels(prefix: String, app: String)
+    /// Who is in a presence channel.
+    case members(ChannelName, app: String)
     case events(SurveyedEventFilter)
     /// From commit to socket, of the last seconds.
     case latency
     case log(ConsoleStream)
-    case payload(ConsoleStream, Int64)
-    case way(ConsoleStream, Int64)
+    case payload(ConsoleStream, ConsoleNumber)
+    case way(ConsoleStream, ConsoleNumber)
     case publish([UInt8], app: String)
+    /// Ends all connections of the user.
+    case terminate(user: String, app: String)
 
     /// Reads the request. Those that change something, or show what must not be seen unnoticed, are `POST`.
     init(_ request: HTTPRequest) throws(ConsoleProblem) {
         let query = Query(request.query)
         let name = request.path.dropFirst("/console/api/".count)
-        let isPost = name == "payload" || name == "publish"
+        let isPost = name == "payload" || name == "publish" || name == "terminate"
         guard request.method == (isPost ? .post : .get) else {
             throw ConsoleProblem(.methodNotAllowed, isPost ? "Use POST." : "Use GET.")
         }
@@ -67,10 +82,15 @@ enum ConsoleRoute: Sendable {
             self = .events(filter)
         case "latency": self = .latency
         case "log": self = .log(try ConsoleStream(query.wanted("channel")))
-        case "payload":
-            self = .payload(try ConsoleStream(query.wanted("channel")), try query.number("offset"))
-        case "way": self = .way(try ConsoleStream(query.wanted("channel")), try query.number("offset"))
+        case "payload": self = .payload(try ConsoleStream(query.wanted("channel")), try ConsoleNumber(query))
+        case "way": self = .way(try ConsoleStream(query.wanted("channel")), try ConsoleNumber(query))
+        case "members":
+            guard let channel = ChannelName(try query.wanted("channel")), channel.kind.isPresence else {
+                throw ConsoleProblem(.badRequest, "channel must name a presence channel, such as presence-room.")
+            }
+            self = .members(channel, app: try query.wanted("app"))
         case "publish": self = .publish(request.body, app: try query.wanted("app"))
+        case "terminate": self = .terminate(user: try query.wanted("user"), app: try query.wanted("app"))
         default: throw ConsoleProblem(.notFound, "The console has no such route.")
         }
     }

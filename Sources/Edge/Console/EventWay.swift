@@ -1,6 +1,7 @@
 import Gateway
 import JSON
 import Store
+import Sync
 
 /// The way of one event: from its row in the log to the socket of each device, and what that says of those that did not get
 /// it.
@@ -11,24 +12,33 @@ struct EventWay: Sendable {
         case unknown
         /// The log does not have it; where the stream stands.
         case absent(top: Int64)
+        /// The stream is in another epoch than the number, and stands there.
+        case otherEpoch(String, top: Int64)
         case found(name: String, bytes: Int64, ageMs: Int64)
     }
 
     typealias Device = SurveyedWay.Device
 
     let offset: Int64
+    /// The epoch of the number; nil where nobody knows one.
+    let epoch: Epoch?
     let row: Row
     /// Where its owner has it from; nil where no loop remembers.
     let homed: SurveyedWay.Homed?
-    /// Where the owner stands; nil where nobody is in the stream on this hub.
-    let position: Int64?
+    /// Where the owner stands, perhaps in another epoch; nil where nobody is in the stream on this hub.
+    let position: StreamPosition?
     let subscriberCount: Int
     let devices: [Device]
     /// Connections of the user that are not in the stream.
     let elsewhere: [String]
 
-    init(offset: Int64, row: Row, ways: [SurveyedWay]) {
+    /// - Parameter asked: the epoch that the loops were asked about; nil where each told of the last one that it knows.
+    init(offset: Int64, in asked: Epoch?, row: Row, ways: [SurveyedWay]) {
+        // The owner is ahead of the others.
+        let epoch = asked ?? ways.lazy.compactMap(\.position).first?.epoch ?? ways.lazy.compactMap(\.epoch).first
+        let ways = ways.filter { $0.epoch == nil || $0.epoch == epoch }
         self.offset = offset
+        self.epoch = epoch
         self.row = row
         homed = ways.lazy.compactMap(\.homed).first
         position = ways.lazy.compactMap(\.position).first
@@ -39,10 +49,17 @@ struct EventWay: Sendable {
 
     /// What became of it, in one sentence or two.
     var verdict: String {
-        if case .absent(let top) = row {
+        switch row {
+        case .absent(let top):
             return offset > top
                 ? "There is no such event: the channel stands at \(top). Nothing was committed for it since."
                 : "The log does not have the event any more: it is older than store.retainEvents, or from before a restore."
+        case .otherEpoch(let other, _):
+            let before = devices.isEmpty ? "" : " Before: \(devicesVerdict)"
+            return
+                "The number is of another epoch. The database is in \(other) since it was restored, copied or promoted, and "
+                + "each device is told to fetch a snapshot.\(before)"
+        case .unknown, .found: break
         }
         guard let position else {
             guard devices.isEmpty else { return devicesVerdict }
@@ -50,8 +67,13 @@ struct EventWay: Sendable {
                 ? "No device of the user is connected to this hub."
                 : "The user has \(Self.count(elsewhere.count, "connection")) here, and none has subscribed to the channel."
         }
-        guard position >= offset else {
-            return "This hub has not read the event yet: it stands at \(position). Look at the state of the feed."
+        guard position.epoch == epoch else {
+            return devices.isEmpty
+                ? "This hub has not read the event: it stands in another epoch, \(position.epochText)." : devicesVerdict
+        }
+        guard position.offset >= offset else {
+            return
+                "This hub has not read the event yet: it stands at \(position.offset). Look at the state of the feed."
         }
         return devices.isEmpty
             ? "No device was in the channel when the event came, and none has come since." : devicesVerdict
@@ -88,13 +110,17 @@ struct EventWay: Sendable {
 }
 
 extension EventWay.Row {
-    /// The answer of `sync.logged_events` to the question for one event.
-    init(_ answer: SnapshotAnswer, _ offset: Int64) {
+    /// The answer of `sync.logged_events` to the question for one event, of that epoch if it has one.
+    init(_ answer: SnapshotAnswer, _ offset: Int64, in epoch: Epoch?) {
         guard case .found(let snapshot) = answer,
             let tree = try? JSONTree(String(decoding: snapshot.body, as: UTF8.self)),
             case .array(let events) = tree
         else {
             self = .unknown
+            return
+        }
+        guard epoch == nil || epoch == Epoch(snapshot.epoch) else {
+            self = .otherEpoch(snapshot.epoch, top: snapshot.offset)
             return
         }
         guard let event = events.first, event["o"]?.integer == offset, let name = event["name"]?.string else {

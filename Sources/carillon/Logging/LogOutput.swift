@@ -19,7 +19,7 @@ enum LogFormat: String, Sendable, CaseIterable {
 /// A swift-log handler that writes one line for each event to standard error.
 ///
 /// Callers log ids, kinds and sizes; never payloads, tokens or user ids. Only the console names the user whose payload an
-/// operator looks at.
+/// operator looks at, or whose connections are ended.
 struct LogOutput: LogHandler {
     /// The style of lines: coloured for a terminal, plain, or JSON.
     enum Style: Sendable {

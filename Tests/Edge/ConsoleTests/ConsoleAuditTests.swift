@@ -11,7 +11,7 @@ import Testing
 
 @testable import Console
 
-/// Each look at a payload has its line in the log, and so has each event by hand.
+/// Each look at a payload has its line in the log, and so has what is done by hand.
 @Suite(.timeLimit(.minutes(15))) struct ConsoleAuditTests {
     /// Keeps what is at its level.
     private struct Handler: LogHandler {
@@ -80,6 +80,12 @@ import Testing
         #expect(try await post("/console/api/publish?app=1", body, to: console).hasPrefix("HTTP/1.1 200"))
         #expect(
             lines.all.dropFirst() == ["console: an event is published channels=2 bytes=17 by=10.1.2.3 app=1 "])
+        let end = "/console/api/terminate?app=1&user=somebody"
+        #expect(try await post(end, to: console).hasSuffix("{\"ended\": 0}\n"))
+        #expect(
+            lines.all.dropFirst(2) == ["console: a user's connections are ended user=somebody by=10.1.2.3 app=1 "])
+        #expect(try await post("/console/api/terminate?app=2&user=somebody", to: console).hasPrefix("HTTP/1.1 404"))
+        #expect(lines.all.count == 3)
     }
 
     @Test func whatIsRefusedIsNoLook() async throws {
@@ -93,6 +99,8 @@ import Testing
         for _ in 0..<3 {
             #expect(try await post(look, credential: "guess", to: console).hasPrefix("HTTP/1.1 401"))
         }
+        let end = "/console/api/terminate?app=1&user=somebody"
+        #expect(try await post(end, credential: "guess", to: console).hasPrefix("HTTP/1.1 401"))
         #expect(lines.all == ["console: credentials refused latest=10.1.2.3 count=1 "])
     }
 

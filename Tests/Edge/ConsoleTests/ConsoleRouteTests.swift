@@ -5,6 +5,7 @@ import Gateway
 import HTTP
 import Pusher
 import Reactor
+import Sync
 import Testing
 
 @testable import Console
@@ -33,7 +34,7 @@ import Testing
 
     @Test(arguments: [
         ("GET /console/api/hub", "", 401), ("GET /console/api/hub", bearer, nil),
-        ("POST /console/api/publish", bearer, nil),
+        ("POST /console/api/publish", bearer, nil), ("POST /console/api/terminate", "", 401),
         ("GET /console/api/hub", "Authorization: Bearer \(credential)x\r\n", 401),
         ("GET /console/api/hub", "Authorization: Bearer \(credential.dropLast())\r\n", 401),
         ("GET /console/api/hub", own + bearer, nil), ("GET /console/api/hub", own, 401),
@@ -48,7 +49,8 @@ import Testing
 
     @Test(arguments: [
         ("GET /console/api/hub", "", "127.0.0.1", nil), ("GET /console/api/hub", "", "10.1.2.3", 403),
-        ("POST /console/api/publish", "", "127.0.0.1", 403), ("POST /console/api/publish", own, "127.0.0.1", nil),
+        ("POST /console/api/terminate", "", "127.0.0.1", 403), ("POST /console/api/publish", "", "127.0.0.1", 403),
+        ("POST /console/api/publish", own, "127.0.0.1", nil),
         ("POST /console/api/publish", own, "10.1.2.3", 403),
         ("POST /console/api/publish", "Origin: http://evil.example\r\n", "127.0.0.1", 403),
     ]) func withoutOneItIsForThisMachine(_ line: String, _ fields: String, _ address: String, _ status: Int?) throws {
@@ -67,7 +69,9 @@ import Testing
         ("GET /console/api/way?channel=user.1.x", 400), ("GET /console/api/way?channel=user.1.x&offset=-1", 400),
         ("GET /console/api/way?channel=user.1.x&offset=99999999999999999999", 400),
         ("GET /console/api/events?bytes=x", 400),
-        ("POST /console/api/publish", 400),
+        ("POST /console/api/publish", 400), ("GET /console/api/terminate?app=1&user=u", 405),
+        ("POST /console/api/terminate?app=1", 400), ("POST /console/api/terminate?user=u", 400),
+        ("GET /console/api/members?app=1&channel=news", 400), ("GET /console/api/members?channel=presence-a", 400),
     ]) func whatItCannotDoIsSaid(_ line: String, _ status: Int) throws {
         let request = try Self.request(line)
         #expect { try ConsoleRoute(request) } throws: { ($0 as? ConsoleProblem)?.response.status.code == status }
@@ -75,13 +79,18 @@ import Testing
 
     @Test func parametersAreRead() throws {
         guard
-            case .way(let stream, 7) = try ConsoleRoute(
-                Self.request("GET /console/api/way?channel=private-user.a=3Db.x_y&offset=7"))
+            case .way(let stream, let number) = try ConsoleRoute(
+                Self.request("GET /console/api/way?channel=private-user.a=3Db.x_y&offset=7&epoch=a.1"))
         else { throw ConsoleProblem(.badRequest, "another route") }
+        #expect(number.offset == 7 && number.epoch == Epoch("a.1"))
         #expect(stream.user == "a=b" && stream.topic == "x_y" && stream.channel == "user.a=3Db.x_y")
         guard
             case .events(let filter) = try ConsoleRoute(
                 Self.request("GET /console/api/events?name=up+date&channel=user.&bytes=10"))
+        else { throw ConsoleProblem(.badRequest, "another route") }
+        guard
+            case .terminate("a b", "1") = try ConsoleRoute(
+                Self.request("POST /console/api/terminate?app=1&user=a%20b"))
         else { throw ConsoleProblem(.badRequest, "another route") }
         #expect(filter.name == "up date" && filter.channel == "user." && filter.bytesMin == 10)
     }

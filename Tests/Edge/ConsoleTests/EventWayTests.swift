@@ -1,5 +1,6 @@
 import Clock
 import Store
+import Sync
 import Testing
 
 @testable import Console
@@ -13,12 +14,13 @@ import Testing
         Device(loop: 0, socket: "1.1", state: state, at: nil, isConnected: true, unsentBytes: 0)
     }
 
-    /// A loop that owns the stream, and knows these devices.
+    /// A loop that owns the stream, which stands in `epoch`, and knows these devices.
     private static func owner(
-        at position: Int64?, _ states: [Device.State] = [], subscribers: Int? = nil, elsewhere: [String] = []
+        at position: Int64?, in epoch: String = "e", _ states: [Device.State] = [], subscribers: Int? = nil,
+        elsewhere: [String] = []
     ) -> SurveyedWay {
-        var way = SurveyedWay()
-        way.position = position
+        var way = SurveyedWay(epoch: Epoch("e"))
+        way.position = position.map { StreamPosition(epoch: epoch, offset: $0) }
         way.devices = states.map { device($0) }
         way.subscriberCount = subscribers ?? states.count
         way.elsewhere = elsewhere
@@ -47,30 +49,53 @@ import Testing
             row, owner(at: 7, [.handedOn], subscribers: 40),
             "1 device: it was in the channel, and was handed the event. 39 devices more"
         ),
+        (row, owner(at: 9, in: "d"), "This hub has not read the event: it stands in another epoch, d."),
+        (row, owner(at: 9, in: "d", [.written(nil)]), "1 device: the socket of the device took it."),
+        (.otherEpoch("f", top: 9), owner(at: 9, in: "f"), "The number is of another epoch. The database is in f"),
     ]) func itIsSaidInWords(_ row: EventWay.Row, _ way: SurveyedWay, _ words: String) {
-        let verdict = EventWay(offset: 7, row: row, ways: [SurveyedWay(), way]).verdict
+        let verdict = EventWay(offset: 7, in: Epoch("e"), row: row, ways: [SurveyedWay(epoch: Epoch("e")), way]).verdict
         #expect(verdict.hasPrefix(words), "\(verdict)")
     }
 
     @Test func devicesOfAllLoopsCount() {
         let way = EventWay(
-            offset: 7, row: Self.row, ways: [Self.owner(at: 7, [.written(nil)]), Self.owner(at: nil, [.written(nil)])])
-        #expect(way.position == 7 && way.subscriberCount == 2)
+            offset: 7, in: Epoch("e"), row: Self.row,
+            ways: [Self.owner(at: 7, [.written(nil)]), Self.owner(at: nil, [.written(nil)])])
+        #expect(way.position?.offset == 7 && way.subscriberCount == 2)
         #expect(way.verdict == "2 devices: the socket of the device took it.")
     }
 
+    /// What a device got in the epoch before the restore is told of, as that.
+    @Test func aNumberOfAnotherEpochIsNoEventOfThisOne() {
+        let way = EventWay(
+            offset: 7, in: Epoch("e"), row: .otherEpoch("f", top: 9),
+            ways: [Self.owner(at: 9, in: "f", [.written(nil)])])
+        #expect(way.verdict.hasSuffix("Before: 1 device: the socket of the device took it."), "\(way.verdict)")
+    }
+
+    /// The database does not answer, and nobody named an epoch: loops that have not heard of the new one are left out.
+    @Test func loopsOfAnotherEpochAreLeftOut() {
+        var late = SurveyedWay(epoch: Epoch("d"))
+        late.devices = [Self.device(.gone)]
+        let way = EventWay(offset: 7, in: nil, row: .unknown, ways: [late, Self.owner(at: 7, [.written(nil)])])
+        #expect(way.epoch == Epoch("e") && way.verdict == "1 device: the socket of the device took it.")
+        #expect(EventWay(offset: 7, in: nil, row: .unknown, ways: [late]).devices.count == 1)
+    }
+
     @Test func theLogSaysWhatItHas() {
-        func row(_ body: String, top: Int64 = 9) -> EventWay.Row {
-            EventWay.Row(.found(Snapshot(epoch: "e", offset: top, body: Array(body.utf8))), 7)
+        func row(_ body: String, top: Int64 = 9, in epoch: String? = nil) -> EventWay.Row {
+            let log = Snapshot(epoch: "e", offset: top, body: Array(body.utf8))
+            return EventWay.Row(.found(log), 7, in: epoch.map { Epoch($0) })
         }
         #expect(
             row(#"[{"o": 7, "name": "x.y", "bytes": 12, "ageMs": 34}]"#) == .found(name: "x.y", bytes: 12, ageMs: 34))
         #expect(
             row(#"[{"o": 6, "name": "x.y", "bytes": 12, "ageMs": 34}]"#) == .absent(top: 9), "an older one is the last")
-        #expect(row("[]") == .absent(top: 9))
+        #expect(row("[]") == .absent(top: 9) && row("[]", in: "e") == .absent(top: 9))
+        #expect(row(#"[{"o": 7, "name": "x.y", "bytes": 12, "ageMs": 34}]"#, in: "d") == .otherEpoch("e", top: 9))
         #expect(row("{") == .unknown)
         for answer in [SnapshotAnswer.missing, .tooLarge, .unavailable(after: .seconds(1)), .refused("42000")] {
-            #expect(EventWay.Row(answer, 7) == .unknown)
+            #expect(EventWay.Row(answer, 7, in: nil) == .unknown)
         }
     }
 }

@@ -70,10 +70,10 @@ import Testing
             return last
         }
 
-        func way(_ offset: Int64) async -> [SurveyedWay] {
+        func way(_ offset: Int64, in epoch: String? = "e") async -> [SurveyedWay] {
             let app = App(id: "1", credentials: fixture.credentials, index: 0, ownsDatabase: true)
             return await withCheckedContinuation { continuation in
-                fixture.gateway.way(of: EventTraceTests.stream, at: offset, app: app) {
+                fixture.gateway.way(of: EventTraceTests.stream, at: offset, in: epoch.map { Epoch($0) }, app: app) {
                     continuation.resume(returning: $0)
                 }
             }
@@ -102,7 +102,7 @@ import Testing
         let homed = ways.compactMap(\.homed)
         #expect(homed.count == 1 && homed[0].name == "item.created" && homed[0].byteCount > 10)
         #expect(homed[0].committedAt <= homed[0].readAt && homed[0].readAt <= homed[0].homedAt)
-        #expect(ways.compactMap(\.position) == [1] && ways.reduce(0) { $0 + $1.subscriberCount } == 3)
+        #expect(ways.compactMap(\.position?.offset) == [1] && ways.reduce(0) { $0 + $1.subscriberCount } == 3)
         let devices = ways.flatMap(\.devices)
         #expect(Set(devices.map(\.socket)).count == 3)
         for device in devices {
@@ -170,8 +170,56 @@ import Testing
         for offset in 1...count { stage.event(offset) }
         for _ in 1...count { _ = try await client.next() }
         let way = await stage.way(1)[0]
-        #expect(way.homed == nil && way.position == count && way.devices.map(\.state) == [.handedOn])
+        #expect(way.homed == nil && way.position?.offset == count && way.devices.map(\.state) == [.handedOn])
         #expect(isWritten(try await stage.device(2)))
+    }
+
+    /// The database was restored while the device was there, and counts again from an older number.
+    @Test(arguments: [1, 3]) func anEventOfAnotherEpochIsAnotherEvent(_ loops: Int) async throws {
+        let stage = try await Stage(loops: loops)
+        let client = try await stage.client()
+        for offset in 1...3 as ClosedRange<Int64> { stage.event(offset) }
+        for _ in 1...3 { _ = try await client.next() }
+        let restored = StreamPosition(epoch: "f", offset: 1)
+        stage.fixture.feed([.reset(EventTraceTests.stream, restored)])
+        stage.event(2, bytes: 500)
+        for _ in 1...2 { _ = try await client.next() }
+        func known(_ offset: Int64, in epoch: String?) async -> (bytes: Int?, told: Int, devices: [SurveyedWay.Device])
+        {
+            let ways = await stage.way(offset, in: epoch)
+            #expect(ways.compactMap(\.position) == [StreamPosition(epoch: "f", offset: 2)])
+            return (
+                ways.lazy.compactMap(\.homed).first?.byteCount, ways.reduce(0) { $0 + $1.subscriberCount },
+                ways.flatMap(\.devices)
+            )
+        }
+        for (epoch, isLarge) in [("e", false), ("f", true), (nil, true)] {
+            let second = await known(2, in: epoch)
+            #expect(second.bytes.map { $0 > 500 } == isLarge && second.told == 1, "\(epoch ?? "")")
+            #expect(second.devices.count == 1 && second.devices.allSatisfy(isWritten), "\(epoch ?? "")")
+        }
+        let third = (await known(3, in: "e"), await known(3, in: "f"))
+        #expect(third.0.bytes != nil && third.0.devices.count == 1)
+        #expect(third.1.bytes == nil && third.1.told == 0 && third.1.devices.isEmpty)
+        // The log has it in both, and the device was told that it cannot be had.
+        #expect(await known(1, in: "f").devices.map(\.state) == [.lost])
+        #expect(await known(1, in: "f").bytes == nil)
+        #expect(await known(2, in: "d").devices.isEmpty)
+        let listed = await withCheckedContinuation { continuation in
+            stage.fixture.gateway.events(SurveyedEventFilter()) { continuation.resume(returning: $0) }
+        }
+        #expect(listed.map(\.epoch) == ["f", "e", "e", "e"] && listed.map(\.offset) == [2, 3, 2, 1])
+    }
+
+    /// It is told of a gap, in one epoch: nothing up to there was handed to it.
+    @Test func whatCouldNotBeHadWasNotHandedOn() async throws {
+        let stage = try await Stage(loops: 1)
+        let client = try await stage.client()
+        stage.fixture.feed([.reset(EventTraceTests.stream, StreamPosition(epoch: "e", offset: 5))])
+        stage.event(6)
+        for _ in 1...2 { _ = try await client.next() }
+        #expect(try await stage.device(4).state == .lost)
+        #expect(isWritten(try await stage.device(6)))
     }
 
     @Test func eventsAreListedByKindChannelAndSize() async throws {
@@ -287,6 +335,23 @@ import Testing
         #expect(await list("u2").isEmpty)
         #expect(await list(nil, max: 0).isEmpty)
         withExtendedLifetime(clients) {}
+    }
+
+    @Test(arguments: [1, 3]) func aUsersConnectionsAreEndedAndCounted(_ loops: Int) async throws {
+        let stage = try await Stage(loops: loops)
+        let clients = [try await stage.client(), try await stage.client(subscribes: false)]
+        let (stranger, _) = try await TestClient.opened(port: stage.fixture.port)
+        let app = App(id: "1", credentials: stage.fixture.credentials, index: 0, ownsDatabase: true)
+        func end(_ user: String) async -> Int {
+            await withCheckedContinuation { continuation in
+                stage.fixture.gateway.terminate(user, of: app) { continuation.resume(returning: $0) }
+            }
+        }
+        #expect(await end("u2") == 0)
+        #expect(await end("u1") == 2)
+        for client in clients { #expect(try await client.next() == .close(4009)) }
+        #expect(try await stranger.answersPing())
+        #expect(await end("u1") == 0)
     }
 
     // MARK: The ring

@@ -48,7 +48,7 @@ final class LoopDelivery {
         if let only = subscribers.only { deliver(frame, variants, to: only, &slow) }
         for id in subscribers.many { deliver(frame, variants, to: id, &slow) }
         // While those that fall behind are still subscribers.
-        if let trace { trace.tells(name, offset, subscribers, slow: slow) }
+        if let trace { trace.tells(name, channel.position?.epoch, offset, subscribers, slow: slow) }
         // Before the channel moves on: the event before this one is the last that they were handed.
         for id in slow {
             guard engine.streams.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }
@@ -99,6 +99,7 @@ final class LoopDelivery {
     /// Tells all subscribers of the stream that it continues at `position`.
     func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
         guard let channel = engine.channels[name] else { return }
+        trace?.resets(name.stream, to: position)
         let frame = FrameWriter.frames(of: engine.streams.reset(channel, to: position, loss))
         for id in channel.subscribers { loop.connection(id)?.queue(frame) }
     }

@@ -57,7 +57,7 @@ final class StreamOwner: EffectPerformer {
         let now = loop.now
         switch output {
         case .event(let event):
-            if let trace { trace.homes(event) }
+            if let trace { trace.homes(event, in: shard.position(of: event.stream)?.epoch) }
             input { $0.received(event, &$1) }
         case .positioned(let stream, let serial, let position):
             input { $0.positioned(stream, at: position, watch: serial, &$1) }

@@ -23,10 +23,14 @@ import WebSocket
 /// - The connection ends before, and another one takes its slot: the generation tells them apart, and the event was never
 ///   written.
 /// - An event's place is taken by a newer one while the event waits: the way has then only what is known of the present.
+/// - The database is restored, and counts again from an older number: two events have one number. Each entry has its epoch,
+///   and a way has one of them.
 final class EventTrace: EventSource {
     /// An event that came to its stream's owner, on this loop.
     struct Homed {
         let stream: StreamID
+        /// Nil where nobody is in the stream.
+        let epoch: Epoch?
         let offset: Int64
         let name: String
         let byteCount: Int
@@ -39,6 +43,7 @@ final class EventTrace: EventSource {
     /// An event that was queued to this loop's subscribers.
     struct Told {
         let name: StreamName
+        let epoch: Epoch?
         let offset: Int64
         let at: Instant
         let subscriberCount: Int
@@ -62,16 +67,22 @@ final class EventTrace: EventSource {
         var state = State.behind
     }
 
-    /// A session that was let in to a stream.
+    /// A session that was let in to a stream, or all that are in it were told that it goes on elsewhere.
     struct Joined {
         let stream: StreamID
+        /// `everybody` for all. An optional one would take a word more.
         let id: SessionID
         let at: Instant
         /// Where the stream stood.
-        let offset: Int64
-        /// So many events up to `offset` were replayed to it.
+        let position: StreamPosition
+        /// So many events up to there were replayed to it; -1: what it missed cannot be had.
         let replayedCount: Int64
-        let isLost: Bool
+
+        static let everybody = SessionID(slot: .max, generation: 0)
+
+        var isLost: Bool { replayedCount < 0 }
+
+        func isOf(_ session: SessionID) -> Bool { id == session || id == Self.everybody }
     }
 
     /// An event that a backend or a client sent to an ordinary channel that this loop owns.
@@ -115,16 +126,18 @@ final class EventTrace: EventSource {
     // MARK: On the way of an event
 
     @inline(never)
-    func homes(_ event: StreamEvent) {
+    func homes(_ event: StreamEvent, in epoch: Epoch?) {
         homed.append(
             Homed(
-                stream: event.stream, offset: event.offset, name: event.name, byteCount: event.data.count,
+                stream: event.stream, epoch: epoch, offset: event.offset, name: event.name, byteCount: event.data.count,
                 committedAt: Instant(nanoseconds: event.committedAt), readAt: readAt, homedAt: .read()))
     }
 
     /// The event was queued to these subscribers, except those in `slow`.
     @inline(never)
-    func tells(_ name: StreamName, _ offset: Int64, _ subscribers: SubscriberList, slow: [SessionID]) {
+    func tells(
+        _ name: StreamName, _ epoch: Epoch?, _ offset: Int64, _ subscribers: SubscriberList, slow: [SessionID]
+    ) {
         let first = told.nextIndex * Self.receiversMax
         var count = 0
         for id in subscribers {
@@ -138,25 +151,31 @@ final class EventTrace: EventSource {
             count += 1
         }
         told.append(
-            Told(name: name, offset: offset, at: .read(), subscriberCount: subscribers.count, receiverCount: count))
+            Told(
+                name: name, epoch: epoch, offset: offset, at: .read(), subscriberCount: subscribers.count,
+                receiverCount: count))
         unsettled = min(unsettled + 1, told.capacity)
         loop.markDirty(self)
     }
 
     func joins(_ answer: StreamJoined, _ stream: StreamID) {
-        let (replayed, isLost): (Int64, Bool) =
-            switch answer.outcome {
-            case .fresh: (0, false)
-            case .recovered(let count, _): (count, false)
-            case .lost: (0, true)
-            case .page: (-1, false)
-            }
+        let replayed: Int64
+        switch answer.outcome {
+        case .fresh: replayed = 0
+        case .recovered(let count, _): replayed = count
+        case .lost: replayed = -1
         // The next page of a replay that is noted already.
-        guard replayed >= 0 else { return }
+        case .page: return
+        }
         joined.append(
             Joined(
-                stream: stream, id: answer.session, at: .read(), offset: answer.position.offset,
-                replayedCount: replayed, isLost: isLost))
+                stream: stream, id: answer.session, at: .read(), position: answer.position, replayedCount: replayed))
+    }
+
+    /// All that are in the stream are told that what they miss up to `position` cannot be had.
+    func resets(_ stream: StreamID, to position: StreamPosition) {
+        joined.append(
+            Joined(stream: stream, id: Joined.everybody, at: .read(), position: position, replayedCount: -1))
     }
 
     func publishes(_ name: String, _ byteCount: Int, to channel: ChannelName, of app: Int, isOfClient: Bool) {

@@ -1,5 +1,6 @@
 import Channels
 import Clock
+import Pusher
 import Reactor
 import Store
 import Sync
@@ -60,13 +61,15 @@ extension Gateway {
         gather({ $0.times(since: since) }, { answer(SurveyedTimes.latencies($0)) })
     }
 
-    /// What each loop knows of the event at that offset of the user's stream.
+    /// What each loop knows of the event at that offset of the user's stream. Without an epoch, of the last one that a loop
+    /// knows.
     package func way(
-        of stream: StreamID, at offset: Int64, app: App, _ answer: @escaping @Sendable ([SurveyedWay]) -> Void
+        of stream: StreamID, at offset: Int64, in epoch: Epoch?, app: App,
+        _ answer: @escaping @Sendable ([SurveyedWay]) -> Void
     ) {
         let user = UserKey(stream.user, of: app.index)
         let since = Self.start(of: Self.traceTime)
-        gather({ $0.way(of: stream, at: offset, user: user, since: since) }, answer)
+        gather({ $0.way(of: stream, at: offset, in: epoch, user: user, since: since) }, answer)
     }
 
     /// Publishes to ordinary channels of the app. The answer has what is known of each, in order.
@@ -79,6 +82,22 @@ extension Gateway {
                     answer(facts)
                 }
             })
+    }
+
+    /// The users in a presence channel of the app.
+    package func users(
+        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
+    ) {
+        context.mailboxes[0].post(
+            .ask { loop in
+                if let users = loop.directory.users(in: channel, of: app, answer) { answer(users) }
+            })
+    }
+
+    /// Closes all connections that are signed in as that user of the app, and then tells how many they were.
+    package func terminate(_ user: String, of app: App, _ answer: @escaping @Sendable (Int) -> Void) {
+        let key = UserKey(user, of: app.index)
+        gather({ $0.terminate(key) }, { answer($0.reduce(0, +)) })
     }
 
     /// Asks the database for a snapshot. False in a hub without one.

@@ -51,7 +51,8 @@ struct LoopSurvey {
             found.append(
                 SurveyedEvent(
                     source: .database, app: nil, channel: channel, name: event.name, offset: event.offset,
-                    byteCount: event.byteCount, at: event.homedAt, committedAt: event.committedAt))
+                    epoch: event.epoch?.string, byteCount: event.byteCount, at: event.homedAt,
+                    committedAt: event.committedAt))
         }
         var published: [SurveyedEvent] = []
         for back in 0..<trace.published.count {
@@ -64,7 +65,8 @@ struct LoopSurvey {
             published.append(
                 SurveyedEvent(
                     source: event.isOfClient ? .client : .backend, app: event.app, channel: event.channel.string,
-                    name: event.name, offset: nil, byteCount: event.byteCount, at: event.at, committedAt: .min))
+                    name: event.name, offset: nil, epoch: nil, byteCount: event.byteCount, at: event.at,
+                    committedAt: .min))
         }
         return Array((found + published).sorted { $0.at > $1.at }.prefix(filter.max))
     }
@@ -76,13 +78,18 @@ struct LoopSurvey {
         for back in 0..<min(trace.homed.count, Self.timesMax) {
             guard let event = trace.homed[newest: back], event.homedAt >= since else { break }
             if event.committedAt == .min { continue }
-            times.committed.append((SurveyedTimes.Event(stream: event.stream, offset: event.offset), event.committedAt))
+            times.committed.append(
+                (
+                    SurveyedTimes.Event(stream: event.stream, epoch: event.epoch, offset: event.offset),
+                    event.committedAt
+                ))
         }
         for back in 0..<min(trace.told.count, Self.timesMax) {
             guard let told = trace.told[newest: back], told.at >= since else { break }
             for (receiver, _) in trace.receivers(newest: back) {
                 guard case .written(let time) = receiver.state else { continue }
-                times.written.append((SurveyedTimes.Event(stream: told.name.stream, offset: told.offset), time))
+                let event = SurveyedTimes.Event(stream: told.name.stream, epoch: told.epoch, offset: told.offset)
+                times.written.append((event, time))
             }
         }
         return times
@@ -90,18 +97,22 @@ struct LoopSurvey {
 
     private static let timesMax = 256
 
-    /// What this loop knows of the way of an event. Memory older than `since` does not count.
-    func way(of stream: StreamID, at offset: Int64, user: UserKey?, since: Instant) -> SurveyedWay {
-        var way = SurveyedWay()
-        way.position = own.streams.position(of: stream)?.offset
-        if let trace { remember(trace, stream, offset, since, &way) }
+    /// What this loop knows of the way of an event. Memory older than `since` does not count, nor that of another epoch.
+    func way(
+        of stream: StreamID, at offset: Int64, in asked: Epoch?, user: UserKey?, since: Instant
+    ) -> SurveyedWay {
+        let position = own.streams.position(of: stream)
+        var way = SurveyedWay(epoch: asked ?? position?.epoch ?? lastEpoch(of: stream))
+        way.position = position
+        let number = way.epoch.map { StreamPosition(in: $0, offset: offset) }
+        if let trace, let number { remember(trace, stream, number, since, &way) }
         let noted = Set(way.devices.map(\.socket))
         var present: Set<String> = []
         for form in StreamForm.allCases {
             guard let channel = engine.channels[StreamName(form: form, stream: stream)] else { continue }
-            for id in channel.subscribers.behind { meet(id, channel, isBehind: true, offset, noted, &present, &way) }
+            for id in channel.subscribers.behind { meet(id, channel, isBehind: true, number, noted, &present, &way) }
             for id in channel.subscribers.prefix(Self.devicesMax) {
-                meet(id, channel, isBehind: false, offset, noted, &present, &way)
+                meet(id, channel, isBehind: false, number, noted, &present, &way)
             }
         }
         if let user {
@@ -111,15 +122,26 @@ struct LoopSurvey {
         return way
     }
 
+    private func lastEpoch(of stream: StreamID) -> Epoch? {
+        for form in StreamForm.allCases {
+            if let position = engine.channels[StreamName(form: form, stream: stream)]?.position {
+                return position.epoch
+            }
+        }
+        guard let trace else { return nil }
+        return (0..<trace.told.count).lazy.compactMap { trace.told[newest: $0] }.first { $0.name.stream == stream }?
+            .epoch
+    }
+
     /// The most connections that a way names on each loop.
     static let devicesMax = 64
 
     private func remember(
-        _ trace: EventTrace, _ stream: StreamID, _ offset: Int64, _ since: Instant, _ way: inout SurveyedWay
+        _ trace: EventTrace, _ stream: StreamID, _ number: StreamPosition, _ since: Instant, _ way: inout SurveyedWay
     ) {
         for back in 0..<trace.homed.count {
             guard let event = trace.homed[newest: back], event.homedAt >= since else { break }
-            guard event.offset == offset, event.stream == stream else { continue }
+            guard event.offset == number.offset, event.stream == stream, event.epoch == number.epoch else { continue }
             way.homed = SurveyedWay.Homed(
                 loop: here, name: event.name, byteCount: event.byteCount, committedAt: event.committedAt,
                 readAt: event.readAt, homedAt: event.homedAt)
@@ -127,7 +149,7 @@ struct LoopSurvey {
         }
         for back in 0..<trace.told.count {
             guard let told = trace.told[newest: back], told.at >= since else { break }
-            guard told.offset == offset, told.name.stream == stream else { continue }
+            guard told.offset == number.offset, told.name.stream == stream, told.epoch == number.epoch else { continue }
             way.subscriberCount += told.subscriberCount
             for (receiver, isWritten) in trace.receivers(newest: back) {
                 let connection = own.connection(receiver.id)
@@ -152,26 +174,30 @@ struct LoopSurvey {
 
     /// A session that is in the stream now, and was not noted when the event was queued.
     private func meet(
-        _ id: SessionID, _ channel: LocalChannel, isBehind: Bool, _ offset: Int64, _ noted: Set<String>,
+        _ id: SessionID, _ channel: LocalChannel, isBehind: Bool, _ number: StreamPosition?, _ noted: Set<String>,
         _ present: inout Set<String>, _ way: inout SurveyedWay
     ) {
         guard let connection = own.connection(id), let session = connection.session else { return }
         let socket = session.socketID.string
         present.insert(socket)
-        guard !noted.contains(socket), let stream = channel.stream?.stream else { return }
+        guard !noted.contains(socket), let stream = channel.stream?.stream, let number else { return }
+        // Numbers of two epochs cannot be compared.
+        guard let position = channel.position, position.epoch == number.epoch else { return }
         guard !isBehind else { return way.devices.append(device(socket, .behind, nil, connection)) }
         // Not yet at this loop.
-        guard let position = channel.position, position.offset >= offset else { return }
+        guard position.offset >= number.offset else { return }
         let entry = trace.flatMap { trace in
             (0..<trace.joined.count).lazy.compactMap { trace.joined[newest: $0] }
-                .first { $0.id == id && $0.stream == stream }
+                .first { $0.isOf(id) && $0.stream == stream }
         }
         let state: SurveyedWay.Device.State =
             switch entry {
-            case .some(let joined) where joined.offset < offset: .handedOn
+            // What it was told since is gone.
+            case .some(let joined) where joined.position.epoch != number.epoch: .present
+            case .some(let joined) where joined.position.offset < number.offset: .handedOn
             case .some(let joined) where joined.isLost: .lost
-            case .some(let joined) where offset > joined.offset - joined.replayedCount: .replayed
-            case .some(let joined): .later(joined.offset)
+            case .some(let joined) where number.offset > joined.position.offset - joined.replayedCount: .replayed
+            case .some(let joined): .later(joined.position.offset)
             case .none: .present
             }
         way.devices.append(device(socket, state, entry?.at, connection))
@@ -183,5 +209,14 @@ struct LoopSurvey {
         SurveyedWay.Device(
             loop: here, socket: socket, state: state, at: at, isConnected: connection != nil,
             unsentBytes: connection?.transport.unsentBytes ?? 0)
+    }
+
+    // MARK: By hand
+
+    /// Closes this loop's connections of the user. Returns how many are signed in.
+    func terminate(_ user: UserKey) -> Int {
+        let count = engine.sessions.ids(of: user).count
+        own.terminate(user)
+        return count
     }
 }

@@ -49,6 +49,8 @@ package struct SurveyedEvent: Sendable {
     package let name: String
     /// Its number, for a stream's.
     package let offset: Int64?
+    /// The epoch of the number; nil where it is unknown.
+    package let epoch: String?
     /// The size of its data.
     package let byteCount: Int
     /// When it came to the channel's owner.
@@ -62,6 +64,7 @@ package struct SurveyedEvent: Sendable {
 struct SurveyedTimes: Sendable {
     struct Event: Hashable, Sendable {
         let stream: StreamID
+        let epoch: Epoch?
         let offset: Int64
     }
 
@@ -100,6 +103,8 @@ package struct SurveyedEventFilter: Sendable {
 
 /// What one loop knows of an event's way.
 package struct SurveyedWay: Sendable {
+    /// The epoch of the number that this is about; nil where nobody named one and this loop knows none.
+    package let epoch: Epoch?
     /// The event came to its owner, which is on this loop.
     package struct Homed: Sendable {
         /// The loop.
@@ -158,8 +163,8 @@ package struct SurveyedWay: Sendable {
 
     /// The event at its owner; nil where this loop does not remember it.
     package var homed: Homed?
-    /// Where the owner stands; nil where this loop is not the owner, or nobody is in the stream.
-    package var position: Int64?
+    /// Where the owner stands, in whatever epoch; nil where this loop is not the owner, or nobody is in the stream.
+    package var position: StreamPosition?
     /// Subscribers to which the event was queued, also those that were not noted.
     package var subscriberCount = 0
     /// Those noted, and all that are in the stream now.
