@@ -67,6 +67,47 @@ def test_without_a_network_and_back(browser, hub, user):
         assert numbers == [1, 2, 3]
 
 
+def test_a_browser_that_says_offline_is_believed_when_the_hub_is_silent(browser, hub, user):
+    """As in a plane: the socket is open and brings nothing. By the ping alone it would be two minutes until that is told."""
+    dose = add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        # First the browser is wrong.
+        tab.run("""
+            globalThis.told = [];
+            client.connection.subscribe((state) => told.push(state));
+            const { line } = client, { hear } = line;
+            line.hear = (text) => { hear.call(line, text); if (text.includes('pusher:pong')) told.push('pong'); };
+            dispatchEvent(new Event('offline'));""")
+        tab.becomes(lambda: tab.run("return told") == ["pong"], "the hub answers, and the connection stays")
+        phone.context.set_offline(True)
+        tab.becomes(lambda: tab.get("connection") != "connected", "the device tells that it is offline")
+        tab.act("markTaken", {"occurrenceId": dose})
+        assert tab.get("queueLength") == 1 and status(hub, dose) == "scheduled"
+        phone.context.set_offline(False)
+        agrees(tab, hub, user)
+        assert status(hub, dose) == "taken"
+
+
+def test_a_list_for_a_person_is_told_only_when_it_changes(browser, hub, user):
+    """A page asks a person at each new list of conflicts: not again because a dose somewhere has changed."""
+    first, second = add_dose(hub, user), add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        tab.run("globalThis.told = []; client.conflicts.subscribe((all) => told.push(all.length))")
+        phone.offline()
+        tab.act("skip", {"occurrenceId": first})
+        Caller(hub, user).settle(plain("markTaken", {"occurrenceId": first}))
+        phone.online()
+        tab.becomes(lambda: tab.run("return told") == [1], "the conflict is told")
+        tab.act("markTaken", {"occurrenceId": second})
+        tab.becomes(lambda: tab.get("queueLength") == 0, "another action is sent")
+        assert tab.run("return told") == [1]
+        tab.run("await client.resolve(client.conflicts.value[0].key, 'accept_server')")
+        agrees(tab, hub, user)
+        assert tab.run("return told") == [1, 0]
+
+
 def test_an_unsent_action_and_its_undo_cancel_out(browser, hub, user):
     dose = add_dose(hub, user)
     with browser.device(hub, user) as phone:

@@ -73,6 +73,31 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+def fly(browser, hub, context, page, dose):
+    """The plane flight of the page: a dose is taken in the air, and skipped on a second device."""
+    ground = browser.chromium.new_context()
+    tablet = ground.new_page()
+    tablet.goto(page.url)
+    eventually(lambda: "connected" in tablet.inner_text("span"), "the second device is connected")
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
+    context.set_offline(True)
+    page.click("#take")
+    eventually(lambda: "1 to send" in page.inner_text("span"), "an action waits")
+    eventually(lambda: "connected" not in page.inner_text("span"), "the page tells that it is offline")
+    tablet.click("#skip")
+    eventually(lambda: "skipped" in tablet.inner_text("#today"), "the second device shows that it is skipped")
+    status = "select status from care.dose_occurrence where id = %s"
+    eventually(lambda: hub.query(status, [dose]) == [("skipped",)], "the hub too")
+    context.set_offline(False)
+    for shown in (page, tablet):
+        eventually(lambda: "taken" in shown.inner_text("#today"), "what was done in the air counts")
+    assert asked == ["It is skipped there, and taken here. Keep yours?"]
+    assert hub.query(status, [dose]) == [("taken",)]
+    eventually(lambda: "connected, 0 to send" in page.inner_text("span"), "all is sent")
+    ground.close()
+
+
 def test_the_whole_app_opens_without_a_network(browser, user, tmp_path):
     """Neither the app's server nor the hub is there: the page opens, a dose is taken, and sent later."""
     shell, = code(PAGE, "## A whole app", "sh")
@@ -84,7 +109,7 @@ def test_the_whole_app_opens_without_a_network(browser, user, tmp_path):
     with Hub() as hub:
         hub.wait_until_listening()
         hub.listen = f"127.0.0.1:{hub.port}"
-        dose = add_dose(hub, user)
+        other, dose = add_dose(hub, user), add_dose(hub, user)
         script = "\n".join([f"TOKEN={hub.token(user)}", *lines[1:-1]])
         subprocess.run(["bash", "-euc", script], cwd=tmp_path, check=True)
         index = tmp_path / ".carillon/app/index.html"
@@ -99,13 +124,14 @@ def test_the_whole_app_opens_without_a_network(browser, user, tmp_path):
         page.goto(f"http://127.0.0.1:{server.server_port}/")
         eventually(lambda: "scheduled" in page.inner_text("#today"), "the page shows the dose")
         page.evaluate("() => navigator.serviceWorker.ready")
+        fly(browser, hub, context, page, other)
         server.shutdown()
         server.server_close()
         hub.program.kill()
         page.reload()
         eventually(lambda: "scheduled" in page.inner_text("#today"), "the page opens without a network")
-        page.click("button")
-        eventually(lambda: "taken" in page.inner_text("#today"), "the dose is shown as taken")
+        page.click("#take")
+        eventually(lambda: "scheduled" not in page.inner_text("#today"), "the dose is shown as taken")
         eventually(lambda: "1 to send" in page.inner_text("span"), "an action waits")
         hub.start()
         eventually(lambda: "connected, 0 to send" in page.inner_text("span"), "the action is sent")

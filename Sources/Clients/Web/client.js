@@ -250,8 +250,8 @@ export class Carillon {
     this.values.reminders.set(reminders(mirror, zone, now));
     this.values.medications.set(medications(mirror, this.user));
     this.queueLength.set(this.#rows(WAITING).length);
-    this.conflicts.set(this.#rows(['parked']).filter((row) => row.answer && !row.decidedBy).map(told));
-    this.failures.set(this.#rows(['failed']).map(told));
+    this.#tell(this.conflicts, this.#rows(['parked']).filter((row) => row.answer && !row.decidedBy).map(told));
+    this.#tell(this.failures, this.#rows(['failed']).map(told));
     this.lastSyncAt.set(mirror.meta.get('lastSyncAt') ?? null);
     this.#compareZones(mirror);
     clearTimeout(this.#edge);
@@ -260,6 +260,11 @@ export class Carillon {
     this.#complete();
     // A tenth of the time at most, while much changes; what the person does is seen at once.
     this.#pace.everyMs = Math.min(9 * (performance.now() - begun), 500);
+  }
+
+  /** A page asks a person when such a list is told: only when it has changed. */
+  #tell(signal, list) {
+    if (JSON.stringify(list) !== JSON.stringify(signal.value)) signal.set(list);
   }
 
   #computeMonth(name, value, folded) {

@@ -7,6 +7,8 @@ import { jitter } from './signals.js';
 const isFinal = (code) => code >= 4000 && code < 4100;
 const isAtOnce = (code) => code >= 4200 && code < 4300;
 const PONG_MS = 30_000;
+/** How long the hub has to answer when the browser says that there is no network. */
+const DOUBT_MS = 5000;
 
 export class Line {
   /** `hub`: its address by HTTP. */
@@ -20,18 +22,22 @@ export class Line {
       isStarted: false, onState: () => {}, onFrame: () => {},
     });
     this.wake = () => { if (this.state !== 'refused') { this.attempt = 0; this.connect(); } };
+    // The browser may be wrong: the hub is asked at once, and given up if it does not answer.
+    this.doubt = () => { if (this.state === 'open') this.expect(0, false, DOUBT_MS); };
   }
 
   start() {
     if (this.isStarted) return;
     this.isStarted = true;
     globalThis.addEventListener?.('online', this.wake);
+    globalThis.addEventListener?.('offline', this.doubt);
     this.connect();
   }
 
   stop() {
     this.isStarted = false;
     globalThis.removeEventListener?.('online', this.wake);
+    globalThis.removeEventListener?.('offline', this.doubt);
     clearTimeout(this.retry);
     this.drop();
     this.become('offline');
@@ -94,12 +100,12 @@ export class Line {
   }
 
   /** Asks whether the hub is there when it has said nothing for so long, and gives it up when it does not answer. */
-  expect(milliseconds, isAsked = false) {
+  expect(milliseconds, isAsked = false, patience = PONG_MS) {
     clearTimeout(this.quiet);
     this.quiet = setTimeout(() => {
       if (isAsked || this.state !== 'open') { this.lost(); return; }
       this.send('pusher:ping', {});
-      this.expect(PONG_MS, true);
+      this.expect(patience, true);
     }, milliseconds);
   }
 
