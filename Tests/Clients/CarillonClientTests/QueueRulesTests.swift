@@ -189,8 +189,14 @@ import Testing
         row.more.decidedBy = "c"
         row.more.until = ["x": StoredPosition(epoch: "e", offset: 3)]
         row.more.answeredAt = 4
-        let again = QueuedRow.More(row.more.tree)
+        let again = try QueuedRow.More(stored: row.more.tree.canonicalText)
         #expect(again.tree.canonicalText == row.more.tree.canonicalText)
         #expect(again.until == row.more.until && again.behind == "b" && again.answeredAt == 4)
+        #expect(again.memory?["type"]?.string == "markTaken")
+        #expect(try QueuedRow.More(stored: "{}").memory == nil)
+        // What is not JSON is found when it is read, not when it is asked for.
+        for text in ["", "[]", "{", #"{"memory": }"#, #"{"memory": {"a": }}"#] {
+            #expect(throws: (any Error).self) { try QueuedRow.More(stored: text) }
+        }
     }
 }

@@ -138,6 +138,7 @@ struct Mirror: Sendable {
         for row in actions { index.add(row) }
         self.positions = positions
         self.meta = meta
+        ids.reserveCapacity(actions.count)
         for row in actions { ids[row.key] = row.id }
         for entity in entities { self.entities[entity.kind, default: [:]][entity.id] = entity }
         // A fold that has seen the mirror before sees that this is another.

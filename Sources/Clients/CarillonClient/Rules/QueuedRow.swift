@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// What becomes of an action.
@@ -55,8 +56,17 @@ struct QueuedRow: Sendable {
 
     /// What the rules keep beside an action. Members that are absent are not stored.
     struct More: Sendable {
-        /// How to take it back (`ActionMemory`).
-        var memory: JSONTree?
+        /// How to take it back (`ActionMemory`). Of thousands of rows, one is asked: a stored one stays text until then.
+        var memory: JSONTree? {
+            get {
+                switch kept {
+                case .tree(let tree): tree
+                case .text(let text): try? JSONTree(text)
+                case nil: nil
+                }
+            }
+            set { kept = newValue.map { .tree($0) } }
+        }
         /// The rule of a reminder as the person saw it.
         var seen: JSONTree?
         /// What the hub said, in brief.
@@ -69,6 +79,13 @@ struct QueuedRow: Sendable {
         var until: [String: StoredPosition]?
         /// When it was answered: microseconds since 1970.
         var answeredAt: Int64?
+        private var kept: Kept?
+
+        private enum Kept: Sendable {
+            case tree(JSONTree)
+            /// Validated.
+            case text(String)
+        }
     }
 
     /// Whether two rows touch one entity.
@@ -113,6 +130,26 @@ extension QueuedRow.More {
             for member in members { until?[member.name] = StoredPosition(member.value) }
         }
     }
+
+    /// From what was stored.
+    init(stored text: String) throws {
+        var text = text
+        self = try text.withUTF8 { bytes in
+            var reader = try JSONObjectReader(UnsafeRawBufferPointer(bytes))
+            var others: [JSONTree.Member] = []
+            var memory: String?
+            while let member = try reader.next() {
+                if member.isNamed("memory") {
+                    memory = member.value.bytes.string
+                } else {
+                    others.append(.init(member.key.string ?? "", try JSONTree(member.value.bytes.string)))
+                }
+            }
+            var more = QueuedRow.More(.object(others))
+            more.kept = memory.map { .text($0) }
+            return more
+        }
+    }
 }
 
 extension JSONTree {
@@ -133,7 +170,6 @@ extension JSONTree {
 
     /// The object with members in place of those with the same names.
     func setting(_ more: [Member]) -> JSONTree {
-        let names = Set(more.map(\.name))
-        return .object(members.filter { !names.contains($0.name) } + more)
+        .object(members.filter { member in !more.contains { $0.name == member.name } } + more)
     }
 }

@@ -2,17 +2,15 @@
 enum RowFamily: CaseIterable, Sendable {
     case doses, reminders, lists, other
 
-    init(_ type: String) {
-        if DoseOverlay.types.contains(type) {
-            self = .doses
-        } else if ReminderOverlay.types.contains(type) {
-            self = .reminders
-        } else if MedicationOverlay.types.contains(type) {
-            self = .lists
-        } else {
-            self = .other
-        }
-    }
+    init(_ type: String) { self = Self.ofTypes[type] ?? .other }
+
+    private static let ofTypes: [String: RowFamily] = {
+        var found: [String: RowFamily] = [:]
+        for type in MedicationOverlay.types { found[type] = .lists }
+        for type in ReminderOverlay.types { found[type] = .reminders }
+        for type in DoseOverlay.types { found[type] = .doses }
+        return found
+    }()
 }
 
 /// The ids of rows that are asked for often, each list in its order: of thousands, an act looks at a few.

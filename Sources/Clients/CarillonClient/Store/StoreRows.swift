@@ -5,13 +5,18 @@ import JSON
 // The mirror in tables.
 
 extension Mirror {
-    /// All that a database has.
+    /// All that a database has. Rows are read where SQLite has them, by the numbers of their columns: of thousands, a copy
+    /// and a search for names would take longer than all else.
     init(_ database: Database, _ vault: Vault, after old: Mirror? = nil) throws {
+        var actions: [QueuedRow] = []
+        let rows = try Row.fetchCursor(database, sql: "SELECT \(QueuedRow.columns) FROM actions ORDER BY id")
+        var known = ParsedTexts()
+        while let row = try rows.next() { actions.append(try QueuedRow(row, vault, &known)) }
+        var entities: [Entity] = []
+        let things = try Row.fetchCursor(database, sql: "SELECT \(Entity.columns) FROM entities")
+        while let row = try things.next() { if let entity = try Entity(row, vault) { entities.append(entity) } }
         self.init(
-            actions: try Row.fetchAll(database, sql: "SELECT * FROM actions ORDER BY id").map {
-                try QueuedRow($0, vault)
-            },
-            entities: try Row.fetchAll(database, sql: "SELECT * FROM entities").compactMap { try Entity($0, vault) },
+            actions: actions, entities: entities,
             positions: Dictionary(
                 try Row.fetchAll(database, sql: "SELECT * FROM positions").map { row in
                     (row["channel"], StoredPosition(epoch: row["epoch"], offset: row["offset"]))
@@ -53,24 +58,46 @@ extension Mirror {
     }
 }
 
+/// Many actions name the same entity and the same revision: their texts are parsed once.
+private struct ParsedTexts {
+    private var trees: [String: JSONTree] = [:]
+    private var entities: [String: [String]] = [:]
+
+    mutating func tree(_ text: String) throws -> JSONTree {
+        if let known = trees[text] { return known }
+        let tree = try JSONTree(text)
+        trees[text] = tree
+        return tree
+    }
+
+    mutating func entities(_ text: String) throws -> [String] {
+        if let known = entities[text] { return known }
+        let names = try JSONTree(text).elements.compactMap(\.string)
+        entities[text] = names
+        return names
+    }
+}
+
 extension QueuedRow {
-    fileprivate init(_ row: Row, _ vault: Vault) throws {
-        let key: String = row["key"]
+    fileprivate static let columns =
+        "id, key, n, type, payload, base, clientTime, tz, retries, state, entities, more"
+
+    /// From these columns.
+    fileprivate init(_ row: Row, _ vault: Vault, _ known: inout ParsedTexts) throws {
+        let key: String = row[1]
         self.init(
-            id: row["id"], key: key, type: row["type"],
-            payload: try JSONTree(vault.open(row["payload"], context: "payload \(key)")), clientTime: row["clientTime"],
-            zone: row["tz"], n: row["n"], base: try (row["base"] as String?).map { try JSONTree($0) },
-            retries: row["retries"], state: RowState(rawValue: row["state"]) ?? .queued,
-            entities: try JSONTree(row["entities"] as String).elements.compactMap(\.string),
-            more: More(try JSONTree(vault.open(row["more"], context: "more \(key)"))))
+            id: row[0], key: key, type: row[3],
+            payload: try JSONTree(vault.open(row[4], context: "payload \(key)")), clientTime: row[6], zone: row[7],
+            n: row[2], base: try (row[5] as String?).map { try known.tree($0) }, retries: row[8],
+            state: RowState(rawValue: row[9]) ?? .queued,
+            entities: try known.entities(row[10]),
+            more: try More(stored: vault.open(row[11], context: "more \(key)")))
     }
 
     fileprivate func write(to database: Database, _ vault: Vault) throws {
         let statement = try database.cachedStatement(
             sql: """
-                INSERT OR REPLACE INTO actions
-                    (id, key, n, type, payload, base, clientTime, tz, retries, state, entities, more)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT OR REPLACE INTO actions (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """)
         try statement.execute(arguments: [
             id, key, n, type, try vault.seal(payload.canonicalText, context: "payload \(key)"), base?.canonicalText,
@@ -81,22 +108,23 @@ extension QueuedRow {
 }
 
 extension Entity {
-    /// Nil: a kind of a newer version of the app.
+    fileprivate static let columns = "kind, id, o, value, statusRev, noteRev, isNoteOld"
+
+    /// From these columns. Nil: a kind of a newer version of the app.
     fileprivate init?(_ row: Row, _ vault: Vault) throws {
-        guard let kind = EntityKind(rawValue: row["kind"]) else { return nil }
-        let id: String = row["id"]
-        let value: Data? = row["value"]
+        guard let kind = EntityKind(rawValue: row[0]) else { return nil }
+        let id: String = row[1]
+        let value: Data? = row[3]
         self.init(
-            kind, id, offset: row["o"],
+            kind, id, offset: row[2],
             value: try value.map { try JSONTree(vault.open($0, context: "\(kind.rawValue) \(id)")) },
-            statusRev: row["statusRev"], noteRev: row["noteRev"], isNoteOld: row["isNoteOld"])
+            statusRev: row[4], noteRev: row[5], isNoteOld: row[6])
     }
 
     fileprivate func write(to database: Database, _ vault: Vault) throws {
         let statement = try database.cachedStatement(
             sql: """
-                INSERT OR REPLACE INTO entities (kind, id, o, value, statusRev, noteRev, isNoteOld)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
+                INSERT OR REPLACE INTO entities (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)
                 """)
         try statement.execute(arguments: [
             kind.rawValue, id, offset,

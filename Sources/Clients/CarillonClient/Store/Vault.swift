@@ -51,12 +51,12 @@ struct Vault: Sendable {
     /// A stored text. Where values are encrypted, one that is not was not written here.
     func open(_ data: Data, context: String) throws -> String {
         guard let number = data.first else { throw CarillonError.tampered }
-        let rest = Data(data.dropFirst())
+        let rest = data.dropFirst()
         guard number != 0 else {
             guard current == nil else { throw CarillonError.tampered }
             return String(decoding: rest, as: UTF8.self)
         }
-        guard let key = keys[number], let box = try? AES.GCM.SealedBox(combined: rest),
+        guard let key = keys[number], let box = try? AES.GCM.SealedBox(combined: Data(rest)),
             let text = try? AES.GCM.open(box, using: key, authenticating: Data(context.utf8))
         else { throw CarillonError.tampered }
         return String(decoding: text, as: UTF8.self)

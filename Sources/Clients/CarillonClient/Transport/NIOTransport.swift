@@ -24,8 +24,9 @@ public struct NIOTransport: ClientTransport {
 
     private let pins: KeyPins
     private let group: MultiThreadedEventLoopGroup
-    /// Built once: it reads the authorities.
-    private let context: NIOSSLContext
+    private let authorities: String?
+    /// Made for the first connection by TLS: it reads the authorities, some hundred of a system.
+    private let made = Guarded<NIOSSLContext?>(nil)
 
     private static let connectSeconds: Int64 = 15
     private static let answerSeconds: Int64 = 30
@@ -37,13 +38,22 @@ public struct NIOTransport: ClientTransport {
     public init(_ trust: Trust = Trust()) throws {
         pins = try KeyPins(trust.pins)
         group = .singleton
-        var configuration = TLSConfiguration.makeClientConfiguration()
-        configuration.minimumTLSVersion = .tlsv12
-        if let file = trust.authorities { configuration.trustRoots = .file(file) }
-        do {
-            context = try NIOSSLContext(configuration: configuration)
-        } catch {
-            throw CarillonError.invalid("the authorities cannot be read")
+        authorities = trust.authorities
+        // A file that the app names is read now, so that the app is told of a wrong name.
+        if authorities != nil { _ = try context() }
+    }
+
+    private func context() throws -> NIOSSLContext {
+        try made.with { made in
+            if let made { return made }
+            var configuration = TLSConfiguration.makeClientConfiguration()
+            configuration.minimumTLSVersion = .tlsv12
+            if let authorities { configuration.trustRoots = .file(authorities) }
+            guard let context = try? NIOSSLContext(configuration: configuration) else {
+                throw CarillonError.invalid("the authorities cannot be read")
+            }
+            made = context
+            return context
         }
     }
 
@@ -149,7 +159,7 @@ public struct NIOTransport: ClientTransport {
     /// TLS: the chain is verified first, as without pins; then the key of the certificate is compared.
     private func security(_ host: String) throws -> NIOSSLClientHandler {
         let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
-        let pins = pins
+        let (pins, context) = (pins, try context())
         guard !pins.isEmpty else {
             return try NIOSSLClientHandler(context: context, serverHostname: isAddress ? nil : host)
         }

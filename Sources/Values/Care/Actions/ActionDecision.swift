@@ -187,7 +187,7 @@ struct ActionDecision {
         switch outcome.verdict {
         case .applied, .noop:
             answer = CareAnswer(envelope.key, outcome.verdict == .applied ? .applied : .noop)
-            answer.result = outcome.after.map { model.json.answer($0) }
+            if !account.isDevices { answer.result = outcome.after.map { model.json.answer($0) } }
         case .conflict(let code):
             answer = CareAnswer(
                 envelope.key, .conflict, code: code.rawValue, message: CareAnswer.message(code.rawValue))
@@ -219,7 +219,9 @@ struct ActionDecision {
             if let code { members.append(.init("code", .string(code))) }
             if let path { members.append(.init("path", .string(path))) }
             if let conflict = outcome.conflict { members.append(.init("conflict", conflict.tree(model.json))) }
-            if code == nil, let dose = outcome.after { members.append(.init("occurrence", model.json.answer(dose))) }
+            if code == nil, !account.isDevices, let dose = outcome.after {
+                members.append(.init("occurrence", model.json.answer(dose)))
+            }
             trees.append(.object(members))
         }
         let done = (counts[.applied] ?? 0) + (counts[.noop] ?? 0)

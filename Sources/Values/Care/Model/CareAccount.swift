@@ -52,7 +52,7 @@ package struct CareAccount {
     /// The whole stream.
     package internal(set) var events: [CareEvent] = []
     var actions: [Identifier: StoredAction] = [:]
-    /// A device's: it tells no events and counts no days.
+    /// A device's: it tells no events, counts no days, and answers without the texts of doses.
     var isDevices = false
     /// The `updates` that events sent for each dose, by revision. For one revision, the later ones count.
     var told: [Identifier: [Int64: JSONTree]] = [:]

@@ -71,11 +71,14 @@ package struct CareModel {
         decision.run()
         account = decision.takenAccount()
         var answer = decision.answer
-        if answer.status != .rejected { answer.positions = positions(of: account) }
+        if answer.status != .rejected, !account.isDevices { answer.positions = positions(of: account) }
         // The action that it names may still arrive.
         if decision.isEarly, envelope.number == nil { return answer }
+        // A device performs each of its actions once: it is never asked whether a repeated key means the same.
+        let isDevices = account.isDevices
         account.actions[envelope.key] = StoredAction(
-            type: envelope.type, content: envelope.content, answer: answer, isSingle: decision.isSingle,
+            type: envelope.type, content: isDevices ? Identifier("") : envelope.content,
+            answer: isDevices ? CareAnswer(envelope.key, answer.status) : answer, isSingle: decision.isSingle,
             undo: decision.undo, pending: decision.pending, createdAt: now)
         return answer
     }
