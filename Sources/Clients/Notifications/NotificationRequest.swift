@@ -1,5 +1,5 @@
 /// A local notification, of any app.
-public struct NotificationRequest: Sendable, Equatable {
+public struct NotificationRequest: Sendable, Equatable, Codable {
     /// A stable name. A request with the id of another one takes its place.
     public let id: String
     /// The first line.

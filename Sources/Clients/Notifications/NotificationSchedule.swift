@@ -1,7 +1,7 @@
 import Foundation
 
 /// When a notification comes.
-public enum NotificationSchedule: Sendable, Equatable {
+public enum NotificationSchedule: Sendable, Equatable, Codable {
     /// At the next time that these components name, or at each of them.
     case calendar(DateComponents, repeats: Bool)
     /// At several times, such as twice a day.

@@ -19,7 +19,7 @@ private func start(hub: URL, folder: URL, backend: Backend) async throws {
     try await client.start()
 }
 
-private func show(_ client: CarillonClient) async {
+private func showDoses(_ client: CarillonClient) async {
     for await today in client.today() {
         for dose in today.doses { print(dose.time, dose.productName ?? "", dose.status.rawValue) }
         print("\(today.summary.takenCount) of \(today.summary.scheduledCount)")
@@ -43,13 +43,17 @@ private func decide(_ client: CarillonClient) async throws {
     }
 }
 
-private func remind(_ client: CarillonClient, _ scheduler: any NotificationScheduling) async throws {
-    let service = MedicationReminderService(scheduler, limit: 30)
+private func remind(_ client: CarillonClient, _ scheduler: any NotificationScheduling, folder: URL) async throws {
+    let file = folder.appendingPathComponent("notifications.json")
+    let known = (try? Data(contentsOf: file)) ?? Data("{}".utf8)
+    let service = MedicationReminderService(
+        scheduler, limit: 30, pending: try JSONDecoder().decode([String: NotificationRequest].self, from: known))
     try await service.requestAuthorizationIfNeeded()
     for await reminders in client.reminders() {
         try await service.update(
             reminders.rules.map { PlannedReminder($0, title: "Time for your medicine", body: $0.label ?? "") },
             exceptions: reminders.days.compactMap { PlannedException($0) })
+        try JSONEncoder().encode(await service.scheduled).write(to: file)
     }
 }
 

@@ -102,4 +102,23 @@ import Testing
         await service.cancelAll()
         #expect(await scheduler.pending.isEmpty)
     }
+    /// The system has ended the app, and a rule is deleted elsewhere: the next run knows what the last one has scheduled.
+    @Test func theNextRunTakesBackWhatIsNotWanted() async throws {
+        let scheduler = VirtualNotificationScheduler(now: now, zone: berlin)
+        func service(_ kept: Data) throws -> MedicationReminderService {
+            let pending = try JSONDecoder().decode([String: NotificationRequest].self, from: kept)
+            return MedicationReminderService(
+                scheduler, pending: pending, zone: { [berlin] in berlin }, now: { [now] in now })
+        }
+        let first = try service(Data("{}".utf8))
+        let rules = [rule("a"), rule("b", zone: "America/New_York", days: 3)]
+        try await first.update(rules, exceptions: [])
+        let (kept, count) = (await first.scheduled, await scheduler.pending.count)
+        #expect(count == kept.count && count > 3)
+        let second = try service(JSONEncoder().encode(kept))
+        #expect(await second.scheduled == kept)
+        try await second.update([rules[0]], exceptions: [])
+        #expect(await scheduler.pending.keys.allSatisfy { $0.hasPrefix("a") })
+        #expect(await !scheduler.pending.isEmpty)
+    }
 }
