@@ -16,7 +16,8 @@ import Testing
         var isInside = false
         for line in page {
             if line == "```swift" { blocks.append([]) }
-            if isInside, line != "```" { blocks[blocks.count - 1].append(Self.bare(line)) }
+            // Tests have an entry of their own.
+            if isInside, line != "```", line != "@main" { blocks[blocks.count - 1].append(Self.bare(line)) }
             isInside = line == "```swift" || isInside && line != "```"
         }
         #expect(blocks.count == count)
