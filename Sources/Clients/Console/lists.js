@@ -25,7 +25,8 @@ export class Connections extends List {
     this.dialog = h('dialog', { 'aria-labelledby': 'end-who' },
       h('p', {}, 'End all connections of ', this.who, ' to this hub?'),
       h('p', { class: 'muted' }, 'On WebSockets, clients do not come back until their app connects again. '
-        + 'A token that is good lets them in again: sync.revoke keeps a user out. The log names the address that ended them.'),
+        + 'A token that is good lets them in again: sync.revoke keeps a user out. '
+        + 'The log names the address that ended them.'),
       h('p', { class: 'buttons' }, h('button', { type: 'button', class: 'main', onclick: () => this.#end() }, 'End them'),
         h('button', { type: 'button', onclick: () => this.dialog.close() }, 'Leave them')));
     container.append(this.result, this.dialog);

@@ -55,5 +55,6 @@ export const span = (value) => {
   const units = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]];
   const first = Math.max(0, units.findIndex(([, length]) => value >= length));
   const rest = [value, value % units[first][1]];
-  return units.slice(first, first + 2).map(([name, length], index) => `${Math.floor(rest[index] / length)} ${name}`).join(' ');
+  return units.slice(first, first + 2)
+    .map(([name, length], index) => `${Math.floor(rest[index] / length)} ${name}`).join(' ');
 };
