@@ -219,9 +219,8 @@ struct ActionDecision {
             if let code { members.append(.init("code", .string(code))) }
             if let path { members.append(.init("path", .string(path))) }
             if let conflict = outcome.conflict { members.append(.init("conflict", conflict.tree(model.json))) }
-            if code == nil, !account.isDevices, let dose = outcome.after {
-                members.append(.init("occurrence", model.json.answer(dose)))
-            }
+            let told = code == nil && !account.isDevices ? outcome.after : nil
+            if let told { members.append(.init("occurrence", model.json.answer(told))) }
             trees.append(.object(members))
         }
         let done = (counts[.applied] ?? 0) + (counts[.noop] ?? 0)
