@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from actions import add_dose
+from actions import Caller, add_dose, plain
 from hub import Hub
 from test_pages import ROOT, at, code
 from waiting import eventually
@@ -66,6 +66,38 @@ def test_the_pages_code_takes_a_dose(browser, hub, user):
     eventually(lambda: page.evaluate(note) == "by a hook", "the queries' data is set")
     assert page.evaluate("() => bound.actions.length > 1 && bound.actions[0].type") == "sync/changed"
     context.close()
+
+
+def declared(kind):
+    """The members of an interface or class in the types of the module."""
+    text = PAGE.with_name("carillon.d.ts").read_text()
+    body = re.search(rf"^export (?:interface|declare class) {kind}\b.*?{{\n(.*?)^}}", text, re.S | re.M)[1]
+    return set(re.findall(r"^  (?:readonly )?(\w+)\??[:(<]", body, re.M)) - {"constructor"}
+
+
+def test_the_types_are_those_of_the_module(browser, hub, user):
+    """Whatever the types promise is there: an app in TypeScript has nothing else to go by."""
+    dose = add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        exported = tab.run("return Object.keys(await import('./carillon.js'))")
+        types = PAGE.with_name("carillon.d.ts").read_text()
+        assert exported and all(re.search(rf"^export declare class {name}\b", types, re.M) for name in exported)
+        missing = "return given.filter((name) => !(name in %s))"
+        assert tab.run(missing % "client", sorted(declared("Carillon"))) == []
+        assert tab.run(missing % "client.conflicts", sorted(declared("Signal"))) == []
+        phone.offline()
+        tab.act("skip", {"occurrenceId": dose})
+        Caller(hub, user).settle(plain("markTaken", {"occurrenceId": dose}))
+        phone.online()
+        tab.becomes(lambda: tab.get("queueLength") == 0 and tab.get("conflicts"), "all is sent, and a conflict is told")
+        tab.becomes(lambda: tab.value("medications") is not None, "the lists are here")
+        today = tab.value("today")
+        for kind, value in [
+            ("Today", today), ("Dose", tab.dose(dose)), ("DaySummary", today["summary"]), ("Stats", today["stats"]),
+            ("QueuedAction", tab.get("conflicts")[0]), ("Medications", tab.value("medications")),
+        ]:
+            assert declared(kind) - set(value) == set(), f"{kind} lacks what its type promises"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
