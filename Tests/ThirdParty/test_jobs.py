@@ -1,5 +1,5 @@
 """Jobs: two hubs run them over simulated days, one is killed again and again. No dose is planned or missed twice, none
-is left out, and no event comes twice."""
+is left out, and no event comes twice. Devices hear at once of what a job did."""
 
 import collections
 import datetime
@@ -10,7 +10,9 @@ import zoneinfo
 
 import pytest
 
-from hub import Program
+from device import Device
+from hub import Hub, Program
+from names import stream
 from stage import Stage
 from storm import new_seed
 from waiting import PATIENCE, eventually
@@ -252,3 +254,43 @@ def test_once_by_the_clock_that_is_given(stage):
     assert job.wait() == 78 and "there is no such job" in job.err.text()
     job = once(stage, "miss_doses", "--clock", "noon")
     assert job.wait() == 1 and "miss_doses failed" in job.err.text()
+
+
+#: Longer than a test waits: what comes earlier was announced.
+RARELY = "60s"
+
+
+def hearing(hub, user):
+    """A device of the user, which has subscribed."""
+    device = Device(hub, token=hub.token(user))
+    device.authenticated()
+    device.subscribe(stream(user))
+    device.subscribed(stream(user))
+    return device
+
+
+def add_quietly(hub, user, ends):
+    """A dose whose window ends then, and nobody is told of it."""
+    with hub.database() as connection:
+        connection.execute("set sync.notify = off")
+        (dose,), = connection.execute(
+            "insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end)"
+            f" values (%s, 'zinc', now() - interval '5 hours', now() + interval '{ends}') returning id", [user])
+    return dose
+
+
+def misses(device, user, dose, timeout):
+    """Waits until the device hears that the dose was missed."""
+    device.wait_for(
+        lambda frame: frame.channel == stream(user) and frame.event == "occurrence.updated"
+        and frame.data["occurrenceId"] == dose and frame.data["updates"]["status"] == "missed", "it is missed", timeout)
+
+
+def test_devices_hear_at_once_of_what_a_job_did(user):
+    with Hub("--feed-poll-interval", RARELY) as hub, hearing(hub, user) as device:
+        misses(device, user, add_quietly(hub, user, "-1 hour"), 20)
+        dose = add_quietly(hub, user, "1 hour")
+        job = Program("jobs", "--once", "miss_doses", "--clock", "2100-01-01T00:00:00Z",
+                      environment={"DATABASE_URL": hub.database_url})
+        assert job.wait() == 0
+        misses(device, user, dose, 20)

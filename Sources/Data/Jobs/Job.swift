@@ -23,6 +23,9 @@ package enum Job: String, CaseIterable, Sendable {
     /// Whether `sync.job_lag` knows how late it is.
     var hasLag: Bool { [.planDoses, .missDoses, .fireReminders].contains(self) }
 
+    /// Whether its changes are events, of which hubs are to be told.
+    package var writesEvents: Bool { !isRetention }
+
     /// Whether it only deletes what is old.
     var isRetention: Bool { [.retainEvents, .retainActions, .retainFeedback].contains(self) }
 }

@@ -3,11 +3,13 @@ import Postgres
 /// The statements of jobs, for the hub's connection and for the command's.
 package enum JobStatement {
     /// What a connection for jobs is greeted with, and its parameters. Nobody answers a device here, but a lock that a
-    /// batch waits for keeps others from the locks that it has.
+    /// batch waits for keeps others from the locks that it has. A batch does not NOTIFY: its commit would hold NOTIFY's
+    /// lock, of which there is one in all databases, until the disk has it, and announcements of actions would wait.
     package static let greeting = """
-        SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
-            set_config('idle_session_timeout', '0', false), set_config('sync.lineage', '', false),
-            set_config('sync.system', '', false), set_config('sync.retain_days', $3, false)
+        SELECT set_config('sync.notify', 'off', false), set_config('lock_timeout', $1, false),
+            set_config('statement_timeout', $2, false), set_config('idle_session_timeout', '0', false),
+            set_config('sync.lineage', '', false), set_config('sync.system', '', false),
+            set_config('sync.retain_days', $3, false)
         """
 
     /// The greeting's parameters.
@@ -20,6 +22,9 @@ package enum JobStatement {
     package static let run = """
         SELECT j.done, j.more, sync.job_lag($1, $3::timestamptz) FROM sync.job($1, $2::int, $3::timestamptz) AS j
         """
+
+    /// Wakes the hubs after a batch. It writes nothing, so it does not wait for the disk.
+    package static let announcement = "SELECT sync.announce()"
 }
 
 /// What a batch did, from its row.

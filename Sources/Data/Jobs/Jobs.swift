@@ -8,10 +8,13 @@
 //   found by what the rows are. A hub that is killed loses nothing, and two hubs do nothing twice.
 // - A batch waits for no row that somebody holds, and its commit comes within about 20 ms: as long may a device's action
 //   wait for it. Between two batches is a pause of a quarter of that.
+// - Batches do not NOTIFY. An announcement follows the commit of each batch that did something. The worst interleaving:
+//   the hub dies between the two. Then nobody is woken, and the feeds' next poll finds the events
+//   (`feed.pollInterval`), for they look for all that became visible.
 // - Only kinds of errors are logged, and counts are all that metrics have.
 //
 // A late action that undoes a miss is the database's to judge (`care.rule_act`), not this target's.
-// Depends on Postgres (libpq on the loop) and on `sync.job` and `sync.job_lag` of `sql/`.
+// Depends on Postgres (libpq on the loop) and on `sync.job`, `sync.job_lag` and `sync.announce` of `sql/`.
 
 import Logging
 import Postgres

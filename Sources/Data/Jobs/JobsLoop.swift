@@ -81,9 +81,21 @@ final class JobsLoop {
             metrics.ran(job, result, for: time)
             if result.count > 0 { did(job) }
             plan.ran(job, count: result.count, isMore: result.isMore, for: time, now: now)
-            go()
+            if result.count > 0, job.writesEvents { announce() } else { go() }
         case .failure(let error):
             failed(job, error)
+        }
+    }
+
+    /// Wakes the hubs, then goes on. Where that fails, their polls find the events.
+    private func announce() {
+        slot?.connection?.query(JobStatement.announcement, timeout: JobsLimits.statementTimeout * 2) {
+            [weak self] answer in
+            guard let self else { return }
+            guard case .failure(let error) = answer else { return go() }
+            // Others may have held NOTIFY's lock for long.
+            if error.advice != .locked { faults.tell("the hubs were not woken: \(error.description)") }
+            if error.isOfConnection { slot?.drop(error) } else { go() }
         }
     }
 

@@ -60,6 +60,8 @@ struct JobsCommand: SettingsReader {
             count += result.count
             batches += 1
             pace.ran(for: time, count: result.count)
+            // Where that fails, the hubs' polls find the events; a lost connection shows in the next batch.
+            if result.count > 0, job.writesEvents { _ = try? connection.query(JobStatement.announcement) }
             guard result.isMore else { break }
             guard !stop.wait(timeout: JobPace.pause(after: time)) else {
                 throw Failure("stopped: \(Self.summary(job, count, batches)), and there may be more")
