@@ -11,8 +11,22 @@ import Testing
         timeline.begins(.deploying, at: Instant(nanoseconds: 200))
         timeline.begins(nil, at: Instant(nanoseconds: 300))
         timeline.begins(.quiet, at: Instant(nanoseconds: 400))
-        let kinds = [99, 100, 199, 200, 299, 300, 399, 400].map { timeline.kind(at: Instant(nanoseconds: $0)) }
+        let start = Instant(nanoseconds: 50)
+        let kinds = [99, 100, 199, 200, 299, 300, 399, 400].map {
+            timeline.kind(at: Instant(nanoseconds: $0), since: start)
+        }
         #expect(kinds == [nil, .quiet, .quiet, .deploying, .deploying, nil, nil, .quiet])
+    }
+
+    @Test func aConnectionToTheNewHubIsNotStillConnected() {
+        var timeline = Timeline()
+        timeline.begins(.quiet, at: Instant(nanoseconds: 100))
+        timeline.begins(.deploying, at: Instant(nanoseconds: 200))
+        let kinds = [150, 199, 200, 250].map {
+            timeline.kind(at: Instant(nanoseconds: 260), since: Instant(nanoseconds: $0))
+        }
+        #expect(kinds == [.deploying, .deploying, .returned, .returned])
+        #expect(timeline.kind(at: Instant(nanoseconds: 150), since: Instant(nanoseconds: 120)) == .quiet)
     }
 
     private let log = FileManager.default.temporaryDirectory.appendingPathComponent("deployed-\(UUID().uuidString)")

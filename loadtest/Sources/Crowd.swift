@@ -59,7 +59,7 @@ final class Crowd {
     /// What all have, by client and topic.
     var offsets: [ContiguousArray<Int64>] { clients.map(\.recipient.offsets) }
     var recipients: [Recipient] { clients.map(\.recipient) }
-    /// When the bytes being handled were read.
+    /// When the bytes being handled were read, or came (`Swarm.stamps`).
     var receivedAt: Instant { swarm.receivedAt }
     var isWhole: Bool { current == clients.count }
 

@@ -2,7 +2,7 @@ import Histogram
 
 /// What the devices noticed of the deploys of one way.
 struct DeploySide: Codable {
-    /// Of events that SQL made, from sending COMMIT to the device's read.
+    /// Of events that SQL made, from sending COMMIT until the event was at the device's socket.
     struct Times: Codable {
         let count: Int
         let p50Milliseconds: Double
@@ -40,11 +40,12 @@ struct DeploySide: Codable {
         users = plan.users
     }
 
-    /// The p99 while deploying against the undisturbed.
+    /// The p99 of those still connected against the undisturbed. Zero where the deploy left nobody connected long enough to
+    /// get an event.
     var ratio: Double {
         guard let quiet = events[Timeline.Kind.quiet.rawValue],
             let deploying = events[Timeline.Kind.deploying.rawValue],
-            quiet.p99Milliseconds > 0
+            quiet.p99Milliseconds > 0, deploying.count > 0
         else { return 0 }
         return deploying.p99Milliseconds / quiet.p99Milliseconds
     }
@@ -74,22 +75,25 @@ struct DeployFigures: Codable {
     }
 
     func print() {
-        say("deploys, seed \(seed); seconds; events of those who stay connected, ms")
         say(
-            "| way | deploys of each, s | away p50 | p99 | longest | refused | undisturbed p50 | p99 | deploying p50 | p99 "
-                + "| ratio of p99 | deliveries | actions, of them sent again |")
-        say("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+            "deploys, seed \(seed); seconds; events in ms, and while deploying: of those still connected, of those back"
+        )
+        say(
+            "| way | deploys of each, s | away p50 | p99 | longest | refused | undisturbed: events | p50 | p99 "
+                + "| still connected: events | p50 | p99 | ratio of p99 | back: events | p50 | p99 | deliveries "
+                + "| actions, of them sent again |")
+        say("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
         for (way, side) in ways.sorted(by: { $0.key < $1.key }) {
-            let events = Timeline.Kind.allCases.map { kind in
-                side.events[kind.rawValue].map {
-                    "\(decimal($0.p50Milliseconds, 1)) | \(decimal($0.p99Milliseconds, 1))"
-                }
-                    ?? "– | –"
+            func times(_ kind: Timeline.Kind) -> String {
+                guard let times = side.events[kind.rawValue], times.count > 0 else { return "0 | – | –" }
+                return
+                    "\(times.count) | \(decimal(times.p50Milliseconds, 1)) | \(decimal(times.p99Milliseconds, 1))"
             }
             say(
                 "| \(way), \(side.devices) devices | \(side.seconds.count): \(Spread(side.seconds).text(digits: 2))"
                     + " | \(decimal(side.absenceP50, 2)) | \(decimal(side.absenceP99, 2)) | \(decimal(side.absenceMost, 2))"
-                    + " | \(side.trouble.refused) | \(events.joined(separator: " | ")) | \(decimal(side.ratio, 2))"
+                    + " | \(side.trouble.refused) | \(times(.quiet)) | \(times(.deploying))"
+                    + " | \(side.ratio > 0 ? decimal(side.ratio, 2) : "–") | \(times(.returned))"
                     + " | \(side.deliveries) | \(side.actions), \(side.repeatedActions) |")
         }
     }

@@ -72,6 +72,7 @@ final class DeployRun {
             let swarm = try Swarm(
                 try LoadAddress(deploys.address), target: "/app/\(credentials.key)?protocol=7&client=loadtest",
                 loop: try EventLoop(), script: script, seed: seed)
+            swarm.stamps = true
             crowd = Crowd(
                 swarm, script, perUser: plan.devicesPerUser,
                 offsets: (0..<plan.devices).map { tops[$0 / plan.devicesPerUser] })
@@ -200,7 +201,7 @@ final class DeployRun {
         guard arrival.row >= 0, arrival.row % plan.rowsPerUser < plan.devicesPerUser,
             let start = book.commitTime(arrival.row, arrival.revision),
             let since = crowd.currentSince(device.recipient.number), since <= start,
-            let kind = timeline.kind(at: start)
+            let kind = timeline.kind(at: start, since: since)
         else { return }
         _ = times[kind]?.record(max(1, now.nanoseconds &- start.nanoseconds))
     }

@@ -42,6 +42,7 @@ final class LoadDevice: EventSource {
         tls = try swarm.newTLSSession()
         socket = try swarm.address.connect(source: recipient.number / Limits.connectionsPerAddress)
         super.init()
+        if swarm.stamps { StampedSocket.begin(socket) }
         try swarm.loop.add(self, descriptor: socket, interest: .writable)
     }
 
@@ -58,12 +59,13 @@ final class LoadDevice: EventSource {
         let held = leftover.count
         if held > 0 { leftover.withUnsafeBytes { buffer.copyMemory(from: $0) } }
         let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
-        let result = tls?.receive(socket, into: room) ?? Socket.receive(socket, into: room)
+        let stamped = swarm.stamps ? StampedSocket.receive(socket, into: room) : nil
+        let result = stamped?.result ?? tls?.receive(socket, into: room) ?? Socket.receive(socket, into: room)
         if phase == .securing, tls?.isEstablished == true { secured() }
         guard phase != .gone else { return }
         switch result {
         case .bytes(let count):
-            swarm.receivedNow(count)
+            swarm.received(count, at: stamped?.came)
             consume(UnsafeMutableRawBufferPointer(rebasing: buffer[..<(held + count)]))
         case .wouldBlock: break
         case .endOfStream: fail("the server closed the connection")

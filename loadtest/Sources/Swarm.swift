@@ -21,8 +21,11 @@ final class Swarm {
     /// Nil without TLS.
     private let security: (client: TLSClient, wire: TLSWire)?
     var random: SeededGenerator
-    /// When the bytes being handled were read.
+    /// When the bytes being handled were read; with `stamps`, when they came to the socket.
     private(set) var receivedAt = Instant(nanoseconds: 0)
+    /// Whether the kernel says when bytes came. A thousand devices share this program's thread, and none of them should wait
+    /// for the others in the figures. In the clear only. Set it before a device connects.
+    var stamps = false
     private(set) var receivedBytes = 0
     private(set) var devices: ContiguousArray<LoadDevice> = []
     private(set) var liveCount = 0
@@ -100,8 +103,8 @@ final class Swarm {
         isTargetNumbered ? "\(target)\(device.user)" : target
     }
 
-    func receivedNow(_ count: Int) {
-        receivedAt = Instant.read()
+    func received(_ count: Int, at time: Instant? = nil) {
+        receivedAt = time ?? Instant.read()
         receivedBytes += count
     }
 

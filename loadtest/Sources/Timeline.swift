@@ -5,8 +5,11 @@ struct Timeline {
     enum Kind: String, CaseIterable, Codable {
         /// Nothing is deployed, and all clients are current.
         case quiet
-        /// From the beginning of a deploy until the old hub has ended and all clients are current again.
+        /// From the beginning of a deploy until the old hub has ended and all clients are current again, for a connection
+        /// that was there before.
         case deploying
+        /// During such a deploy, for a connection to the new hub.
+        case returned
     }
 
     /// In order; each lasts until the next.
@@ -17,7 +20,9 @@ struct Timeline {
         marks.append((now, kind))
     }
 
-    func kind(at time: Instant) -> Kind? {
-        marks.last { $0.from <= time }?.kind ?? nil
+    /// What that time is for a connection which is there since `since`.
+    func kind(at time: Instant, since: Instant) -> Kind? {
+        guard let mark = marks.last(where: { $0.from <= time }) else { return nil }
+        return mark.kind == .deploying && since >= mark.from ? .returned : mark.kind
     }
 }
