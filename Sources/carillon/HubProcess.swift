@@ -62,6 +62,8 @@ enum HubProcess {
         defer { courier.stop(within: timeForWebhooks(since: endsSince, now: .read())) }
         for warning in settings.warnings { logger.warning("\(warning)") }
         for notice in settings.notices { logger.notice("\(notice)") }
+        // The hub before this one serves on, and its clients notice nothing of this one.
+        if given.predecessor != nil { ConnectPace.process.set(connectPause) }
         let gateway = try start(
             settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, courier, metrics,
             demonstration, keepsTraces: console != nil, logger)
@@ -117,6 +119,7 @@ enum HubProcess {
                 )
             }
         }
+        ConnectPace.process.set(.zero)
         if !control.ended.isSet {
             control.ready()
             try onReady(addresses)
@@ -128,6 +131,9 @@ enum HubProcess {
         endsSince = .read()
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
+
+    /// Between two connections to the database of a hub that takes over: about what PostgreSQL needs to begin one.
+    private static let connectPause = Duration.milliseconds(10)
 
     /// How long to send waiting webhooks at the end: at least 2 s, or what clients leave of 8 s (containers are killed after
     /// 10).

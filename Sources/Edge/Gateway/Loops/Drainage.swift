@@ -56,8 +56,8 @@ final class Drainage {
     private var allowed = 0.0
     private var allowedAt = Instant(nanoseconds: 0)
 
-    /// The time between two turns.
-    static let interval = Duration.milliseconds(20)
+    /// The time between two turns. Short: those of one turn come back together, and events wait behind them.
+    static let interval = Duration.milliseconds(4)
     /// The most connections that one turn closes, where all may go at once.
     static let closingsPerTurnMax = 1_000
 

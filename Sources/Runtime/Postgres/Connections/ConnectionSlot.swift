@@ -64,7 +64,7 @@ package final class ConnectionSlot {
         self.meter = meter
         complaints = meter?.complaints ?? LogDeduplicator()
         meter?.slots.add(1)
-        retry = try Alarm(loop) { [weak self] in self?.connect() }
+        retry = try Alarm(loop) { [weak self] in self?.attempt() }
     }
 
     deinit {
@@ -72,8 +72,14 @@ package final class ConnectionSlot {
         if openedAt != nil { meter?.up.add(-1) }
     }
 
-    /// Starts connecting. From then on the slot has a connection, an attempt or a pause before one.
+    /// Starts connecting, at the process's pace. From then on the slot has a connection, an attempt or a pause before one.
     package func connect() {
+        guard connection == nil else { return }
+        let wait = ConnectPace.process.wait(at: loop.now)
+        if wait > .zero { retry?.set(after: wait) } else { attempt() }
+    }
+
+    private func attempt() {
         guard connection == nil else { return }
         let connection = Connection(
             loop: loop, parameters: parameters, connectTimeout: connectTimeout, depth: depth, meter: meter,
