@@ -83,7 +83,8 @@ end
 $$;
 
 -- care.act_medications: what sync.settle hands the types of medications to. `base` and `client_time` null where they are
--- absent. Locks: those of the type's own function.
+-- absent. An entry that is sent back whole says by its rev what the device saw, as it does by its route
+-- (ActionShape.whole). Locks: those of the type's own function.
 create or replace function care.act_medications(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb,
                                                 tz text) returns sync.verdict
 language plpgsql
@@ -94,6 +95,11 @@ declare
 begin
     if verdict.status is not null then
         return verdict;
+    elsif base is null and type !~ '^(create|log)' and care.given(doc, 'rev') is not null then
+        if care.revision_problem(doc -> 'rev') is not null then
+            return care.invalid('payload.rev', care.revision_problem(doc -> 'rev'));
+        end if;
+        base := jsonb_build_object('rev', doc -> 'rev');
     end if;
     case type
         when 'createMedication' then verdict := care.create_medication(who, doc, clock);
@@ -140,8 +146,9 @@ begin
         verdict := row('noop', '{}'::jsonb, null, false)::sync.verdict;
     else
         seen := to_jsonb(coalesce(care.base_rev(base, pending ->> 'id'), (pending ->> 'rev')::bigint));
-        verdict := care.act_medications(who, key, pending ->> 'type', pending -> 'payload', case when seen is not null then
-                                            jsonb_build_object('rev', seen) end, client_time, tz);
+        -- Who decides has seen more than what the payload says.
+        verdict := care.act_medications(who, key, pending ->> 'type', (pending -> 'payload') - 'rev',
+                                        case when seen is not null then jsonb_build_object('rev', seen) end, client_time, tz);
     end if;
     if verdict.status in ('applied', 'noop', 'conflict') then
         update sync.action as a set resolved_by = resolve_medication.key where a.user_id = who and a.key = target.key;

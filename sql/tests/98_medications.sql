@@ -148,6 +148,24 @@ select test.is('and nobody else''s', test.med('me', 'r25', 'resolve', '{"of":"r3
 select test.med('rs', 'r11', 'archiveMedication', '{"id":"rs-m"}', '{"rev":1}') || ' ' || test.med('rs', 'r12', 'resolve', '{"of":"r11","choice":"keep_local"}') as got \gset
 select test.is('an archive', :'got' || ' ' || (select archived_at is not null from care.product where id = 'rs-m'), 'conflict state applied true');
 
+-- An entry that is sent back whole: by its route its rev is the base, by the socket it is in the payload. Both are what the device saw.
+select test.med('wb', 'w0', 'createMedication', '{"id":"wb-m","name":"Iron"}') || test.med('wb', 'w1', 'updateMedication', '{"id":"wb-m","name":"Iron 2"}') || test.med('wb', 'w2', 'createSchedule', '{"id":"wb-s","productId":"wb-m","time":"08:00"}')
+    || test.med('wb', 'w3', 'updateSchedule', '{"id":"wb-s","time":"09:00"}') || test.med('wb', 'w4', 'createStack', '{"id":"wb-k","name":"K"}') || test.med('wb', 'w5', 'updateStack', '{"id":"wb-k","name":"L"}')
+    || test.med('wb', 'w6', 'updateSettings', '{"timezone":"Europe/Berlin"}') || test.med('wb', 'w7', 'updateSettings', '{"timezone":"Europe/Rome"}') as got \gset
+select test.is('two revisions of each', :'got'::text, repeat('applied', 8));
+create table test.whole as
+select n, type, payload from (values
+    (1, 'updateMedication', '{"id":"wb-m","name":"Mine"}'::jsonb), (2, 'updateSchedule', '{"id":"wb-s","time":"10:00"}'), (3, 'updateStack', '{"id":"wb-k","name":"Mine"}'), (4, 'updateSettings', '{"timezone":"Asia/Tokyo"}'),
+    (5, 'deleteStack', '{"id":"wb-k"}'), (6, 'deleteSchedule', '{"id":"wb-s"}'), (7, 'archiveMedication', '{"id":"wb-m"}')) as t(n, type, payload);
+select test.is(format('%s of what was not seen, by the route and by the socket', type), test.med('wb', 'a' || n, type, payload, '{"rev":1}') || ', ' || test.med('wb', 'b' || n, type, payload || '{"rev":1}'), 'conflict state, conflict state') from test.whole;
+select test.is('a base beside it counts', test.med('wb', 'c1', 'updateMedication', '{"id":"wb-m","name":"Mine","rev":9}', '{"rev":1}') || ', ' || test.med('wb', 'c2', 'updateMedication', '{"id":"wb-m","name":"Mine","rev":1}', '{"rev":9}'), 'conflict state, applied');
+select test.is('null is nothing', test.med('wb', 'c3', 'updateMedication', '{"id":"wb-m","name":"Iron 3","rev":null}'), 'applied');
+select test.is('what is no revision is told', test.med('wb', 'c4', 'updateMedication', '{"id":"wb-m","name":"Mine","rev":"x"}') || ', ' || test.med('wb', 'c5', 'deleteStack', '{"id":"wb-k","rev":-1}'), 'rejected invalid payload.rev, rejected invalid payload.rev');
+select test.is('what is new has none', test.med('wb', 'c6', 'createStack', '{"id":"wb-k2","name":"N","rev":"x"}'), 'applied');
+select test.is('who decides has seen more', test.med('wb', 'd1', 'resolve', '{"of":"b1","choice":"keep_local"}') || ', ' || test.med('wb', 'd2', 'resolve', '{"of":"d1","choice":"keep_local"}') || ' ' || test.rev('wb-m'), 'conflict state, applied 5 Mine');
+select test.is(format('%s of what was seen, by the socket', type), test.med('wb', 'e' || n, type, payload || '{"rev":9}'), case n when 1 then 'noop' else 'applied' end) from test.whole order by n;
+select test.is('what is gone is gone, whatever was seen', test.med('wb', 'f1', 'updateSchedule', '{"id":"wb-s","time":"11:00","rev":1}') || ', ' || test.med('wb', 'f2', 'resolve', '{"of":"f1","choice":"keep_local"}') || ', ' || test.med('wb', 'f3', 'createSchedule', '{"id":"wb-s","productId":"wb-m2","time":"08:00"}'), 'conflict gone, conflict gone, rejected invalid payload.productId');
+
 -- The catalogue.
 select test.top('md', 'medications') as before \gset
 select test.is('a schedule of the catalogue puts it in the list', test.med('md', 'g1', 'createSchedule', '{"id":"md-g","productId":"md-cat","time":"12:30"}') || ' ' || test.events('md', 'medications', :before), 'applied medication.created md-cat');

@@ -89,6 +89,8 @@ function describeReminder(row, mirror, zone) {
 
 function describeList(row, mirror) {
   const { type, payload } = row;
+  // The hub would take the `rev` of an entry that is sent back whole for the base.
+  delete payload.rev;
   const rows = (kind) => [...mirror.kind(kind).values()].map(({ value }) => value).filter(Boolean);
   const all = [...rows('medication').map((one) => ['medication', one]), ...rows('stack').map((one) => ['stack', one])];
   const add = (kind, one, seen) => {

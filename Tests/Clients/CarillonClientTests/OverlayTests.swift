@@ -259,9 +259,9 @@ import Testing
         #expect(mirror.actions[1].base?["rev"]?.integer == 1)
         _ = try act("archiveMedication", #"{"id": "m1"}"#, &mirror, at: morning)
         #expect(MedicationOverlay.value(mirror)?.items.map(\.name) == ["B"])
-        // A revision that an own action is about to change is none that the person saw.
-        _ = try act("updateMedication", #"{"id": "m1", "name": "C"}"#, &mirror, at: morning)
-        #expect(mirror.actions.last?.base == nil)
+        // A revision that an own action is about to change is none that the person saw, and the hub is told none.
+        _ = try act("updateMedication", #"{"id": "m1", "name": "C", "rev": 2}"#, &mirror, at: morning)
+        #expect(mirror.actions.last?.base == nil && mirror.actions.last?.payload["rev"] == nil)
     }
 
     @Test func remindersAreFolded() throws {

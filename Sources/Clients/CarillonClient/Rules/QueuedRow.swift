@@ -42,7 +42,7 @@ struct QueuedRow: Sendable {
     var id: Int64 = 0
     let key: String
     let type: String
-    let payload: JSONTree
+    var payload: JSONTree
     /// When the person acted, and where.
     let clientTime: String
     let zone: String

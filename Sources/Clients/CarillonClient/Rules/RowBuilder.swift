@@ -106,6 +106,8 @@ struct RowBuilder {
     // MARK: Medications
 
     private func list(_ row: inout QueuedRow) {
+        // The hub would take the `rev` of an entry that is sent back whole for the base.
+        row.payload = .object(row.payload.members.filter { $0.name != "rev" })
         let id = row.payload["id"]?.string ?? ""
         var seen: JSONTree?
         if row.type == "updateSettings" {
