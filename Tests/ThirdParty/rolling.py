@@ -113,6 +113,9 @@ class BalancedPhone(RoamingPhone):
 class Restarts(JourneyFaults):
     """One hub after the other: it ends, starts, is ready, and has clients again. Then the next."""
 
+    #: Actions of people before, between and after the restarts. However fast the hubs are, devices have much to lose.
+    between = 30
+
     def __init__(self, journey):
         super().__init__(journey)
         self.journey = journey
@@ -120,6 +123,7 @@ class Restarts(JourneyFaults):
     async def run(self):
         counts = self.ledger.counts
         await becomes(lambda: counts["applied"] > 100, PATIENCE)
+        await self._people_act()
         for number, hub in enumerate(self.stage.hubs):
             before, started = counts["applied"], time.monotonic()
             await asyncio.to_thread(hub.end)
@@ -130,7 +134,13 @@ class Restarts(JourneyFaults):
                                     f"new clients find hub {number + 1}", 60)
             counts[f"hub {number + 1}: ms in all"] = round(1000 * (time.monotonic() - started))
             counts[f"hub {number + 1}: events meanwhile"] = counts["applied"] - before
+            await self._people_act()
         self.journey.is_over = True
+
+    async def _people_act(self):
+        counts = self.ledger.counts
+        goal = counts["actions"] + self.between
+        await becomes(lambda: counts["actions"] >= goal, PATIENCE)
 
 
 class Rolling(Journey):
