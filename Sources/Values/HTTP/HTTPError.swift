@@ -22,8 +22,6 @@ package struct Status: Sendable, Equatable {
     /// Compares codes, not phrases.
     package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
 
-    /// 100, before the body of a request with `Expect: 100-continue`.
-    package static let `continue` = Status(100, "Continue")
     /// 200.
     package static let ok = Status(200, "OK")
     /// 202: it is done later.

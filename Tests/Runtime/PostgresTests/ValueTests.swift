@@ -134,7 +134,6 @@ import Testing
         }
         try connection.execute("CREATE TEMP TABLE t (x int); INSERT INTO t VALUES (1), (2)")
         #expect(try connection.query("SELECT x, NULL FROM t ORDER BY x") == [["1", nil], ["2", nil]])
-        #expect(try connection.literal("it's") == "'it''s'")
         _ = try database.admin().query("SELECT pg_terminate_backend($1::int)", [String(connection.backendPID)])
         #expect {
             try connection.execute("SELECT 1")

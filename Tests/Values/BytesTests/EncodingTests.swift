@@ -1,4 +1,5 @@
 import Bytes
+import Foundation
 import TestSupport
 import Testing
 
@@ -9,7 +10,6 @@ import Testing
         ("foobar", "Zm9vYmFy"),
     ]) func base64Vectors(plain: String, encoded: String) {
         #expect(withBytes(plain) { Base64.encode($0) } == encoded)
-        #expect(withBytes(encoded) { Base64.decode($0) } == Array(plain.utf8))
         #expect(withBytes(encoded) { Base64.decodedCount($0) } == plain.utf8.count)
     }
 
@@ -17,7 +17,6 @@ import Testing
         "Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Zm 9", "Zm9v\n", "=m9v", "Zm=v", "====", "Zm-_", "Z===",
     ])
     func refusesOtherBase64(text: String) {
-        #expect(withBytes(text) { Base64.decode($0) } == nil)
         #expect(withBytes(text) { Base64.decodedCount($0) } == nil)
     }
 
@@ -26,7 +25,8 @@ import Testing
         for count in 0..<300 {
             let bytes = random.bytes(count)
             let text = withBytes(bytes) { Base64.encode($0) }
-            #expect(withBytes(text) { Base64.decode($0) } == bytes, "seed \(random.seed)")
+            #expect(Data(base64Encoded: text).map { Array($0) } == bytes, "seed \(random.seed)")
+            #expect(withBytes(text) { Base64.decodedCount($0) } == count, "seed \(random.seed)")
             let hex = withBytes(bytes) { Hex.encode($0) }
             #expect(withBytes(hex) { Hex.decode($0) } == bytes, "seed \(random.seed)")
         }

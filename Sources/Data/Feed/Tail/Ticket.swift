@@ -20,7 +20,6 @@ struct TicketQueue {
     private var tickets = Fifo<Ticket>()
 
     var count: Int { tickets.count }
-    var isEmpty: Bool { tickets.isEmpty }
 
     mutating func draw(_ ticket: Ticket, _ watches: Watches) {
         if tickets.count > 2 * watches.count + FeedLimits.positionsPerQuery {
@@ -36,8 +35,6 @@ struct TicketQueue {
         }
         return nil
     }
-
-    mutating func removeAll() { tickets.removeAll() }
 }
 
 /// Decides whose positions are read next: clients that are back before those that begin, because they have something to

@@ -53,15 +53,6 @@ package final class BlockingConnection {
         return try rows(of: result).strings()
     }
 
-    /// `text` as a quoted SQL literal, for statements that take no parameters.
-    package func literal(_ text: String) throws(StatementError) -> String {
-        guard let literal = PQescapeLiteral(pg, text, text.utf8.count) else {
-            throw StatementError(PostgresError(.notSent, "a literal is not UTF-8"), message: lastMessage)
-        }
-        defer { PQfreemem(literal) }
-        return String(cString: literal)
-    }
-
     private var lastMessage: String { String(cString: PQerrorMessage(pg)) }
 
     private func rows(of result: OpaquePointer?) throws(StatementError) -> Rows {

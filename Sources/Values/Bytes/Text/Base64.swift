@@ -35,36 +35,6 @@ package enum Base64 {
         return writer.string
     }
 
-    /// The decoded bytes; nil unless `text` is canonical: padded, no blanks, unused bits zero.
-    package static func decode(_ text: UnsafeRawBufferPointer) -> [UInt8]? {
-        guard text.count % 4 == 0 else { return nil }
-        guard text.count > 0 else { return [] }
-        var result: [UInt8] = []
-        result.reserveCapacity(text.count / 4 * 3)
-        let pads = text[text.count - 1] != padding ? 0 : text[text.count - 2] != padding ? 1 : 2
-        var index = 0
-        while index < text.count {
-            let last = index + 4 == text.count
-            let used = last ? 4 - pads : 4
-            var group: UInt32 = 0
-            for offset in 0..<4 {
-                var bits: UInt8 = 0
-                if offset < used {
-                    guard let decoded = value(text[index + offset]) else { return nil }
-                    bits = decoded
-                }
-                group = group << 6 | UInt32(bits)
-            }
-            if used == 3, group & 0xC0 != 0 { return nil }
-            if used == 2, group & 0xF000 != 0 { return nil }
-            result.append(UInt8(truncatingIfNeeded: group >> 16))
-            if used > 2 { result.append(UInt8(truncatingIfNeeded: group >> 8)) }
-            if used > 3 { result.append(UInt8(truncatingIfNeeded: group)) }
-            index += 4
-        }
-        return result
-    }
-
     /// The number of bytes that `text` decodes to; nil when it is not canonical Base64. Allocates nothing.
     package static func decodedCount(_ text: UnsafeRawBufferPointer) -> Int? {
         guard text.count % 4 == 0, text.count > 0 else { return text.count == 0 ? 0 : nil }

@@ -3,8 +3,6 @@
 /// It has no clock: each call is one transaction at the second that the caller gives. It follows the rules of
 /// sql/functions/73_care_reminder_act.sql and its neighbours from their words.
 package struct ReminderBook: Sendable {
-    /// Seconds for which deleted rules and old revisions are known: 90 days.
-    package static let memory = 7_776_000
     /// Seconds in which an equal rule without a key is the one that is there: a day.
     package static let twinSeconds = 86_400
     /// Seconds in which a rule that a queue made is posted once more, without a name.
@@ -190,15 +188,6 @@ package struct ReminderBook: Sendable {
 
     mutating func tell(_ change: ReminderEvent.Change, _ cause: Cause) {
         events.append(ReminderEvent(offset: top + 1, key: cause.key, change: change))
-    }
-
-    /// The job: nobody acts any more on what was deleted or changed so long ago.
-    package mutating func forget(at now: Int) {
-        tombstones = tombstones.filter { now - $0.value.at < Self.memory }
-        aliases = aliases.filter { rules[$0.value] != nil || tombstones[$0.value] != nil }
-        for id in revisions.keys {
-            revisions[id] = revisions[id]?.filter { now - ($0.value.until ?? now) < Self.memory }
-        }
     }
 
     // MARK: Finding

@@ -1,18 +1,8 @@
 import Bytes
 
-/// What a client does after a close with a code (pusher-js 8.6.0 and the protocol page agree on the ranges).
-package enum ReconnectAdvice: Sendable {
-    /// 4000–4099: does not reconnect with these parameters.
-    case never
-    /// 4100–4199: reconnects after a second or more.
-    case later
-    /// 4200–4299: reconnects at once.
-    case immediately
-    /// 4300–4399: not for closing: clients would not come back. Sent as `pusher:error` on an open connection.
-    case stays
-}
-
-/// A Pusher code for a close frame or `pusher:error`, with its text.
+/// A Pusher code for a close frame or `pusher:error`, with its text. Its hundred says what the client does (pusher-js 8.6.0
+/// and the protocol page agree): 40 does not come back with these parameters, 41 after a second or more, 42 at once. 43 is
+/// not for closing, since clients would not come back: it is sent as `pusher:error` on an open connection.
 package struct ErrorCode: Hashable, Sendable {
     /// The number, 4000–4399.
     package let rawValue: UInt16
@@ -29,16 +19,6 @@ package struct ErrorCode: Hashable, Sendable {
 
     /// Hashes the number.
     package func hash(into hasher: inout Hasher) { hasher.combine(rawValue) }
-
-    /// How clients react.
-    package var advice: ReconnectAdvice {
-        switch rawValue {
-        case ..<4100: .never
-        case ..<4200: .later
-        case ..<4300: .immediately
-        default: .stays
-        }
-    }
 
     /// No app has this key.
     package static let unknownApp = ErrorCode(4001, "Application does not exist")

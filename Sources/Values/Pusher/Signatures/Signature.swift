@@ -84,11 +84,6 @@ package final class AppCredentials: Sendable {
 
     // MARK: Texts of the HTTP API and of webhooks
 
-    /// True when `digits` are the hexadecimal code of `text`: a call's `auth_signature` (Pusher's "HTTP API reference").
-    package func verify(_ digits: UnsafeRawBufferPointer, ofText text: UnsafeRawBufferPointer) -> Bool {
-        verify(digits: digits) { $0.authenticationCode(for: text) }
-    }
-
     /// The hexadecimal code of `text` by the current secret.
     package func code(ofText text: UnsafeRawBufferPointer) -> String {
         secret.authenticationCode(for: text).hex
@@ -115,8 +110,6 @@ package final class AppCredentials: Sendable {
         append(signing: subject, socketID: socketID, to: &writer)
         return writer.string
     }
-
-    func code(of text: UnsafeRawBufferPointer) -> SHA256Digest { secret.authenticationCode(for: text) }
 
     func code(of signed: Message, socketID: SocketID) -> SHA256Digest {
         code(of: signed, socketID: socketID, by: secret)
