@@ -12,6 +12,11 @@ package enum JobStatement {
             set_config('sync.retain_days', $3, false)
         """
 
+    static func greeting(retainDays: Int) -> ConnectionSlot.Greeting {
+        ConnectionSlot.Greeting(
+            greeting, greetingParameters(retainDays: retainDays), timeout: JobsLimits.statementTimeout)
+    }
+
     /// The greeting's parameters.
     package static func greetingParameters(retainDays: Int) -> [String] {
         [JobsLimits.lockTimeout.setting, JobsLimits.statementTimeout.setting, String(max(1, retainDays))]

@@ -13,7 +13,6 @@ final class JobsLoop {
     private var plan: JobPlan
     private var slot: ConnectionSlot?
     private var due: Alarm?
-    private var isUp = false
 
     init(
         _ loop: EventLoop, _ configuration: JobsConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
@@ -28,32 +27,15 @@ final class JobsLoop {
         due = try Alarm(loop) { [weak self] in self?.go() }
         slot = try ConnectionSlot(
             "the connection of jobs", loop: loop, parameters: parameters, connectTimeout: configuration.connectTimeout,
-            logger: logger, meter: meter,
+            logger: logger, meter: meter, greeting: JobStatement.greeting(retainDays: configuration.retainDays),
             handlers: ConnectionSlot.Handlers(
-                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
+                opened: { [weak self] _ in self?.go() }, lost: { [weak self] in self?.due?.unset() }))
         slot?.connect()
-    }
-
-    private func opened() {
-        slot?.need(
-            JobStatement.greeting, JobStatement.greetingParameters(retainDays: configuration.retainDays),
-            timeout: JobsLimits.statementTimeout
-        ) { [weak self] _ in
-            guard let self else { return }
-            isUp = true
-            slot?.established()
-            go()
-        }
-    }
-
-    private func lost() {
-        isUp = false
-        due?.unset()
     }
 
     /// Runs the job that is due, or waits for one.
     private func go() {
-        guard isUp else { return }
+        guard slot?.isUp == true else { return }
         switch plan.next(now: .read()) {
         case .run(let job, let batch): run(job, batch)
         case .wait(let time): due?.set(after: time)
@@ -95,28 +77,21 @@ final class JobsLoop {
             guard case .failure(let error) = answer else { return go() }
             // Others may have held NOTIFY's lock for long.
             if error.advice != .locked { faults.tell("the hubs were not woken: \(error.description)") }
-            if error.isOfConnection { slot?.drop(error) } else { go() }
+            slot?.failed(error)
+            go()
         }
     }
-
-    /// The schema or `sync.job` is missing.
-    private static let unmigrated: Set<SQLState> = ["3F000", "42883"]
 
     private func failed(_ job: Job, _ error: PostgresError) {
         metrics.failed(job)
         plan.failed(job, now: .read())
-        if !error.isInFunction, let sqlstate = error.sqlstate, Self.unmigrated.contains(sqlstate) {
-            // It is so for all jobs: one line tells of them.
+        if !error.isInFunction, error.sqlstate?.fault == .schema {
+            // The schema or `sync.job` is missing, so for all jobs: one line tells of them.
             faults.tell("none runs: \(error.description)")
-        } else if error.advice != .again, error.advice != .locked {
-            // Lost races and locks pass by themselves.
+        } else if !error.isLostRace {
             faults.tell("\(job.name) failed: \(error.description)")
         }
-        // A server that became a standby is left for the new primary.
-        if error.isOfConnection || error.advice == .readOnly {
-            slot?.drop(error)
-        } else {
-            go()
-        }
+        slot?.failed(error)
+        go()
     }
 }

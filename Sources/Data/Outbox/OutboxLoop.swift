@@ -30,7 +30,7 @@ final class OutboxLoop {
     private var settleDue: Alarm?
     private var stateDue: Alarm?
     private var end: Alarm?
-    private var isUp = false
+    private var isUp: Bool { slot?.isUp == true }
     private var (isClaiming, isSettling, isLookWanted) = (false, false, false)
     private var phase = Phase.claiming
     /// Outcomes to settle.
@@ -63,6 +63,7 @@ final class OutboxLoop {
         slot = try ConnectionSlot(
             "the connection of pushes", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
+            greeting: OutboxStatement.greeting,
             handlers: ConnectionSlot.Handlers(
                 opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
         loop.attach(inbox) { [weak self] in self?.received($0) }
@@ -91,21 +92,13 @@ final class OutboxLoop {
     }
 
     private func opened() {
-        slot?.need(
-            OutboxStatement.greeting, OutboxStatement.greetingParameters, timeout: OutboxLimits.statementTimeout
-        ) { [weak self] _ in
-            guard let self else { return }
-            isUp = true
-            slot?.established()
-            // The connection carries out one after the other: outcomes that are known go first.
-            settleAll()
-            claim()
-            askState()
-        }
+        // The connection carries out one after the other: outcomes that are known go first.
+        settleAll()
+        claim()
+        askState()
     }
 
     private func lost() {
-        isUp = false
         (isClaiming, isSettling) = (false, false)
         due?.unset()
         retry?.unset()
@@ -257,8 +250,7 @@ final class OutboxLoop {
     }
 
     private func failed(_ error: PostgresError, _ function: String) {
-        // Lost races and locks pass by themselves.
-        if error.advice != .again, error.advice != .locked { faults.tell("\(function) failed: \(error.description)") }
-        if error.isOfConnection || error.advice == .readOnly { slot?.drop(error) }
+        if !error.isLostRace { faults.tell("\(function) failed: \(error.description)") }
+        slot?.failed(error)
     }
 }

@@ -2,14 +2,14 @@ import Postgres
 
 /// The statements of the outbox.
 enum OutboxStatement {
-    static let greeting = """
-        SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
-            set_config('idle_session_timeout', '0', false), set_config('sync.lineage', '', false),
-            set_config('sync.system', '', false)
-        """
-
-    static var greetingParameters: [String] {
-        [OutboxLimits.lockTimeout.setting, OutboxLimits.statementTimeout.setting]
+    static var greeting: ConnectionSlot.Greeting {
+        ConnectionSlot.Greeting(
+            """
+            SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
+                set_config('idle_session_timeout', '0', false), set_config('sync.lineage', '', false),
+                set_config('sync.system', '', false)
+            """, [OutboxLimits.lockTimeout.setting, OutboxLimits.statementTimeout.setting],
+            timeout: OutboxLimits.statementTimeout)
     }
 
     /// `$1` the hub, `$2` the most pushes of each platform, `$3` the lease in seconds, `$4` whether texts have labels.

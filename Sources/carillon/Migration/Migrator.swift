@@ -312,7 +312,7 @@ struct Migrator {
             return try body()
         } catch {
             let advice =
-                error.sqlstate == "42501"
+                error.sqlstate?.fault == .role
                 ? "; connect as a superuser or as \(DevelopmentCluster.owner), not as \(DevelopmentCluster.hub)" : ""
             throw Failure("\(what): \(error.line)\(advice)")
         }

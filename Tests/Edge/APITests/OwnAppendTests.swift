@@ -139,6 +139,35 @@ import Testing
         #expect(try owner.query("SELECT array_agg(n ORDER BY id) FROM app.tap") == [["{0,1,2,3,4,5,6}"]])
     }
 
+    /// As after a fail-over: the server still answers, and writes nothing.
+    @Test func aServerThatWritesNothingIsLeft() async throws {
+        try owner.execute(
+            """
+            CREATE TABLE app.former (pid int);
+            CREATE FUNCTION app.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF EXISTS (SELECT FROM app.former WHERE pid = pg_backend_pid()) THEN
+                    RAISE EXCEPTION 'read-only' USING ERRCODE = '25006';
+                END IF;
+                RETURN NEW;
+            END $$;
+            CREATE TRIGGER former BEFORE INSERT ON app.tap FOR EACH ROW EXECUTE FUNCTION app.refuse();
+            """)
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        #expect(try await post(client, #"{"n":0}"#).hasPrefix("202 "))
+        try await until(1)
+        let former = try database.admin().query(
+            """
+            INSERT INTO app.former SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%app.log_taps%' RETURNING pid
+            """)
+        #expect(former.count == 1)
+        #expect(try await post(client, #"{"n":1}"#).hasPrefix("202 "))
+        try await until(2)
+        #expect(try owner.query("SELECT array_agg(n ORDER BY id) FROM app.tap") == [["{0,1}"]])
+    }
+
     @Test func aFunctionThatFailsHoldsUpNoOther() async throws {
         let fixture = try await fixture()
         let client = try TestClient(port: fixture.port)

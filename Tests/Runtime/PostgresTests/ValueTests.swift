@@ -22,6 +22,16 @@ import Testing
         #expect(try #require(SQLState(code)).advice == advice)
     }
 
+    @Test(
+        arguments: [
+            ("22P02", .values), ("23505", .values), ("P0001", .values), ("P0002", .values), ("3F000", .schema),
+            ("42P01", .schema), ("42883", .schema), ("42501", .role), ("42601", nil), ("40001", nil), ("57014", nil),
+            ("XX000", nil), ("99999", nil),
+        ] as [(String, Fault?)])
+    func whatAStateBlames(_ code: String, _ fault: Fault?) throws {
+        #expect(try #require(SQLState(code)).fault == fault)
+    }
+
     /// A failure that an operator must repair is logged as an error.
     @Test(arguments: [
         ("08006", true), ("57P01", true), ("57P02", true), ("57P03", true), ("53300", true), ("25006", true),

@@ -22,7 +22,7 @@ final class AppendQueue {
     private(set) var due: Instant?
     private var waiting = Fifo<Entry>()
     private var bytes = 0
-    private var ofUsers: [TextKey: Int] = [:]
+    private var ofUsers = Shares<TextKey, Void>()
     /// In flight, or to be written again.
     private var batch: [Entry] = []
     /// How many more documents are written alone.
@@ -41,13 +41,13 @@ final class AppendQueue {
         let size = request.documents.reduce(0) { $0 + $1.count }
         let count = request.documents.count
         guard waiting.count + count <= StoreLimits.appendsMax, bytes + size <= StoreLimits.appendBytesMax,
-            ofUsers[user, default: 0] + count <= StoreLimits.appendsPerUserMax
+            ofUsers[user] + count <= StoreLimits.appendsPerUserMax
         else { return false }
         for document in request.documents {
             waiting.append(Entry(user: user, name: request.user, document: document))
         }
         bytes += size
-        ofUsers[user, default: 0] += count
+        ofUsers.add(count, to: user)
         return true
     }
 
@@ -79,8 +79,7 @@ final class AppendQueue {
         while batch.count < StoreLimits.appendBatchMax, let next = waiting.popFirst() {
             batch.append(next)
             bytes -= next.document.count
-            ofUsers[next.user, default: 1] -= 1
-            if ofUsers[next.user] == 0 { ofUsers[next.user] = nil }
+            ofUsers.add(-1, to: next.user)
         }
     }
 

@@ -14,6 +14,7 @@ import Reactor
 ///
 /// Worst interleavings, each with its test in `OwnAppendTests`:
 /// - The connection ends with a batch in flight: the same batch is written again, before what came meanwhile.
+/// - The server writes nothing any more: the batch is written on another connection.
 /// - One document fails the whole batch: each document is written alone, and that one is skipped.
 /// - A function fails again and again: its line fills up, and the documents of other functions are written.
 final class AppendWriter {
@@ -25,7 +26,6 @@ final class AppendWriter {
     private let skipped: Counter
     private let timeout: Duration
     private var slot: ConnectionSlot?
-    private var isUp = false
     private var due: Alarm?
     /// One for each function of the route table that was called.
     private var lines: [AppendQueue] = []
@@ -41,8 +41,11 @@ final class AppendWriter {
         slot = try ConnectionSlot(
             "the appending connection", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
+            greeting: ConnectionSlot.Greeting(
+                "SELECT set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false)",
+                [timeout.setting], timeout: timeout),
             handlers: ConnectionSlot.Handlers(
-                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
+                opened: { [weak self] _ in self?.write() }, lost: { [weak self] in self?.isUnderWay = false }))
         slot?.connect()
     }
 
@@ -71,7 +74,7 @@ final class AppendWriter {
     }
 
     private func write() {
-        guard isUp, !isUnderWay, let (line, at) = next else { return }
+        guard slot?.isUp == true, !isUnderWay, let (line, at) = next else { return }
         guard at <= loop.now else { return wait() }
         let documents = line.take()
         isUnderWay = true
@@ -88,40 +91,22 @@ final class AppendWriter {
             skipped.add(rows.count == 1 ? max(0, Int(rows.integer(0, 0) ?? 0)) : 0)
             line.isDone(count, now: loop.now, pause: Self.pause)
         case .failure(let error):
-            guard error.kind == .statement else {
-                slot?.drop(error)
-                return
-            }
-            // Classes of errors that a document can cause. Errors of the server or the function must not lose a document.
-            let isOfDocument = ["22", "23", "P0"].contains(error.sqlstate?.code.prefix(2) ?? "")
-            if isOfDocument, count > 1 {
-                line.isSpoiled(count, now: loop.now)
-            } else {
-                faults.tell(error)
-                if isOfDocument {
-                    skipped.add(count)
-                    line.isDone(count, now: loop.now, pause: Self.pause)
-                } else {
-                    line.hold(until: loop.now.advanced(by: Self.pauseAfterFailure))
-                }
-            }
+            if error.kind == .statement { failed(line, count, error) }
+            slot?.failed(error)
         }
         write()
     }
 
-    private func opened() {
-        slot?.need(
-            "SELECT set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false)",
-            [timeout.setting], timeout: timeout
-        ) { [weak self] _ in
-            self?.isUp = true
-            self?.slot?.established()
-            self?.write()
+    private func failed(_ line: AppendLine, _ count: Int, _ error: PostgresError) {
+        // Errors of the server or the function must not lose a document.
+        let isOfDocument = error.sqlstate?.fault == .values
+        if isOfDocument, count > 1 { return line.isSpoiled(count, now: loop.now) }
+        faults.tell(error)
+        if isOfDocument {
+            skipped.add(count)
+            line.isDone(count, now: loop.now, pause: Self.pause)
+        } else {
+            line.hold(until: loop.now.advanced(by: Self.pauseAfterFailure))
         }
-    }
-
-    private func lost() {
-        isUp = false
-        isUnderWay = false
     }
 }

@@ -29,6 +29,18 @@ package final class ConnectionSlot {
         }
     }
 
+    /// One statement that makes a new connection fit for use.
+    package struct Greeting {
+        let sql: String
+        let parameters: [String?]
+        let timeout: Duration
+
+        /// A statement with its parameters, and how long it may take.
+        package init(_ sql: String, _ parameters: [String?], timeout: Duration) {
+            (self.sql, self.parameters, self.timeout) = (sql, parameters, timeout)
+        }
+    }
+
     private let name: String
     private let loop: EventLoop
     private let parameters: ConnectionParameters
@@ -36,6 +48,7 @@ package final class ConnectionSlot {
     private let depth: Int
     private let logger: Logger
     private let handlers: Handlers
+    private let greeting: Greeting?
     private let meter: ConnectionMeter?
     private var wasEstablished = false
     private var backoff = Backoff()
@@ -46,13 +59,17 @@ package final class ConnectionSlot {
     package private(set) var connection: Connection?
     private var retry: Alarm?
 
+    /// Whether the connection is fit for use.
+    package var isUp: Bool { openedAt != nil }
+
     /// - Parameters:
     ///   - name: its name in logs.
     ///   - depth: statements in flight, as for `Connection`.
     ///   - meter: counts the connection under its role.
+    ///   - greeting: comes before `opened`, and its answer establishes the connection.
     package init(
         _ name: String, loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, depth: Int = 1,
-        logger: Logger, meter: ConnectionMeter? = nil, handlers: Handlers
+        logger: Logger, meter: ConnectionMeter? = nil, greeting: Greeting? = nil, handlers: Handlers
     ) throws(ReactorError) {
         self.name = name
         self.loop = loop
@@ -61,6 +78,7 @@ package final class ConnectionSlot {
         self.depth = depth
         self.logger = logger
         self.handlers = handlers
+        self.greeting = greeting
         self.meter = meter
         complaints = meter?.complaints ?? LogDeduplicator()
         meter?.slots.add(1)
@@ -120,9 +138,19 @@ package final class ConnectionSlot {
         }
     }
 
+    /// A statement of the owner has failed: leaves a connection that is at fault, or whose server writes nothing any more.
+    package func failed(_ error: PostgresError) {
+        if error.isOfConnection || error.advice == .readOnly { drop(error) }
+    }
+
     private func opened() {
         guard let connection else { return }
-        handlers.opened(connection)
+        guard let greeting else { return handlers.opened(connection) }
+        need(greeting.sql, greeting.parameters, timeout: greeting.timeout) { [weak self] _ in
+            guard let self, let connection = self.connection else { return }
+            established()
+            handlers.opened(connection)
+        }
     }
 
     private func lost(_ error: PostgresError) {

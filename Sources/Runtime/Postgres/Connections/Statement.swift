@@ -57,7 +57,7 @@ struct PreparedNames {
         switch statement.work {
         case .text: return
         case .prepare: break
-        case .execute: guard error.sqlstate == "26000" || error.sqlstate == "0A000" else { return }
+        case .execute: guard error.sqlstate?.advice == .outdated else { return }
         }
         names.removeAll { $0.name == statement.name }
     }

@@ -68,6 +68,9 @@ public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible 
         }
     }
 
+    /// Whether others had the rows: it says nothing about the server or the data.
+    package var isLostRace: Bool { advice == .again || advice == .locked }
+
     /// Whether the connection ends, rather than the statement failing. Decided by severity: a function may raise any code.
     package var isOfConnection: Bool { kind != .statement || severity == .fatal || severity == .panic }
 

@@ -24,6 +24,9 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible, Expressibl
     /// Whether the failure passes by itself.
     var isPassing: Bool { meaning?.isPassing ?? false }
 
+    /// What the error blames, where that is known.
+    package var fault: Fault? { meaning?.fault }
+
     /// Our own words for it: the server's message may quote values, and values are health data.
     package var wording: String { meaning?.wording ?? "the statement failed" }
 
@@ -59,18 +62,33 @@ package enum Advice: Sendable, Equatable {
     case broken
 }
 
+/// What has to change before a statement can succeed.
+package enum Fault: Sendable {
+    /// The values that it was given.
+    case values
+    /// The schema: `carillon migrate` was not run.
+    case schema
+    /// The rights of the role.
+    case role
+}
+
 extension SQLState {
     private struct Meaning {
         let prefix: String
         let advice: Advice
         let wording: String
         let isPassing: Bool
+        let fault: Fault?
 
-        init(_ prefix: String, _ advice: Advice, _ wording: String = "the statement failed", isPassing: Bool = false) {
+        init(
+            _ prefix: String, _ advice: Advice, _ wording: String = "the statement failed", isPassing: Bool = false,
+            fault: Fault? = nil
+        ) {
             self.prefix = prefix
             self.advice = advice
             self.wording = wording
             self.isPassing = isPassing
+            self.fault = fault
         }
     }
 
@@ -79,8 +97,8 @@ extension SQLState {
         Meaning("08", .unavailable, "the connection failed", isPassing: true),
         // PostgreSQL also reports a cached plan whose result type changed as feature_not_supported.
         Meaning("0A000", .outdated),
-        Meaning("22", .broken, "a value was refused"),
-        Meaning("23", .constraint, "a constraint was violated"),
+        Meaning("22", .broken, "a value was refused", fault: .values),
+        Meaning("23", .constraint, "a constraint was violated", fault: .values),
         Meaning("25006", .readOnly, "the server is read-only: a standby, or no longer the primary", isPassing: true),
         // The timeout of a session or transaction.
         Meaning("25P03", .failed),
@@ -88,13 +106,13 @@ extension SQLState {
         Meaning("26000", .outdated),
         Meaning("28", .broken, "the server refused the role or its password"),
         Meaning("3D000", .broken, "there is no such database"),
-        Meaning("3F000", .broken, "a schema is missing: run carillon migrate"),
+        Meaning("3F000", .broken, "a schema is missing: run carillon migrate", fault: .schema),
         Meaning("40001", .again, "the transaction lost a race with another", isPassing: true),
         Meaning("40P01", .again, "a deadlock was broken", isPassing: true),
         Meaning("40", .again, "the transaction was rolled back", isPassing: true),
-        Meaning("42501", .broken, "the role lacks a right"),
-        Meaning("42P01", .broken, "a table is missing: run carillon migrate"),
-        Meaning("42883", .broken, "a function is missing: run carillon migrate"),
+        Meaning("42501", .broken, "the role lacks a right", fault: .role),
+        Meaning("42P01", .broken, "a table is missing: run carillon migrate", fault: .schema),
+        Meaning("42883", .broken, "a function is missing: run carillon migrate", fault: .schema),
         Meaning("42", .broken, "the statement is wrong for this database"),
         Meaning("53300", .failed, "the server has no connection left", isPassing: true),
         Meaning("53", .failed, "the server is out of resources", isPassing: true),
@@ -107,7 +125,9 @@ extension SQLState {
         Meaning("F0", .failed),
         // A foreign server is unreachable.
         Meaning("HV00N", .failed),
-        Meaning("P0001", .refused, "the database refused it"),
+        Meaning("P0001", .refused, "the database refused it", fault: .values),
+        // Errors of PL/pgSQL, such as a row that was not found.
+        Meaning("P0", .broken, fault: .values),
         // A table or index is corrupted.
         Meaning("XX001", .failed, "the server met an internal error", isPassing: true),
         Meaning("XX002", .failed, "the server met an internal error", isPassing: true),
