@@ -73,7 +73,7 @@ final class ClientLoop: EffectPerformer {
         let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
         let slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
         let trace = configuration.keepsTraces ? try EventTrace(on: loop) : nil
-        delivery = LoopDelivery(on: loop, here: number, engine, settings, slowReaders, compression, metrics, trace)
+        delivery = LoopDelivery(on: loop, router, engine, settings, slowReaders, compression, metrics, trace)
         let turns = ConnectionTurns(on: loop, engine, due, settings)
         var shardLimits = configuration.channelLimits.shards.share(of: configuration.loops)
         // Otherwise a newcomer would be closed for not reading a list that no queue can hold.

@@ -11,7 +11,7 @@ final class LoopDelivery {
     private let loop: EventLoop
     private let engine: SessionEngine
     private let settings: ConnectionSettings
-    private let here: Int
+    private let router: Router
     let slowReaders: SlowReaders
     private let metrics: GatewayMetrics
     let compression: LoopCompression?
@@ -22,12 +22,11 @@ final class LoopDelivery {
     private var isDegraded = false
 
     init(
-        on loop: EventLoop, here: Int, _ engine: SessionEngine, _ settings: ConnectionSettings,
-        _ slowReaders: SlowReaders,
-        _ compression: LoopCompression?, _ metrics: GatewayMetrics, _ trace: EventTrace?
+        on loop: EventLoop, _ router: Router, _ engine: SessionEngine, _ settings: ConnectionSettings,
+        _ slowReaders: SlowReaders, _ compression: LoopCompression?, _ metrics: GatewayMetrics, _ trace: EventTrace?
     ) {
         self.loop = loop
-        self.here = here
+        self.router = router
         self.engine = engine
         self.settings = settings
         self.slowReaders = slowReaders
@@ -129,7 +128,7 @@ final class LoopDelivery {
     /// The excluded session; nil where it is not among these.
     private func session(_ exclusion: Exclusion, in subscribers: SubscriberList) -> SessionID? {
         switch exclusion {
-        case .session(let id, let loop): loop == here ? id : nil
+        case .session(let id, let loop): router.isHere(loop) ? id : nil
         case .socket(let socketID):
             subscribers.first { id in
                 loop.unretainedSource(slot: id.slot, generation: id.generation)?._withUnsafeGuaranteedRef {

@@ -186,6 +186,9 @@ final class Router {
         return nil
     }
 
+    /// Whether that loop is this one.
+    func isHere(_ loop: Int) -> Bool { loop == here }
+
     var all: Range<Int> { mailboxes.indices }
 
     func others(of loops: LoopSet) -> [Int] {
