@@ -7,7 +7,6 @@ import Testing
         "CarillonClient.CarillonDose": "the members of a dose on the wire",
         "CarillonClient.Mirror": "all that a device keeps: its rules are functions on it, a file for each subject",
         "Care.ReminderBook": "the reference model of reminders: each of its rules asks the others",
-        "Gateway.HTTPConversation": "all that a connection may wait for before its upgrade, in one order of states",
         "Gateway.GatewayLimits": "a list of bounds, none of which knows another",
         "Gateway.GatewayMetrics": "a list of counters, none of which knows another",
         "carillon.Settings": "a list of settings, by subject",

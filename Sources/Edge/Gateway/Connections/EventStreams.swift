@@ -81,8 +81,7 @@ final class EventStreams {
             return admit(order, head, as: nil, connection)
         }
         let pending = PendingEventStream(order, head, app, origin: connection.conversation?.origin)
-        connection.conversation?.awaits(pending, connection)
-        identities.verify(token, for: connection.sessionID)
+        connection.conversation?.awaits(.events(pending), with: token, connection)
     }
 
     /// The token is verified.

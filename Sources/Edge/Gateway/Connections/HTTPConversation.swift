@@ -22,21 +22,16 @@ final class HTTPConversation {
     /// The last observation of an answer's reader.
     private var reading = PullProgress.none
 
-    private enum Asked {
+    /// What the client has asked for, and waits for.
+    enum Asked {
         /// The field `Origin` of the request being answered.
         case request(origin: [UInt8]?)
-        case upgrade(PendingUpgrade)
+        case upgrade(Upgrade.Pending)
         /// The client connects often: it has not begun, or its upgrade waits for its turn, with a token to verify then.
         /// Boxed: the conversation stays small.
-        indirect case turn(PendingUpgrade?, token: String?)
+        indirect case turn(Upgrade.Pending?, token: String?)
         case body(StreamedBody)
         case events(PendingEventStream)
-    }
-
-    /// An upgrade that is good except for its token, which is being verified: the prepared 101 response, and the app.
-    struct PendingUpgrade {
-        let response: SharedBytes
-        let app: App
     }
 
     init(peer: PeerAddress, _ refusal: AdmissionControl.Refusal?, _ owner: ClientLoop) {
@@ -46,7 +41,7 @@ final class HTTPConversation {
         machine = HTTPMachine(limits: owner.settings.configuration.httpLimits, at: startedAt)
     }
 
-    var upgrade: PendingUpgrade? { if case .upgrade(let upgrade) = asked { upgrade } else { nil } }
+    private var upgrade: Upgrade.Pending? { if case .upgrade(let upgrade) = asked { upgrade } else { nil } }
 
     /// The app of a client whose token is being verified.
     var awaitingApp: App? { upgrade?.app ?? pendingEvents?.app }
@@ -89,9 +84,7 @@ final class HTTPConversation {
             machine.begins(at: connection.owner.loop.now)
             return connection.begin()
         }
-        if let token { return verify(token, pending, connection) }
-        _ = open(pending, endedBy: nil, connection)
-        connection.resume()
+        Upgrade(of: self, connection).turnCame(pending, token)
     }
 
     /// The TLS handshake is complete: the first request's time begins now.
@@ -176,7 +169,7 @@ final class HTTPConversation {
                 return connection.drop()
             }
         }
-        if isUpgrade { return upgrade(request, origin, at: time, connection) }
+        if isUpgrade { return Upgrade(of: self, connection).begin(request, origin, at: time) }
         machine.expectsMore(request.keepsAlive)
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
         let exchange = HTTPExchange(
@@ -361,136 +354,52 @@ final class HTTPConversation {
         connection.transport.output.byteCount + response.bytesMax <= connection.owner.budget.queued.bytesMax
     }
 
-    /// The token of a request for an event stream is being verified.
-    func awaits(_ pending: PendingEventStream, _ connection: ClientConnection) {
-        asked = .events(pending)
+    // MARK: Tokens and turns
+
+    /// The client waits for its turn, or for its token to be verified. Nothing is read meanwhile.
+    func awaits(_ asked: Asked, until deadline: Instant, _ connection: ClientConnection) {
+        self.asked = asked
         machine.upgrades()
-        connection.owner.loop.setDeadline(
-            connection, connection.owner.loop.now.advanced(by: connection.owner.settings.timeouts.handshake))
+        connection.owner.loop.setDeadline(connection, deadline)
         connection.updateInterest()
     }
 
-    /// The token is verified; nil where the deadline has answered.
+    /// Has the token verified, within the time of a handshake.
+    func awaits(_ asked: Asked, with token: String, _ connection: ClientConnection) {
+        let owner = connection.owner
+        awaits(asked, until: owner.loop.now.advanced(by: owner.settings.timeouts.handshake), connection)
+        owner.identities.verify(token, for: connection.sessionID)
+    }
+
+    /// The token that it waited for is verified.
+    ///
+    /// - Parameter code: the user's connections were closed meanwhile.
+    func verified(
+        _ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: ClientConnection
+    ) {
+        if let pending = takeEvents() {
+            connection.owner.eventStreams.verified(result, pending, endedBy: code, connection)
+        } else if let upgrade {
+            Upgrade(of: self, connection).verified(result, upgrade, endedBy: code)
+        }
+    }
+
+    /// The request for an event stream; nil where the deadline has answered.
     private func takeEvents() -> PendingEventStream? {
         guard let pending = pendingEvents, machine.state == .upgrading else { return nil }
         asked = .request(origin: pending.origin)
         return pending
     }
 
+    /// The connection is a WebSocket from now on: returns what came after the request.
+    func handOver() -> [UInt8] {
+        defer { machine.end() }
+        return machine.takeHeld()
+    }
+
     /// Refuses an event stream.
     func refuse(_ response: HTTPResponse, _ connection: ClientConnection) {
         answer(shared(response, connection.owner), keepsAlive: false, connection)
-    }
-
-    // MARK: The upgrade
-
-    /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). The origin is checked first: a foreign page learns of no app.
-    ///
-    /// - Parameter time: when the client has its turn; nil: now.
-    private func upgrade(
-        _ request: ParsedRequest, _ origin: UnsafeRawBufferPointer?, at time: Instant?, _ connection: ClientConnection
-    ) {
-        let owner = connection.owner
-        let handshake: Handshake
-        do { handshake = try Handshake(request) } catch {
-            var writer = ByteWriter()
-            Handshake.refuse(error, to: &writer)
-            connection.queue(writer.finish())
-            return connection.finish()
-        }
-        guard owner.settings.configuration.origins.allows(origin?.string) else {
-            return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false, connection)
-        }
-        var response = ByteWriter(capacity: 400)
-        if owner.compression != nil { connection.deflateWindow = handshake.deflate?.window }
-        handshake.accept(
-            subprotocol: ProtocolVersion.subprotocol, compresses: connection.deflateWindow != nil, to: &response)
-        if owner.settings.configuration.responder != nil {
-            connection.queue(response.finish())
-            return owner.webSockets.begin(connection)
-        }
-        let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
-        let complaint = ProtocolVersion.check(version)
-        let key = request.path.part(5..<request.path.count)
-        guard let app = owner.apps.table.app(key: key) else {
-            return refuse(.unknownApp, after: response.finish(), connection)
-        }
-        if let complaint { return refuse(complaint, after: response.finish(), connection) }
-        let token = app.ownsDatabase ? request.bearerToken : nil
-        if let time {
-            asked = .turn(PendingUpgrade(response: response.finish(), app: app), token: token?.string)
-            machine.upgrades()
-            owner.loop.setDeadline(connection, time)
-            connection.updateInterest()
-        } else if let token {
-            machine.upgrades()
-            verify(token.string, PendingUpgrade(response: response.finish(), app: app), connection)
-        } else if let code = owner.apps.refusal(of: app) {
-            refuse(code, after: response.finish(), connection)
-        } else {
-            open(app, behind: response, connection)
-        }
-    }
-
-    private func verify(_ token: String, _ pending: PendingUpgrade, _ connection: ClientConnection) {
-        let owner = connection.owner
-        asked = .upgrade(pending)
-        owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.handshake))
-        connection.updateInterest()
-        owner.identities.verify(token, for: connection.sessionID)
-    }
-
-    /// The token of the upgrade was verified: the connection opens as its user's, or not at all.
-    func verified(
-        _ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: ClientConnection
-    ) {
-        let owner = connection.owner
-        if let pending = takeEvents() { return owner.eventStreams.verified(result, pending, endedBy: code, connection) }
-        guard let upgrade else { return }
-        switch result {
-        case .failure(let rejection): answer(.problem(.unauthorized, rejection.message), keepsAlive: false, connection)
-        case .success(let token):
-            let identity = Identity(token)
-            guard !owner.engine.identities.refuses(identity, of: upgrade.app) else {
-                return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false, connection)
-            }
-            guard let session = open(upgrade, endedBy: code, connection) else { return }
-            owner.engage(connection) { $0.authenticated(session, as: identity, &$1) }
-            connection.resume()
-        }
-    }
-
-    /// Opens the connection after a wait; nil where that is refused: the apps may have changed since the upgrade was read.
-    private func open(_ upgrade: PendingUpgrade, endedBy code: ErrorCode?, _ connection: ClientConnection) -> Session? {
-        let owner = connection.owner
-        let app = owner.apps.table.app(index: upgrade.app.index)
-        if let code = app == nil ? .unknownApp : code ?? app.flatMap(owner.apps.refusal(of:)) {
-            refuse(code, after: upgrade.response, connection)
-            return nil
-        }
-        guard let app else { return nil }
-        connection.queue(upgrade.response)
-        return open(app, behind: ByteWriter(), connection)
-    }
-
-    @discardableResult private func open(
-        _ app: App, behind response: consuming ByteWriter, _ connection: ClientConnection
-    ) -> Session {
-        let session = Session(id: connection.sessionID, app: app, socketID: SocketID(random: .random(in: 0 ... .max)))
-        let early = machine.takeHeld()
-        machine.end()
-        let owner = connection.owner
-        owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- startedAt.nanoseconds)
-        owner.webSockets.open(session, behind: response, early, connection)
-        return session
-    }
-
-    /// Upgrades only to close: Pusher's clients understand codes on a WebSocket, and no HTTP status.
-    private func refuse(_ code: ErrorCode, after response: SharedBytes, _ connection: ClientConnection) {
-        connection.queue(response)
-        connection.queue(FrameWriter.frames(of: .error(code)))
-        connection.owner.webSockets.begin(connection)
-        connection.close(code)
     }
 }
 
