@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the adherence screens cost beside two years of doses of many users: today, month, statistics, a page of history, one of
-# a year ago, one of the doses missed, and one of a status that hardly a dose has. Prints plans, and a table of medians for README.md.
+# What the adherence screens cost beside two years of doses of many users: today, month, statistics, a page of history, the
+# page after it, and a page of the doses missed. Prints plans, and a table of medians for README.md.
 #     sql/bench/queries.sh 'host=/path/to/socket user=postgres dbname=postgres' [users…]
 # Makes a database of its own and drops it. Needs psql, pgbench and auto_explain. Rows are loaded with triggers off, a day of
 # all users after the other, so that those of one user lie far apart. Each day's summary is then compared with a recount,
@@ -26,9 +26,8 @@ declare -A calls=(
     [history]="sync.adherence_history(:who, null, null, null, null, null, 50)"
     [next]="sync.adherence_history(:who, null, current_date - 365, null, null, null, 50)"
     [missed]="sync.adherence_history(:who, null, null, null, 'missed', null, 50)"
-    [cancelled]="sync.adherence_history(:who, null, null, null, 'cancelled', null, 50)"
 )
-order='today month stats history next missed cancelled'
+order='today month stats history next missed'
 
 load() {
     run -d "$admin" -c "drop database if exists $database with (force)" -c "create database $database"

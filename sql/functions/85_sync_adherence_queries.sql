@@ -142,10 +142,9 @@ $$;
 -- is null on the last one. Without a last day, doses of days after today are left out. UQ001: the last
 -- day is before the first. UQ002: the cursor is none. No locks.
 --
--- The index of (user_id, local_date, status) brings the days in order, and a page sorts within a day only (an incremental sort,
--- which enable_sort does not switch off); so a page costs what it shows, whatever the planner knows of the user's doses. That
--- index finds a status too, but only where it is compared alone: so each kind of page has a statement of its own. A product
--- has no index: its page reads the days that it goes through.
+-- The index of (user_id, local_date) brings the days in order, and a page sorts within a day only (an incremental sort, which
+-- enable_sort does not switch off); so a page costs what it shows, whatever the planner knows of the user's doses. A filter
+-- by status or product has no index: it would end HOT updates.
 create or replace function sync.adherence_history(who text, first_day date, last_day date, product text, state text,
                                                   place text, most bigint)
 returns table(epoch text, top bigint, body text)
@@ -164,26 +163,22 @@ declare
 begin
     perform care.check_days(first_day, last_day);
     last_day := coalesce(last_day, (sync.clock() at time zone care.zone_of(who))::date);
-    if place is null then
-        -- Whatever is of the last day comes before it.
-        select last_day + 1 as day, '-infinity'::timestamptz as at, '' as id into before;
-    else
+    if place is not null then
         before := care.place_of(place);
         last_day := least(last_day, before.day);
-    end if;
-    if state is null then
         doses := array(
             select d from care.dose_occurrence as d
             where d.user_id = who and d.local_date between coalesce(first_day, '-infinity') and last_day
                 and (d.local_date, d.scheduled_at, d.id collate "C") < (before.day, before.at, before.id)
-                and (product is null or d.product_id = product) and d.status <> 'cancelled'
+                and (product is null or d.product_id = product)
+                and case when state is null then d.status <> 'cancelled' else d.status = state end
             order by d.local_date desc, d.scheduled_at desc, d.id collate "C" desc limit most + 1);
     else
         doses := array(
             select d from care.dose_occurrence as d
             where d.user_id = who and d.local_date between coalesce(first_day, '-infinity') and last_day
-                and (d.local_date, d.scheduled_at, d.id collate "C") < (before.day, before.at, before.id)
-                and (product is null or d.product_id = product) and d.status = state
+                and (product is null or d.product_id = product)
+                and case when state is null then d.status <> 'cancelled' else d.status = state end
             order by d.local_date desc, d.scheduled_at desc, d.id collate "C" desc limit most + 1);
     end if;
     return query
