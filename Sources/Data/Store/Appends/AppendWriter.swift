@@ -97,7 +97,7 @@ final class AppendWriter {
         write()
     }
 
-    private func failed(_ line: AppendLine, _ count: Int, _ error: PostgresError) {
+    private func failed(_ line: AppendQueue, _ count: Int, _ error: PostgresError) {
         // Errors of the server or the function must not lose a document.
         let isOfDocument = error.sqlstate?.fault == .values
         if isOfDocument, count > 1 { return line.isSpoiled(count, now: loop.now) }
