@@ -48,7 +48,8 @@ MUTANTS = {
         "DoseOverlay.swift", "            row.state.isWaiting || row.more.until",
         "            (row.state.isWaiting && row.retries == 0) || row.more.until")]),
     "a position that is stored before its event": ("event", [(
-        "StreamMachine.swift", "            let end = try storage.write(isFenced: true) { $0.apply(events, of: name) }\n", """
+        "StreamMachine.swift",
+        "            let end = try storage.write(isFenced: true) { $0.apply(events, of: name) }\n", """
             try storage.write(isFenced: true) { mirror in
                 guard var position = mirror.positions[name], let last = events.last?.offset else { return }
                 position.offset = max(position.offset, last)

@@ -321,9 +321,8 @@ export class Carillon {
     const host = {
       store: this.#store, fence, api: this.api, line, user: this.user, own: (key) => this.#ownTexts(key),
       today: () => this.#date(), months: () => new Set([...this.#months.keys(), ...this.wanted ?? []]),
-      isReady: () => this.session?.isReady === true,
-      onFailure: (error) => this.#failed(error), onCaughtUp: () => this.#caughtUp(fence),
-      onAnswer: () => this.#synced(fence),
+      isReady: () => this.session?.isReady === true, onFailure: (error) => this.#failed(error),
+      onCaughtUp: () => this.#caughtUp(fence), onAnswer: () => this.#synced(fence),
     };
     this.streams = new Map(this.topics.map((topic) => [topic, new Stream(host, this.user, topic)]));
     this.queue = new Queue(host);
@@ -339,9 +338,8 @@ export class Carillon {
   }
 
   #makeLine() {
-    const { pusher, hub, key, backoff } = this.options;
-    return pusher ? new PusherLine(pusher)
-      : new Line({ hub, key, backoff, ...(this.options.WebSocket && { WebSocket: this.options.WebSocket }) });
+    const { pusher, hub, key, backoff, WebSocket } = this.options;
+    return pusher ? new PusherLine(pusher) : new Line({ hub, key, backoff, ...(WebSocket && { WebSocket }) });
   }
 
   #stepDown() {
@@ -359,9 +357,7 @@ export class Carillon {
   }
 
   #lineIs(state, more) {
-    if (state === 'refused') {
-      this.problem.set(new CarillonError('refused', `the hub said ${more.code}: ${more.reason}`, more));
-    }
+    if (state === 'refused') this.problem.set(new CarillonError(state, `the hub said ${more.code}: ${more.reason}`, more));
     this.connection.set(state === 'open' ? 'signing_in' : state);
     this.#tellState();
     this.session.state(state);

@@ -3,8 +3,8 @@ import Foundation
 
 /// Encrypts what is kept of a person, or leaves it as it is.
 ///
-/// AES-256-GCM: a nonce for each value, and its context (what it is, and of which row) as authenticated data. So a value that
-/// was changed, or moved to another row, is found.
+/// AES-256-GCM: a nonce for each value, and its context (what it is, and of which row) as authenticated data. So a value
+/// that was changed, or moved to another row, is found.
 struct Vault: Sendable {
     private let keys: [UInt8: SymmetricKey]
     /// The key that new values get; nil: values are not encrypted.
