@@ -20,8 +20,8 @@ $$;
 -- sync.action_digest: the digest by which a repeat is known, whichever way it comes. An object of a rule or of the medication list
 -- that is sent back whole has its rev in it, by the socket and in a queue. By the route of its own that is the `base`,
 -- and no member of an envelope is a part of the payload (ActionShape.whole, with the same exception). Else the conflict of an
--- action whose answer was lost would be `key_reused` by the other way, and nobody would see it. Of a bulkMarkAll the members
--- that are read count: its route leaves out others, and nulls (ActionShape.plainBulk). No locks.
+-- action whose answer was lost would be `key_reused` by the other way, and nobody would see it. Nulls of a bulkMarkAll do not
+-- count: its route leaves them out (ActionShape.plainBulk). No locks.
 create or replace function sync.action_digest(type text, payload text, doc jsonb, base text, base_doc jsonb) returns bytea
 language plpgsql stable
 as $$
@@ -31,8 +31,7 @@ declare
 begin
     if type = 'bulkMarkAll' and jsonb_typeof(doc) = 'object' then
         doc := (
-            select coalesce(jsonb_object_agg(e.key, e.value), '{}') from jsonb_each(doc) as e
-            where e.key in ('occurrenceIds', 'criteria', 'takenAt', 'includeFuture') and e.value <> 'null');
+            select coalesce(jsonb_object_agg(e.key, e.value), '{}') from jsonb_each(doc) as e where e.value <> 'null');
         return sync.digest(type, payload, doc, base, base_doc);
     elsif (jsonb_typeof(doc) = 'object' and doc ?| beside) is not true
         or base is not null and base_doc is null
