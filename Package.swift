@@ -17,13 +17,13 @@ let settings = mixedSettings + [.enableUpcomingFeature("MemberImportVisibility")
 // checks. Not for Values, which a client library may share: packages with unsafe flags cannot be depended upon.
 let hubSettings = settings + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
-/// A target of the hub: `place` is its folder below Sources, the layer's and its own.
+/// A target of the hub: `folder` is its folder below Sources, the layer's and its own.
 func room(
-    _ place: String, _ dependencies: [Target.Dependency] = [], settings: [SwiftSetting] = settings
+    _ folder: String, _ dependencies: [Target.Dependency] = [], settings: [SwiftSetting] = settings
 ) -> Target {
     .target(
-        name: name(of: place), dependencies: dependencies, path: "Sources/\(place)",
-        exclude: pages.contains(place) ? ["README.md"] : [], swiftSettings: settings)
+        name: name(of: folder), dependencies: dependencies, path: "Sources/\(folder)",
+        exclude: pages.contains(folder) ? ["README.md"] : [], swiftSettings: settings)
 }
 
 /// Targets that have a page for people beside their code.
@@ -34,17 +34,18 @@ func system(_ name: String, _ library: String, _ package: String) -> Target {
 }
 
 /// What tests share.
-func support(_ place: String, _ dependencies: [Target.Dependency] = [], settings: [SwiftSetting] = settings) -> Target {
-    .target(name: name(of: place), dependencies: dependencies, path: "Tests/\(place)", swiftSettings: settings)
+func support(_ folder: String, _ dependencies: [Target.Dependency] = [], settings: [SwiftSetting] = settings) -> Target
+{
+    .target(name: name(of: folder), dependencies: dependencies, path: "Tests/\(folder)", swiftSettings: settings)
 }
 
-/// The tests of a target: `place` is their folder below Tests, which mirrors Sources.
-func tests(_ place: String, _ dependencies: [Target.Dependency]) -> Target {
+/// The tests of a target: `folder` is their folder below Tests, which mirrors Sources.
+func tests(_ folder: String, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(
-        name: name(of: place), dependencies: dependencies, path: "Tests/\(place)", swiftSettings: mixedSettings)
+        name: name(of: folder), dependencies: dependencies, path: "Tests/\(folder)", swiftSettings: mixedSettings)
 }
 
-func name(of place: String) -> String { String(place.split(separator: "/").last ?? "") }
+func name(of folder: String) -> String { String(folder.split(separator: "/").last ?? "") }
 
 // What the hub alone needs of others stands behind a trait that is on by default. An app that uses a client library writes
 // `traits: []`, and does not even fetch it.
@@ -374,7 +375,7 @@ let package = Package(
         tests(
             "LoadtestTests",
             [
-                "loadtest", "Bytes", "Clock", "Pusher", "Reactor",
+                "loadtest", "Bytes", "Clock", "Pusher", "Reactor", "TestSupport",
                 histogram,
             ]),
     ]

@@ -10,8 +10,9 @@ struct DeployCommand: ParsableCommand {
             before it; with `sockets` this program holds the listening socket, as systemd does, and each hub ends before \
             the next one starts. Clients keep pusher-js's rules, and resume from their positions. Doses are changed by SQL, \
             and devices take and undo others; an action that has no answer is sent again. Every event must come once and \
-            in order, and every action be applied once. The times of events run until the kernel has them for the device. Those of devices that a deploy has not closed \
-            yet are judged; those of devices that are back at the new hub stand beside them.
+            in order, and every action be applied once. The times of events run until the kernel has them for the device. \
+            Those of devices that a deploy has not closed yet are judged; those of devices that are back at the new hub \
+            stand beside them.
             """)
 
     @Option(help: "The program that is deployed.")

@@ -53,7 +53,7 @@ export const time = (value) => (value >= 1 ? `${value.toFixed(2)} s`
 /** How long something has lasted, in seconds: the two largest units. */
 export const span = (value) => {
   const units = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]];
-  const first = Math.max(0, units.findIndex(([, length]) => value >= length));
+  const first = units.findIndex(([, length]) => length === 1 || value >= length);
   const rest = [value, value % units[first][1]];
   return units.slice(first, first + 2)
     .map(([name, length], index) => `${Math.floor(rest[index] / length)} ${name}`).join(' ');

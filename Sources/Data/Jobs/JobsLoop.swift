@@ -76,7 +76,7 @@ final class JobsLoop {
             guard let self else { return }
             guard case .failure(let error) = answer else { return go() }
             // Others may have held NOTIFY's lock for long.
-            if error.advice != .locked { faults.tell("the hubs were not woken: \(error.description)") }
+            if !error.isLostRace { faults.tell("the hubs were not woken: \(error.description)") }
             slot?.failed(error)
             go()
         }

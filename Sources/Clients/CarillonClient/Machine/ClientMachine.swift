@@ -205,10 +205,9 @@ struct ClientMachine: Sendable {
 
     private mutating func complete(
         _ result: Result<[ClientSnapshot], CarillonError>, serial: Int, _ stream: StreamMachine,
-        _ storage: any MirrorStorage,
-        random: Double, _ out: inout [ClientEffect]
+        _ storage: any MirrorStorage, random: Double, _ out: inout [ClientEffect]
     ) {
-        // Of an old line: what is asked for now is still to come.
+        // Of an old line: the answer to the present question is still to come.
         guard isCompleting, serial == -completion else { return }
         isCompleting = false
         do {
