@@ -202,8 +202,10 @@ def test_a_conflict_is_shown_and_decided(demo, browser, choice, wanted):
         dialog.get_by_role("button", name=choice).click()
         dialog.wait_for(state="hidden")
         shown.agrees()
+        # A list is drawn a frame after the values that the phones agree on.
         for phone in ("left", "right"):
-            assert shown.page.inner_text(f"#{phone} [data-id='{rule}'] .at") == wanted
+            time = shown.page.locator(f"#{phone} [data-id='{rule}'] .at")
+            eventually(lambda: time.inner_text() == wanted, f"{phone} shows {wanted}")
         assert demo.query("select to_char(time, 'HH24:MI') from care.reminder_rule where id = %s", [rule]) == [(wanted,)]
 
 
