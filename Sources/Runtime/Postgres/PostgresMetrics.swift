@@ -67,7 +67,7 @@ package final class PostgresMetrics: MetricSource {
     }
 }
 
-/// The connections of one role.
+/// Counts the PostgreSQL connections of one role: those that are up, made again, and failed.
 package final class ConnectionMeter: Sendable {
     /// Connections that are up or being made.
     let slots = Gauge()
