@@ -106,8 +106,8 @@ enum SettingsTable {
         Setting(
             "pongTimeout", \.gateway.timeouts.pong, .time(.seconds(1) ... .seconds(600)),
             """
-            Time that a client has to answer a ping. Twice this time, it may acknowledge nothing, or read nothing, of what it \
-            was sent. Then its connection is closed.
+            Time that a client has to answer a ping. A client that acknowledges or reads nothing of what it was sent is \
+            closed after twice this time.
             """),
         Setting(
             "handshakeTimeout", \.gateway.timeouts.handshake, .time(.milliseconds(100) ... .seconds(300)),
@@ -257,8 +257,9 @@ enum SettingsTable {
         Setting(
             "feed.pollInterval", \.feed.pollInterval, .time(.milliseconds(100) ... .seconds(60)),
             """
-            How often the hub asks the database for events if no notification comes. In twenty times this, it compares each \
-            watched channel with the database. In seven times this, at least 10 s, it checks the listening connection.
+            How often the hub asks the database for events if no notification comes. Within twenty times this, it compares \
+            each watched channel with the database once. Within seven times this, at least 10 s, it checks the listening \
+            connection.
             """),
     ]
 
