@@ -54,7 +54,7 @@ struct ClientSignals: Sendable {
     }
 }
 
-/// Computing takes a tenth of the time at most, while much changes.
+/// How often values are computed: while much changes, that takes a tenth of the time at most.
 struct ComputingPace {
     /// Before then, what the hub tells is not computed.
     var notBefore = DispatchTime(uptimeNanoseconds: 0)

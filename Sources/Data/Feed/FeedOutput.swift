@@ -16,7 +16,8 @@ package enum FeedRequest: Sendable {
     case wake
 }
 
-/// For one stream: `positioned`, then its events in order. Offsets rise by one, unless a `reset` comes between.
+/// What the feed tells the loops that own streams. For one stream: `positioned`, then its events in order. Offsets rise by
+/// one, unless a `reset` comes between.
 package enum FeedOutput: Sendable, Equatable {
     /// The answer to the watch with that serial.
     case positioned(StreamID, serial: UInt32, StreamPosition)

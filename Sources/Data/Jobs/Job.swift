@@ -1,6 +1,6 @@
 import Clock
 
-/// Work that time brings, by the name that `sync.job` knows it by.
+/// Work that is due at some time, such as missed doses, by the name that `sync.job` knows it by.
 package enum Job: String, CaseIterable, Sendable {
     /// Plans the doses of schedules, two weeks ahead.
     case planDoses = "plan_doses"

@@ -143,6 +143,7 @@ package final class Store: Sendable {
     }
 }
 
+/// Counts the bytes of the actions in the store's mailbox, which its thread has not taken yet.
 private final class PostedBytes: Sendable {
     private let bytes = Atomic<Int>(0)
 

@@ -76,6 +76,7 @@ package final class Courier: WebhookSink {
     }
 }
 
+/// An event that a loop has posted to the courier, of one app.
 struct PostedEvent: Sendable {
     let event: WebhookEvent
     let appID: String

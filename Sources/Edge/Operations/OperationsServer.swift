@@ -80,6 +80,7 @@ package protocol OperationsRoutes: Sendable {
         _ reply: @escaping @Sendable (@escaping @Sendable () -> SharedBytes) -> Void)
 }
 
+/// Answers the requests of the operations listener: health, metrics, and added routes.
 struct OperationsPages {
     let health: Health
     let sources: [any MetricSource]

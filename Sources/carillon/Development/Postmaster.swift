@@ -200,7 +200,7 @@ private final class UnaskedEnd: Sendable {
     }
 }
 
-/// What the starting thread reports to its caller.
+/// How the server's start went: what the thread that starts it reports to its caller.
 private final class Launch: Sendable {
     let started = Latch()
     let ended = Latch()

@@ -373,7 +373,7 @@ private final class ControlLoop {
     }
 }
 
-/// What a loop of the gateway tells the control's thread, once.
+/// A value that a loop of the gateway reports to the control's thread, once.
 private final class Told<Value: Sendable>: Sendable {
     private let told = Locked<Value?>(nil)
 

@@ -203,7 +203,7 @@ extension ClientSocket {
     }
 }
 
-/// A WebSocket event, classified for the device.
+/// What the device found in a WebSocket message: news for its user, a ping, or nothing.
 private enum Found {
     case message(Device.Arrival)
     case ping([UInt8])

@@ -55,7 +55,7 @@ public final class ApplicationLifecycle: Sendable {
     deinit { steps.finish() }
 }
 
-/// Observes until it is let go.
+/// Observes a notification of the system until it is released.
 private final class Observer: NSObject, @unchecked Sendable {
     private let token: any NSObjectProtocol
 

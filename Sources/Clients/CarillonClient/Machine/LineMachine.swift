@@ -1,6 +1,6 @@
 import JSON
 
-/// A connection in protocol 7: opened, kept, lost, and opened again.
+/// The client's connection in Pusher's protocol 7: opened, kept, lost, and opened again.
 struct LineMachine: Sendable {
     enum State: Sendable, Equatable { case offline, connecting, open, refused }
 

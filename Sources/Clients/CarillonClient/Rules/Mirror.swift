@@ -147,7 +147,7 @@ struct Mirror: Sendable {
     }
 }
 
-/// The names of what is kept once.
+/// The names of the mirror's single values, of which a device has one each.
 enum MetaName {
     static let device = "device"
     static let number = "n"

@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// What becomes of an action.
+/// The state of an action in the queue.
 enum RowState: String, Sendable {
     /// It was not sent.
     case queued

@@ -1,4 +1,4 @@
-/// What a row changes, as screens show it.
+/// Which screens an action of the queue changes: those of doses, of reminders, or the lists of medications.
 enum RowFamily: CaseIterable, Sendable {
     case doses, reminders, lists, other
 

@@ -1,6 +1,6 @@
 import JSON
 
-/// What became of a batch of events.
+/// How far a batch of events could be applied.
 enum BatchEnd: Sendable, Equatable {
     case done
     /// An event is missing before the next one.

@@ -19,7 +19,7 @@ struct ServerIncarnation: Equatable {
     }
 }
 
-/// The connection for the event log: hello, all revocations, then new ones and the queries of `Tail`, one at a time.
+/// The connection that reads for `Tail`: hello, all revocations, then new ones and the queries of `Tail`, one at a time.
 ///
 /// Any failure ends the connection; the next starts with a fresh snapshot and all positions, which is always right.
 final class Reader {

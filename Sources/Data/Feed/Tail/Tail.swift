@@ -422,6 +422,7 @@ package struct Tail {
     }
 }
 
+/// What a row of an event page was to its watch: delivered or known, beyond a gap, or unreadable.
 private enum Step { case done, gap, malformed }
 
 extension Watch {

@@ -80,7 +80,7 @@ struct PositionTurns {
     mutating func removeAll() { self = PositionTurns() }
 }
 
-/// The streams being replayed, one page per turn, and how far.
+/// The streams with a gap, whose missing events are read from the log by their offsets: one page per turn, and how far.
 struct Healing {
     private var turns = TicketQueue()
     /// For each healing stream, the highest known offset. A replay that ends below it found the log cut.

@@ -3,6 +3,7 @@ import Channels
 import Gateway
 import Pusher
 
+/// What a call publishes: its events with their channels, and the form of its answer.
 struct PublishOrder: Sendable {
     let events: [PublishedEvent]
     private let route: PusherPath.Route?

@@ -4,6 +4,8 @@ import Clock
 import Pusher
 import Reactor
 
+/// A line: the events of one channel that wait for one endpoint, in order.
+///
 /// Valid transitions: idle → ready; ready → underWay, idle; underWay → ready, paused, spent, idle; paused → ready, idle.
 /// Invariants: it is in its endpoint's table exactly while it holds events, and in its lane's rows exactly while it is
 /// ready.
@@ -84,6 +86,7 @@ enum Attempt: Int, CaseIterable {
     case first, again
 }
 
+/// An event that waits for its request to one endpoint.
 final class QueuedEvent {
     /// Increases with each event.
     let number: UInt64
@@ -118,6 +121,7 @@ final class QueuedEvent {
     var isBarrier: Bool { kind == .clientEvents || kind == .cacheChannels }
 }
 
+/// Who holds events: one kind at one endpoint, which has a bound of its own.
 struct EventHolder: Hashable {
     let endpoint: Endpoint
     let kind: Int

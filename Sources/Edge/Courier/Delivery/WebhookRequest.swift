@@ -1,3 +1,4 @@
+/// One signed request to an endpoint: its body, and the events in it.
 struct WebhookRequest {
     let endpoint: Endpoint
     /// The first events of the lines, in the order of posting.
@@ -12,6 +13,7 @@ struct WebhookRequest {
     var isRetry: Bool { attempt == .again }
 }
 
+/// How a request ended.
 enum DeliveryResult: Equatable {
     case delivered
     case failed(DeliveryFailure)

@@ -4,7 +4,7 @@ import Metrics
 import Reactor
 import WebSocket
 
-/// How a hub closes its connections while it lives, so that their clients go elsewhere.
+/// The order to drain: how fast a hub closes its connections while it lives, so that their clients go elsewhere.
 package struct DrainOrder: Sendable, Equatable {
     /// Connections closed each second, on all loops; nil: all at once.
     package var perSecond: Int?
@@ -17,7 +17,7 @@ package struct DrainOrder: Sendable, Equatable {
     }
 }
 
-/// Connections whose clients await an answer: nobody but this hub can give it.
+/// How many connections still wait for an answer that only this hub can give.
 package struct Visitors: Sendable, Equatable {
     /// Nothing has come from them.
     package var silent = 0

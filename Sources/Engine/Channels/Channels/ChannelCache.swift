@@ -3,6 +3,8 @@ import Clock
 import Metrics
 import Pusher
 
+/// The last events of one shard's cache channels, within a bound.
+///
 /// Beyond the bound, the app that holds most loses its oldest event, but never its last one, however large that is.
 struct ChannelCache {
     /// An entry in the eviction order. Stale once its channel has a newer event.

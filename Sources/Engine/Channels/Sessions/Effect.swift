@@ -3,7 +3,7 @@ import Metrics
 import Pusher
 import Sync
 
-/// What a loop's hub wants done for the session of an input. In order.
+/// What a loop's engine wants done for the session of an input. In order.
 package enum Effect {
     /// Answer its ping.
     case pong

@@ -86,7 +86,7 @@ package enum ChannelLabel: Hashable, Sendable {
     }
 }
 
-/// A stream's channel, as an entry of the hub's table.
+/// A stream's channel, as an entry of the engine's table.
 struct StreamChannel: TableEntry {
     let channel: LocalChannel
 

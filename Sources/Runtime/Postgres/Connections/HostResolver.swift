@@ -80,6 +80,7 @@ final class HostResolver: Sendable {
     }
 }
 
+/// Why a host name has no address.
 struct HostNotFound: Error, Sendable, Equatable {
     let reason: String
 }

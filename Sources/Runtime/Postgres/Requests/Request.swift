@@ -85,7 +85,7 @@ open class Request {
     }
 }
 
-/// What follows from an answer.
+/// What becomes of a request after its answer.
 public enum NextStep {
     /// Nothing more.
     case done
@@ -101,7 +101,7 @@ public enum NextStep {
     case hold(HoldReason)
 }
 
-/// Why there is no answer.
+/// Why a request ended without an answer.
 public enum RequestEnd {
     /// Its deadline has passed.
     case expired
@@ -117,7 +117,7 @@ public enum RequestEnd {
     case stopping
 }
 
-/// Why a user is held.
+/// Why a user's requests are held back for a while.
 public enum HoldReason: Equatable, Sendable {
     /// Another writer has their rows.
     case locked

@@ -24,6 +24,7 @@ package struct SystemThread: Sendable {
     package func detach() { pthread_detach(thread) }
 }
 
+/// What a new thread needs to begin: its name and its work.
 private final class ThreadStart {
     let name: String
     let body: () -> Void

@@ -33,6 +33,7 @@ extension UnsafeRawBufferPointer {
     }
 }
 
+/// Tests eight bytes of a name at once for characters that need no further check.
 @usableFromInline enum PlainName {
     /// Sets the high bit of each byte that is not a plain character. No sum carries into the next byte.
     @inlinable @inline(__always) static func others(_ word: UInt64) -> UInt64 {

@@ -1,6 +1,6 @@
 import JSON
 
-/// The reference: what the server must answer, write and send for each action.
+/// The reference model of actions: what the server must answer, write and send for each of them.
 ///
 /// One value holds a whole database. It has no transactions, locks or clock: each call is one transaction at a time that the
 /// caller gives. Equal calls in equal order give equal answers.

@@ -1,4 +1,4 @@
-/// The reference of the planner: what doses schedules have, after each change of them.
+/// The reference model of the planner: which doses schedules have, after each change of them.
 ///
 /// It has no clock: each call is one transaction at the second that the caller gives. It follows the rules of
 /// sql/functions/58_care_plan.sql from their words, a day at a time.

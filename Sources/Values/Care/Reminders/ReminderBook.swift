@@ -1,4 +1,4 @@
-/// The reference of reminders: one user's rules, what becomes of each action on them, and what devices are told.
+/// The reference model of reminders: one user's rules, what becomes of each action on them, and what devices are told.
 ///
 /// It has no clock: each call is one transaction at the second that the caller gives. It follows the rules of
 /// sql/functions/73_care_reminder_act.sql and its neighbours from their words.

@@ -83,6 +83,7 @@ package enum TimeText {
     }
 }
 
+/// Reads the parts of a time from its text, from left to right.
 private struct TimeReader {
     private let bytes: [UInt8]
     private var position = 0

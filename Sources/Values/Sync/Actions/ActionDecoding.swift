@@ -83,6 +83,7 @@ extension ActionEnvelope {
     }
 }
 
+/// A member of an action that the hub reads.
 private enum ActionField: Int, CaseIterable {
     case version, key, deviceID, number, type, payload, base, clientTime, timeZone
     /// Only in the plain shapes.
