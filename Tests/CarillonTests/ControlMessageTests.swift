@@ -84,18 +84,22 @@ struct ControlMessageTests {
         func progress() -> DrainProgress {
             var progress = DrainProgress(at: start, pause: .zero, deadline: .seconds(2), grace: .seconds(4))
             #expect(progress.steps(at: start, connections: 3) == [.close])
-            #expect(progress.steps(at: at(1), connections: 3, visitors: Visitors(begun: 3)) == [])
+            #expect(progress.steps(at: at(1), connections: 3, visitors: UnansweredConnections(begun: 3)) == [])
             // A count from before the closings says nothing: it is asked for now.
             #expect(progress.steps(at: at(2), connections: 3) == [.count])
             return progress
         }
         var closing = progress()
-        #expect(closing.steps(at: at(2), connections: 3, visitors: Visitors()) == [.closeRest, .finished])
+        #expect(closing.steps(at: at(2), connections: 3, visitors: UnansweredConnections()) == [.closeRest, .finished])
         var silent = progress()
-        #expect(silent.steps(at: at(3), connections: 3, visitors: Visitors(silent: 1)) == [.count])
-        #expect(silent.steps(at: at(4), connections: 3, visitors: Visitors(silent: 1)) == [.closeRest, .finished])
+        #expect(silent.steps(at: at(3), connections: 3, visitors: UnansweredConnections(silent: 1)) == [.count])
+        #expect(
+            silent.steps(at: at(4), connections: 3, visitors: UnansweredConnections(silent: 1)) == [
+                .closeRest, .finished,
+            ])
         var begun = progress()
-        #expect(begun.steps(at: at(5), connections: 3, visitors: Visitors(silent: 2, begun: 1)) == [.count])
+        #expect(
+            begun.steps(at: at(5), connections: 3, visitors: UnansweredConnections(silent: 2, begun: 1)) == [.count])
         #expect(begun.steps(at: at(5), connections: 3) == [.count])
         #expect(begun.steps(at: at(6), connections: 3) == [.closeRest, .finished], "its time is over")
         var answered = progress()

@@ -35,9 +35,9 @@ struct SettingsTableTests {
         for row in SettingsTable.all { #expect(SettingsTable[row.target].key == row.key) }
     }
 
-    @Test(arguments: GoneSettings.advice.keys.sorted())
+    @Test(arguments: RemovedSettings.advice.keys.sorted())
     func whatHasGoneIsAnErrorThatSaysWhatToDo(_ key: String) throws {
-        let advice = try #require(GoneSettings.advice[key])
+        let advice = try #require(RemovedSettings.advice[key])
         #expect(!SettingsTable.all.contains { $0.key == key })
         // The settings that the advice names exist.
         let words = advice.split(whereSeparator: { " ,:;".contains($0) })

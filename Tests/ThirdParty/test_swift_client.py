@@ -19,7 +19,7 @@ from web import today_rows
 pytestmark = pytest.mark.skipif(not pathlib.Path(DEVICE).is_file(), reason="swift build --product ClientDevice")
 
 #: A row under another key.
-OTHER = """QueuedRow(
+OTHER = """QueuedAction(
             key: row.key + "+", type: row.type, payload: row.payload, clientTime: row.clientTime, zone: row.zone)"""
 
 #: By name: which judge sees it, and what is changed: the file, what is there, what takes its place.

@@ -74,7 +74,7 @@ extension CarillonClient {
         guard let change = signals.zoneChanged.current else { return }
         switch choice {
         case .convert: try act(CarillonAction("updateSettings", ["timezone": .string(change.to)]))
-        case .keep: try keep { $0.set(MetaName.keptZone, change.to) }
+        case .keep: try keep { $0.set(MirrorKey.keptZone, change.to) }
         }
     }
 
@@ -86,7 +86,7 @@ extension CarillonClient {
 
     private func row(
         _ type: String, _ payload: JSONTree, base: JSONTree?, _ mirror: Mirror
-    ) throws -> (row: QueuedRow, prediction: Prediction?) {
+    ) throws -> (row: QueuedAction, prediction: Prediction?) {
         let builder = RowBuilder(mirror: mirror, zone: Self.zone(mirror, options), now: Timestamp(options.now()))
         return try builder.row(type, payload, base: base, overlay: &overlay) { UUID().uuidString.lowercased() }
     }

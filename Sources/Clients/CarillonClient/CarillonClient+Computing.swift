@@ -55,7 +55,7 @@ struct ClientSignals: Sendable {
 }
 
 /// How often values are computed: while much changes, that takes a tenth of the time at most.
-struct ComputingPace {
+struct ComputeThrottle {
     /// Before then, what the hub tells is not computed.
     var notBefore = DispatchTime(uptimeNanoseconds: 0)
     var waiting: Task<Void, Never>?
@@ -124,7 +124,7 @@ extension CarillonClient {
         let parked = seen.filter { $0.state == .parked && $0.more.behind == nil && $0.more.decidedBy == nil }
         var change: CarillonZoneChange?
         let own = options.timeZone()
-        if let home = mirror.userZone, home != own, mirror.meta[MetaName.keptZone] != own {
+        if let home = mirror.userZone, home != own, mirror.meta[MirrorKey.keptZone] != own {
             change = CarillonZoneChange(from: home, to: own)
         }
         return ClientSignals.State(
@@ -133,6 +133,6 @@ extension CarillonClient {
             medications: lists.medications(mirror), conflicts: parked.map { CarillonQueued($0) },
             failures: seen.filter { $0.state == .failed }.map { CarillonQueued($0) },
             queueLength: mirror.index.waiting.count,
-            lastSyncAt: mirror.meta[MetaName.lastSync].flatMap(TimeText.instant)?.date, zoneChanged: change)
+            lastSyncAt: mirror.meta[MirrorKey.lastSync].flatMap(TimeText.instant)?.date, zoneChanged: change)
     }
 }

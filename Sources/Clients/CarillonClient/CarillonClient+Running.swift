@@ -127,7 +127,7 @@ extension CarillonClient {
         syncedAt = now
         let text = TimeText.text(Timestamp(now))
         do {
-            try store.write(isFenced: true) { $0.set(MetaName.lastSync, text) }
+            try store.write(isFenced: true) { $0.set(MirrorKey.lastSync, text) }
             computeSoon()
         } catch {
             failed(CarillonError(error))

@@ -35,7 +35,7 @@ public actor CarillonClient {
     /// Runs while the client is started.
     var heartbeat: Task<Void, Never>?
     var edge: Task<Void, Never>?
-    var pace = ComputingPace()
+    var pace = ComputeThrottle()
     var syncedAt = Date.distantPast
     var isClosed = false
 
@@ -46,7 +46,7 @@ public actor CarillonClient {
         transport = try options.transport ?? Self.systemTransport()
         store = try ClientStore(
             options.file, vault: try options.keyStore.map { try Vault($0) } ?? .open, now: options.now)
-        try store.write(isFenced: false) { $0.set(MetaName.signedOut, nil) }
+        try store.write(isFenced: false) { $0.set(MirrorKey.signedOut, nil) }
         machine = ClientMachine(
             user: options.user,
             backoff: JitteredWait(baseMs: options.backoffMs.lowerBound, capMs: options.backoffMs.upperBound))
@@ -139,7 +139,7 @@ public actor CarillonClient {
                 let open = mirror.actions.filter { $0.state.isWaiting || $0.state == .parked }
                 guard open.isEmpty else { throw CarillonError.unsentActions(open.count) }
                 // What another process would append now is refused.
-                mirror.set(MetaName.signedOut, "1")
+                mirror.set(MirrorKey.signedOut, "1")
             }
         }
         close()
@@ -192,7 +192,7 @@ public actor CarillonClient {
     public nonisolated var zoneChanged: CarillonValues<CarillonZoneChange> { signals.zoneChanged }
 
     /// The id by which the hub knows this device.
-    public var deviceID: String { store.mirror.meta[MetaName.device] ?? "" }
+    public var deviceID: String { store.mirror.meta[MirrorKey.device] ?? "" }
 
     /// The user's zone.
     public var zone: String { Self.zone(store.mirror, options) }

@@ -16,7 +16,7 @@ final class JobsLoop {
 
     init(
         _ loop: EventLoop, _ configuration: JobsConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ metrics: JobsMetrics, _ meter: ConnectionMeter, _ did: @escaping (Job) -> Void
+        _ metrics: JobsMetrics, _ meter: PostgresConnectionMetrics, _ did: @escaping (Job) -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration

@@ -45,7 +45,8 @@ final class OutboxLoop {
 
     init(
         _ loop: EventLoop, _ inbox: Mailbox<Message>, _ configuration: OutboxConfiguration,
-        _ parameters: ConnectionParameters, _ logger: Logger, _ metrics: OutboxMetrics, _ meter: ConnectionMeter,
+        _ parameters: ConnectionParameters, _ logger: Logger, _ metrics: OutboxMetrics,
+        _ meter: PostgresConnectionMetrics,
         _ take: @escaping ([DuePush]) -> Void
     ) throws(ReactorError) {
         self.loop = loop

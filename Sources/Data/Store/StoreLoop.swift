@@ -80,7 +80,9 @@ final class StoreLoop: EventSource {
         pool.start()
     }
 
-    private static func settings(_ configuration: StoreConfiguration, _ meter: ConnectionMeter) -> PoolSettings {
+    private static func settings(
+        _ configuration: StoreConfiguration, _ meter: PostgresConnectionMetrics
+    ) -> PoolSettings {
         let count = max(1, min(configuration.connections, StoreLimits.connectionsMax))
         let few = FairQueue<TextKey, Request>.Bounds(count: 1, countOfKey: 1)
         var settings = PoolSettings(
@@ -248,7 +250,7 @@ final class StoreLoop: EventSource {
     }
 
     /// The answer to an action that the database did not answer.
-    func answer(to action: Action, after end: RequestEnd) -> ActionAnswer {
+    func answer(to action: Action, after end: RequestFailure) -> ActionAnswer {
         switch end {
         // An action never sent to a reachable database has waited for others.
         case .expired where !action.mayBeDone && pool?.isAway == false, .full:

@@ -204,14 +204,14 @@ package final class Gateway: Sendable {
     }
 
     /// Counts those who have connected and await an answer; `told` gets the count, on a loop's thread.
-    package func countVisitors(_ told: @escaping @Sendable (Visitors) -> Void) {
-        let sum = Locked((visitors: Visitors(), loops: 0))
+    package func countVisitors(_ told: @escaping @Sendable (UnansweredConnections) -> Void) {
+        let sum = Locked((visitors: UnansweredConnections(), loops: 0))
         let loops = context.mailboxes.count
         for mailbox in context.mailboxes {
             mailbox.post(
                 .ask { loop in
                     let own = loop.drainage.visitors
-                    let all: Visitors? = sum.withLock {
+                    let all: UnansweredConnections? = sum.withLock {
                         $0.visitors.silent += own.silent
                         $0.visitors.begun += own.begun
                         $0.loops += 1

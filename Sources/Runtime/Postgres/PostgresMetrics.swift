@@ -22,7 +22,7 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
 
 /// Metrics of the hub's connections to PostgreSQL and of their errors.
 package final class PostgresMetrics: MetricSource {
-    private let meters: [ConnectionRole: ConnectionMeter]
+    private let meters: [ConnectionRole: PostgresConnectionMetrics]
     private let complaints = LogDeduplicator()
     private let errors = CounterTable(
         "sqlstate_class",
@@ -37,12 +37,12 @@ package final class PostgresMetrics: MetricSource {
     package init() {
         let (errors, complaints) = (errors, complaints)
         meters = Dictionary(
-            uniqueKeysWithValues: ConnectionRole.allCases.map { ($0, ConnectionMeter(errors, complaints)) })
+            uniqueKeysWithValues: ConnectionRole.allCases.map { ($0, PostgresConnectionMetrics(errors, complaints)) })
     }
 
     /// The meter of one role's connections.
-    package func meter(_ role: ConnectionRole) -> ConnectionMeter {
-        meters[role] ?? ConnectionMeter(errors, complaints)
+    package func meter(_ role: ConnectionRole) -> PostgresConnectionMetrics {
+        meters[role] ?? PostgresConnectionMetrics(errors, complaints)
     }
 
     /// Writes all of them (`MetricSource`).
@@ -59,7 +59,7 @@ package final class PostgresMetrics: MetricSource {
             "pg_connections", "Connections to PostgreSQL that the hub has, or is trying to make.", connections)
         exposition.counter(
             "pg_reconnects_total", "Connections to PostgreSQL made again after one was lost.",
-            [ConnectionMeter](meters.values).reduce(0) { $0 &+ $1.reconnects.count })
+            [PostgresConnectionMetrics](meters.values).reduce(0) { $0 &+ $1.reconnects.count })
         exposition.counter(
             "pg_errors_total",
             "Connections and statements that failed; the classes 55 and 40 are locks and lost races.",
@@ -68,7 +68,7 @@ package final class PostgresMetrics: MetricSource {
 }
 
 /// Counts the PostgreSQL connections of one role: those that are up, made again, and failed.
-package final class ConnectionMeter: Sendable {
+package final class PostgresConnectionMetrics: Sendable {
     /// Connections that are up or being made.
     let slots = Gauge()
     let up = Gauge()

@@ -1,5 +1,5 @@
-/// What is left of a rate: a token bucket, stored as the time when all that was taken is made up for. A new allowance is full,
-/// and so is one unused for a whole burst's time (the generic cell rate algorithm, ITU-T I.371).
+/// What is left of a rate: a token bucket, stored as the time when all that was taken is made up for. A new allowance is
+/// full, and so is one unused for a whole burst's time (the generic cell rate algorithm, ITU-T I.371).
 public struct Allowance: Equatable, Comparable, Sendable {
     /// When all that was taken is made up for.
     @usableFromInline package var madeUpAt: Instant

@@ -15,7 +15,7 @@ final class Postmaster {
     private let user: ClusterUser
     /// Set when the last started process has ended; nil before the first start.
     private var ended: Latch?
-    private let unasked: UnaskedEnd
+    private let unasked: UnexpectedExit
 
     /// How long a start may take, crash recovery included.
     private static let startTimeout = Duration.seconds(120)
@@ -30,7 +30,7 @@ final class Postmaster {
         programs: PostgresPrograms, folders: ClusterFolders, user: ClusterUser,
         endedUnasked: @escaping @Sendable () -> Void = {}
     ) {
-        unasked = UnaskedEnd(report: endedUnasked)
+        unasked = UnexpectedExit(report: endedUnasked)
         self.programs = programs
         self.folders = folders
         self.user = user
@@ -180,7 +180,7 @@ final class Postmaster {
 }
 
 /// Reports an unexpected end of the server, once.
-private final class UnaskedEnd: Sendable {
+private final class UnexpectedExit: Sendable {
     private let isSurprise = Atomic<Bool>(false)
     private let report: @Sendable () -> Void
 

@@ -47,7 +47,7 @@ struct DrainProgress: Equatable {
     /// What to do now, with so many connections.
     ///
     /// - Parameter visitors: those who still await an answer, as counted after the deadline; nil: not counted yet.
-    mutating func steps(at now: Instant, connections: Int, visitors: Visitors? = nil) -> [Step] {
+    mutating func steps(at now: Instant, connections: Int, visitors: UnansweredConnections? = nil) -> [Step] {
         var steps: [Step] = []
         if phase == .pausing, now >= next {
             phase = .closing

@@ -121,7 +121,7 @@ private final class ControlLoop {
     /// Told when the accepting loop rests; nil where that is known. A connection that it accepts until then is one of ours.
     private var rest: Told<Bool>?
     /// Those who await an answer, once they are counted.
-    private var count: Told<Visitors>?
+    private var count: Told<UnansweredConnections>?
 
     /// Callers at a time. One more is closed.
     static let callersMax = 16
@@ -363,7 +363,7 @@ private final class ControlLoop {
 
     private func countVisitors() {
         guard count == nil else { return }
-        let told = Told<Visitors>()
+        let told = Told<UnansweredConnections>()
         count = told
         hub.gateway.countVisitors { told.tell($0) }
     }

@@ -54,7 +54,7 @@ extension JSONTree {
         if let unknown = given.map(\.name).sorted().first(where: { !names.contains($0) }) {
             let known = "one of the members \(names.joined(separator: ", "))\(nearest(to: unknown, among: names))"
             throw BadValue(
-                GoneSettings.memberAdvice[unknown].map { "left out: \($0)" } ?? known,
+                RemovedSettings.memberAdvice[unknown].map { "left out: \($0)" } ?? known,
                 of: "\(object), \"\(unknown.prefix(40))\",")
         }
         for (index, member) in members.enumerated() {

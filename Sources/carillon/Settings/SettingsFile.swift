@@ -36,7 +36,8 @@ struct SettingsFile {
         return texts.filter { !known.contains($0.key) }.sorted { $0.key < $1.key }.map { key, text in
             let shown = SettingMask.shown(ofUnknown: key, text)
             let unknown = "unknown key \(key) (value \(shown))\(nearest(to: key, among: known))"
-            return "file \(path)\(line(of: key).map { " line \($0)" } ?? ""): \(GoneSettings.problem(key) ?? unknown)"
+            return
+                "file \(path)\(line(of: key).map { " line \($0)" } ?? ""): \(RemovedSettings.problem(key) ?? unknown)"
         }
     }
 

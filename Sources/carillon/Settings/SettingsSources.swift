@@ -55,7 +55,7 @@ struct SettingsSources {
             let setting = SettingsTable.all.first { $0.option == name }
             guard setting != nil || name == Self.fileOption else {
                 let near = nearest(to: name, among: SettingsTable.all.map(\.option) + [Self.fileOption])
-                let problem = GoneSettings.problem(name, Setting.optionName) ?? "unknown option \(name)\(near)"
+                let problem = RemovedSettings.problem(name, Setting.optionName) ?? "unknown option \(name)\(near)"
                 problems.append("command line: \(problem)")
                 // Skip its value, if any, so that it is not reported as well.
                 if parts.count == 1, let next = rest.first, !next.hasPrefix("-") { rest.removeFirst() }
@@ -93,7 +93,7 @@ struct SettingsSources {
         where name.hasPrefix("CARILLON_") && !known.contains(name) && !Self.isServiceLink(name) {
             let unknown =
                 "unknown variable \(name)=\(SettingMask.shown(ofUnknown: name, text))\(nearest(to: name, among: known))"
-            problems.append("environment: \(GoneSettings.problem(name, Setting.environmentName) ?? unknown)")
+            problems.append("environment: \(RemovedSettings.problem(name, Setting.environmentName) ?? unknown)")
         }
         return texts
     }

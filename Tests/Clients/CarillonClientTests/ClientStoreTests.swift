@@ -30,7 +30,7 @@ final class TemporaryFolder {
     }
 
     private func filled(_ store: ClientStore) throws {
-        var row = QueuedRow.made("a", base: 3)
+        var row = QueuedAction.made("a", base: 3)
         row.more.until = ["c": StoredPosition(epoch: "e", offset: 4)]
         try store.write(isFenced: false) { mirror in
             try mirror.enqueue(row)
@@ -88,7 +88,7 @@ final class TemporaryFolder {
     /// The app and its widget have the store open; each sees what the other has written.
     @Test func twoProcessesShareOneQueue() throws {
         let (app, widget) = (try open(), try open())
-        #expect(app.mirror.meta[MetaName.device] == widget.mirror.meta[MetaName.device])
+        #expect(app.mirror.meta[MirrorKey.device] == widget.mirror.meta[MirrorKey.device])
         try app.write(isFenced: false) { try $0.enqueue(.made("a")) }
         try widget.write(isFenced: false) { try $0.enqueue(.made("b", of: "d2")) }
         #expect(widget.mirror.actions.map(\.key) == ["a", "b"])
@@ -150,13 +150,13 @@ final class TemporaryFolder {
             try mirror.enqueue(.made("a"))
             _ = mirror.number()
         }
-        let device = store.mirror.meta[MetaName.device]
+        let device = store.mirror.meta[MirrorKey.device]
         store.close()
         let copy = folder.url.appendingPathComponent("copy.sqlite")
         try FileManager.default.copyItem(at: folder.file, to: copy)
-        #expect(try open().mirror.meta[MetaName.device] == device)
+        #expect(try open().mirror.meta[MirrorKey.device] == device)
         let restored = try ClientStore(copy)
-        #expect(restored.mirror.meta[MetaName.device] != device)
+        #expect(restored.mirror.meta[MirrorKey.device] != device)
         #expect(restored.mirror.actions.map(\.key) == ["a"] && restored.mirror.actions.first?.n == nil)
     }
 

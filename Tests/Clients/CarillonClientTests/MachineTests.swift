@@ -63,7 +63,7 @@ import Testing
     }
 
     private func stored(_ offset: Int64 = 7) -> Mirror {
-        var mirror = Mirror(entities: [.dose("d1"), .dose("d2")], meta: [MetaName.device: "phone"])
+        var mirror = Mirror(entities: [.dose("d1"), .dose("d2")], meta: [MirrorKey.device: "phone"])
         for topic in Topic.allCases { mirror.put(StoredPosition(epoch: "e", offset: offset), of: "user.u.\(topic)") }
         return mirror
     }

@@ -10,7 +10,7 @@ final class MemoryStorage: MirrorStorage {
     var failures: Set<Int> = []
     private(set) var writes = 0
 
-    init(_ mirror: Mirror = Mirror(meta: [MetaName.device: "phone"])) {
+    init(_ mirror: Mirror = Mirror(meta: [MirrorKey.device: "phone"])) {
         self.mirror = mirror
     }
 
@@ -31,12 +31,12 @@ extension Mirror {
     var counted: [String] { counting(.doses).map(\.key) }
 }
 
-extension QueuedRow {
+extension QueuedAction {
     /// A row as the person has made it.
     static func made(
         _ key: String, _ type: String = "markTaken", of dose: String = "d1", base: Int64? = nil
-    ) -> QueuedRow {
-        var row = QueuedRow(
+    ) -> QueuedAction {
+        var row = QueuedAction(
             key: key, type: type, payload: .object([.init("occurrenceId", .string(dose))]),
             clientTime: "2025-11-20T08:00:00+00:00", zone: "UTC")
         row.entities = ["dose:\(dose)"]

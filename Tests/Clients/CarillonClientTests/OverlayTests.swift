@@ -13,7 +13,7 @@ import Testing
         let loaded = Entity(.loaded, "day:2025-11-20", offset: 1, value: .bool(true))
         return Mirror(
             entities: doses + [loaded], positions: [channel: StoredPosition(epoch: "e", offset: 1)],
-            meta: [MetaName.device: "phone"])
+            meta: [MirrorKey.device: "phone"])
     }
 
     private func act(_ type: String, _ text: String, _ mirror: inout Mirror, at now: Timestamp) throws -> Prediction? {
@@ -212,7 +212,7 @@ import Testing
     @Test func anAttemptThatIsNotStoredIsForgotten() throws {
         var mirror = mirror(.dose("d1"), .dose("d2"))
         var overlay = DoseOverlay()
-        func attempt(_ dose: String, _ mirror: Mirror) throws -> QueuedRow {
+        func attempt(_ dose: String, _ mirror: Mirror) throws -> QueuedAction {
             let payload = JSONTree.parsed(#"{"occurrenceId": "\#(dose)"}"#)
             let builder = RowBuilder(mirror: mirror, zone: "UTC", now: morning)
             return try builder.row("markTaken", payload, overlay: &overlay) { UUID().uuidString }.row
@@ -249,7 +249,7 @@ import Testing
             .medication, "m1", offset: 1,
             value: .parsed(
                 #"{"id": "m1", "name": "A", "rev": 2, "schedules": [{"id": "s1", "time": "08:00", "rev": 1}]}"#))
-        var mirror = Mirror(entities: [settings, own], meta: [MetaName.device: "phone"])
+        var mirror = Mirror(entities: [settings, own], meta: [MirrorKey.device: "phone"])
         _ = try act("createMedication", #"{"name": "B", "times": ["09:00"]}"#, &mirror, at: morning)
         _ = try act("updateSchedule", #"{"id": "s1", "time": "07:00"}"#, &mirror, at: morning)
         let value = try #require(MedicationOverlay.value(mirror))
@@ -274,7 +274,7 @@ import Testing
             """#)
         var mirror = Mirror(
             entities: [Entity(.reminder, "r1", offset: 1, value: rule)],
-            positions: ["user.u.reminders": StoredPosition(epoch: "e", offset: 1)], meta: [MetaName.device: "phone"])
+            positions: ["user.u.reminders": StoredPosition(epoch: "e", offset: 1)], meta: [MirrorKey.device: "phone"])
         func value() -> CarillonReminders? {
             ReminderOverlay.value(mirror, zone: "UTC", channel: "user.u.reminders", now: morning.second)
         }

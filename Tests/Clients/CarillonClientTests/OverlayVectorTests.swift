@@ -55,7 +55,7 @@ struct VectorDevice {
     private var stained: Set<String> = []
 
     mutating func begin() {
-        mirror = Mirror(meta: [MetaName.device: "phone"])
+        mirror = Mirror(meta: [MirrorKey.device: "phone"])
         overlay = DoseOverlay()
         (values, untold, stained, zone, offset) = ([:], [], [], "UTC", 0)
     }
@@ -150,7 +150,7 @@ struct VectorDevice {
     }
 
     /// The action as the device keeps it; nil for one that it would not take.
-    private func row(_ step: JSONTree, at now: Timestamp) throws -> QueuedRow? {
+    private func row(_ step: JSONTree, at now: Timestamp) throws -> QueuedAction? {
         guard let payload = try step["payload"]?.string.map({ try JSONTree($0) }), payload.isObject,
             let key = step["key"]?.string, let type = step["type"]?.string
         else { return nil }
@@ -158,7 +158,7 @@ struct VectorDevice {
         // Other forms of times are the hub's matter: a device writes one.
         if let sent, sent.string == nil { return nil }
         let time = sent?.string ?? TimeText.text(now, utcOffset: 0)
-        var row = QueuedRow(
+        var row = QueuedAction(
             key: key, type: type, payload: payload, clientTime: time, zone: step["tz"]?.string ?? zone)
         row.base = try step["base"]?.string.map { try JSONTree($0) }
         let ids = payload["occurrenceIds"]?.elements.compactMap(\.string) ?? []
@@ -206,7 +206,7 @@ struct VectorDevice {
     }
 
     /// The hub answers, and tells the events.
-    private mutating func settle(_ row: QueuedRow, _ answer: JSONTree, at now: Timestamp) {
+    private mutating func settle(_ row: QueuedAction, _ answer: JSONTree, at now: Timestamp) {
         mirror.settle([answer.setting([.init("key", .string(row.key))])], at: now)
     }
 }
@@ -244,7 +244,7 @@ struct VectorReminders {
     }
 
     /// Nil: what deleted rules and other devices have left behind is the hub's to know, and decisions are not folded.
-    private func row(_ step: JSONTree) -> QueuedRow? {
+    private func row(_ step: JSONTree) -> QueuedAction? {
         guard let action = step["action"], let key = step["key"]?.string, let status = step["answer"]?["status"]?.string
         else { return nil }
         let name = action["id"]?.string ?? action["rule"]?.string ?? ""
@@ -276,7 +276,7 @@ struct VectorReminders {
             }
         default: return nil
         }
-        var row = QueuedRow(
+        var row = QueuedAction(
             key: key, type: type, payload: .object(payload), clientTime: "2026-03-01T00:00:00+00:00", zone: zone)
         if let base = action["base"]?.integer {
             // A device names the revision that it made itself: the library sees to that.
@@ -305,7 +305,7 @@ struct VectorReminders {
         String(TimeText.local(Timestamp(microseconds: Int64(second) * 1_000_000), utcOffset: 0).prefix(19))
     }
 
-    private func mirror(_ row: QueuedRow) throws -> Mirror {
+    private func mirror(_ row: QueuedAction) throws -> Mirror {
         var mirror = Mirror(positions: ["c": StoredPosition(epoch: "e", offset: 1)])
         for rule in rules {
             let value = (rule["fields"] ?? .null).setting(rule.members.filter { $0.name != "fields" })

@@ -99,7 +99,7 @@ private final class PlanningDesk {
     }
 
     /// What a device has that was just told all, and has acted since.
-    private func device(_ rows: [QueuedRow]) throws -> Mirror {
+    private func device(_ rows: [QueuedAction]) throws -> Mirror {
         try settle()
         let told = try connection.query("select body from sync.reminders('ann')", [])
         let body = try JSONTree(told.first?.first.flatMap { $0 } ?? "{}")
@@ -117,7 +117,7 @@ private final class PlanningDesk {
 
     // MARK: Acting
 
-    private func action(_ mirror: Mirror) throws -> QueuedRow {
+    private func action(_ mirror: Mirror) throws -> QueuedAction {
         let rules = shown(mirror).rules
         guard let rule = rules.isEmpty || chance(20) && rules.count < 4 ? nil : pick(rules) else {
             return try create(mirror)
@@ -159,7 +159,7 @@ private final class PlanningDesk {
         }
     }
 
-    private func create(_ mirror: Mirror) throws -> QueuedRow {
+    private func create(_ mirror: Mirror) throws -> QueuedAction {
         made += 1
         let mode = JSONTree.Member("tzMode", .string(pick(["follow", "fixed"])))
         let zone = chance(60) ? [JSONTree.Member("timezone", .string(pick(Self.zones)))] : []
@@ -168,7 +168,7 @@ private final class PlanningDesk {
     }
 
     /// As the person's device makes it.
-    private func row(_ type: String, _ members: [JSONTree.Member], _ mirror: Mirror) throws -> QueuedRow {
+    private func row(_ type: String, _ members: [JSONTree.Member], _ mirror: Mirror) throws -> QueuedAction {
         var overlay = DoseOverlay()
         let builder = RowBuilder(mirror: mirror, zone: zone, now: Timestamp(microseconds: Int64(now) * 1_000_000))
         return try builder.row(type, .object(members), overlay: &overlay) {
@@ -177,7 +177,7 @@ private final class PlanningDesk {
         }.row
     }
 
-    private func send(_ row: QueuedRow) throws {
+    private func send(_ row: QueuedAction) throws {
         _ = try connection.query(
             "select status from sync.apply('ann', $1, 'phone', null, $2, $3, $4, null, null)",
             [row.key, row.type, row.payload.canonicalText, row.base?.canonicalText])
@@ -187,7 +187,7 @@ private final class PlanningDesk {
 
     /// The device acts without a network, and plans; then the hub hears of it.
     private func compare() async throws -> String? {
-        var rows: [QueuedRow] = []
+        var rows: [QueuedAction] = []
         for _ in 0..<pick([0, 0, 1, 2]) { rows.append(try action(try device(rows))) }
         let mirror = try device(rows)
         let reminders = shown(mirror)

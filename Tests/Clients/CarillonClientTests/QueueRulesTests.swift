@@ -7,7 +7,7 @@ import Testing
 @Suite struct QueueRulesTests {
     private let now = Timestamp(microseconds: 1_763_629_200_000_000)
 
-    private func mirror(_ rows: [QueuedRow]) throws -> Mirror {
+    private func mirror(_ rows: [QueuedAction]) throws -> Mirror {
         var mirror = Mirror()
         for row in rows { try mirror.enqueue(row) }
         return mirror
@@ -52,7 +52,7 @@ import Testing
         var mirror = try mirror([.made("a"), .made("c")])
         _ = mirror.number()
         mirror.settle([.parsed(#"{"key": "a", "status": "conflict", "conflict": {}}"#)], at: now)
-        var decision = QueuedRow(
+        var decision = QueuedAction(
             key: "r", type: "resolve", payload: .parsed(#"{"of": "a", "choice": "keep_local"}"#), clientTime: "",
             zone: "UTC")
         decision.entities = ["dose:d1"]
@@ -68,7 +68,7 @@ import Testing
         var mirror = try mirror([.made("a")])
         _ = mirror.number()
         mirror.settle([.parsed(#"{"key": "a", "status": "conflict", "conflict": {}}"#)], at: now)
-        var decision = QueuedRow(
+        var decision = QueuedAction(
             key: "r", type: "resolve", payload: .parsed(#"{"of": "a", "choice": "merge"}"#), clientTime: "", zone: "UTC"
         )
         decision.entities = ["dose:d1"]
@@ -109,7 +109,7 @@ import Testing
         var target = try #require(mirror.row(key: "a"))
         target.more.decidedBy = "r"
         mirror.put(target)
-        let decision = QueuedRow(
+        let decision = QueuedAction(
             key: "r", type: "resolve", payload: .parsed(#"{"of": "a", "choice": "keep_local"}"#),
             clientTime: "2025-11-20T08:00:00+00:00", zone: "UTC")
         mirror.append(decision)
@@ -149,7 +149,7 @@ import Testing
         mirror.renumber("b", expected: 8)
         #expect(mirror.actions.map(\.n) == [1, 2, 3])
         mirror.renumber("a", expected: 8)
-        #expect(mirror.actions.map(\.n) == [8, 9, 10] && mirror.meta[MetaName.number] == "10")
+        #expect(mirror.actions.map(\.n) == [8, 9, 10] && mirror.meta[MirrorKey.number] == "10")
     }
 
     @Test func anotherDeviceBeginsAnew() throws {
@@ -178,25 +178,25 @@ import Testing
     }
 
     @Test func aSignedOutUserActsNoMore() {
-        var mirror = Mirror(meta: [MetaName.signedOut: "1"])
+        var mirror = Mirror(meta: [MirrorKey.signedOut: "1"])
         #expect(throws: CarillonError.signedOut) { try mirror.enqueue(.made("a")) }
     }
 
     @Test func rowsAreAsTheyWereAfterStoring() throws {
-        var row = QueuedRow.made("a")
+        var row = QueuedAction.made("a")
         row.more.memory = .parsed(#"{"type": "markTaken"}"#)
         row.more.behind = "b"
         row.more.decidedBy = "c"
         row.more.until = ["x": StoredPosition(epoch: "e", offset: 3)]
         row.more.answeredAt = 4
-        let again = try QueuedRow.More(stored: row.more.tree.canonicalText)
+        let again = try QueuedAction.More(stored: row.more.tree.canonicalText)
         #expect(again.tree.canonicalText == row.more.tree.canonicalText)
         #expect(again.until == row.more.until && again.behind == "b" && again.answeredAt == 4)
         #expect(again.memory?["type"]?.string == "markTaken")
-        #expect(try QueuedRow.More(stored: "{}").memory == nil)
+        #expect(try QueuedAction.More(stored: "{}").memory == nil)
         // What is not JSON is found when it is read, not when it is asked for.
         for text in ["", "[]", "{", #"{"memory": }"#, #"{"memory": {"a": }}"#] {
-            #expect(throws: (any Error).self) { try QueuedRow.More(stored: text) }
+            #expect(throws: (any Error).self) { try QueuedAction.More(stored: text) }
         }
     }
 }

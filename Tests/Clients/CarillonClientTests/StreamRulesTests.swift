@@ -44,7 +44,7 @@ import Testing
 
     @Test func anActionTellsItsOwnTexts() throws {
         var mirror = mirror(at: 5)
-        var row = QueuedRow(
+        var row = QueuedAction(
             key: "a", type: "skip", payload: .parsed(#"{"occurrenceId": "d1", "reason": "ill"}"#), clientTime: "",
             zone: "")
         row.entities = ["dose:d1"]

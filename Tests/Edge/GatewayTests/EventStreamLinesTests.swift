@@ -13,7 +13,7 @@ import Testing
         func respond(
             to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
         ) -> HTTPResponse? {
-            HTTPResponse(EventStreamOrder(of: 0, .channels(["news", "more"].compactMap { ChannelName($0) })))
+            HTTPResponse(EventStreamRequest(of: 0, .channels(["news", "more"].compactMap { ChannelName($0) })))
         }
     }
 

@@ -112,5 +112,5 @@ final class Asked: Request {
         answers.append(text)
     }
 
-    override func ended(_ end: RequestEnd) { ends += 1 }
+    override func ended(_ end: RequestFailure) { ends += 1 }
 }

@@ -6,7 +6,7 @@ import JSON
 /// One input is worked off with all that follows from it. What it stores goes to the storage, in one transaction for
 /// each kind: answers first, then the events of each channel with its position.
 struct ClientMachine: Sendable {
-    private(set) var line: LineMachine
+    private(set) var line: ConnectionMachine
     private(set) var session = SessionMachine()
     private(set) var queue = QueueMachine()
     private(set) var streams: [StreamMachine]
@@ -23,7 +23,7 @@ struct ClientMachine: Sendable {
     static let daysAhead = 2
 
     init(user: String, backoff: JitteredWait = JitteredWait()) {
-        line = LineMachine(backoff)
+        line = ConnectionMachine(backoff)
         streams = Topic.allCases.map { StreamMachine(user: user, topic: $0) }
     }
 
@@ -150,7 +150,7 @@ struct ClientMachine: Sendable {
     /// The queue may have something to send.
     mutating func pump(_ storage: any MirrorStorage, random: Double, _ out: inout [ClientEffect]) {
         guard session.isReady else { return }
-        let device = storage.mirror.meta[MetaName.device]
+        let device = storage.mirror.meta[MirrorKey.device]
         report(queue.pump(device: device, storage, random: random, line, &out), &out)
     }
 

@@ -19,7 +19,8 @@ struct QueueMachine: Sendable {
 
     /// Sends what may be sent.
     mutating func pump(
-        device: String?, _ storage: any MirrorStorage, random: Double, _ line: LineMachine, _ out: inout [ClientEffect]
+        device: String?, _ storage: any MirrorStorage, random: Double, _ line: ConnectionMachine,
+        _ out: inout [ClientEffect]
     ) -> CarillonError? {
         // A transaction for many: as long as half of them have no answer, the hub is busy.
         guard !isPaused, let device, flying.count <= Mirror.window / 2 else { return nil }

@@ -23,7 +23,7 @@ struct SessionMachine: Sendable {
 
     /// The app's token is here, or it has none.
     mutating func token(
-        _ result: Result<String, CarillonError>, serial: Int, line: LineMachine, random: Double,
+        _ result: Result<String, CarillonError>, serial: Int, line: ConnectionMachine, random: Double,
         _ out: inout [ClientEffect]
     ) {
         guard serial == self.serial else { return }

@@ -36,7 +36,7 @@ struct StreamMachine: Sendable {
     // MARK: The line
 
     /// The line is open, and new.
-    mutating func joined(_ line: inout LineMachine, _ out: inout [ClientEffect]) {
+    mutating func joined(_ line: inout ConnectionMachine, _ out: inout [ClientEffect]) {
         guard phase != .stopped else { return }
         phase = .joining
         inbox = []
@@ -57,12 +57,13 @@ struct StreamMachine: Sendable {
         return .init(name, position.tree)
     }
 
-    private mutating func resume(_ mirror: Mirror, _ line: LineMachine, _ out: inout [ClientEffect]) {
+    private mutating func resume(_ mirror: Mirror, _ line: ConnectionMachine, _ out: inout [ClientEffect]) {
         guard let wish = wish(mirror) else { return }
         line.send("sync:resume", .object([.init("v", .integer(1)), .init("channels", .object([wish]))]), &out)
     }
 
-    mutating func subscribed(_ data: JSONTree, _ mirror: Mirror, _ line: LineMachine, _ out: inout [ClientEffect]) {
+    mutating func subscribed(_ data: JSONTree, _ mirror: Mirror, _ line: ConnectionMachine, _ out: inout [ClientEffect])
+    {
         guard phase == .joining || phase == .live else { return }
         guard let position = mirror.positions[name] else {
             snapshot(&out)
@@ -76,7 +77,9 @@ struct StreamMachine: Sendable {
         }
     }
 
-    mutating func resumed(_ told: JSONTree, random: Double, _ line: inout LineMachine, _ out: inout [ClientEffect]) {
+    mutating func resumed(
+        _ told: JSONTree, random: Double, _ line: inout ConnectionMachine, _ out: inout [ClientEffect]
+    ) {
         guard phase != .fetching, phase != .stopped else { return }
         if told["recovered"]?.flag == true {
             backoff.reset()
@@ -102,7 +105,7 @@ struct StreamMachine: Sendable {
     }
 
     /// The pause has ended.
-    mutating func timer(_ mirror: Mirror, _ line: LineMachine, _ out: inout [ClientEffect]) {
+    mutating func timer(_ mirror: Mirror, _ line: ConnectionMachine, _ out: inout [ClientEffect]) {
         guard isLate, line.state == .open else { return }
         isLate = false
         if mirror.positions[name] == nil || phase == .joining { snapshot(&out) } else { resume(mirror, line, &out) }
@@ -118,7 +121,7 @@ struct StreamMachine: Sendable {
 
     /// Stores what has come. If that fails, neither the events nor their position are stored: the hub tells them again.
     mutating func flush(
-        _ storage: any MirrorStorage, random: Double, _ line: LineMachine, _ out: inout [ClientEffect]
+        _ storage: any MirrorStorage, random: Double, _ line: ConnectionMachine, _ out: inout [ClientEffect]
     ) -> CarillonError? {
         guard !inbox.isEmpty, phase != .fetching else { return nil }
         let events = inbox

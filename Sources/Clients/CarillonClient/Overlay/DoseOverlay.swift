@@ -64,7 +64,7 @@ struct DoseOverlay: Sendable {
     }
 
     /// Performs a row that is about to be stored, after a fold; the answer is what the hub will probably say.
-    mutating func attempt(_ row: QueuedRow, _ mirror: Mirror, at now: Timestamp) -> CareAnswer {
+    mutating func attempt(_ row: QueuedAction, _ mirror: Mirror, at now: Timestamp) -> CareAnswer {
         trial = row.key
         return apply(row, mirror, at: now)
     }
@@ -113,7 +113,7 @@ struct DoseOverlay: Sendable {
     static let reaching: Set<String> = ["undo", "resolve"]
 
     @discardableResult
-    private mutating func apply(_ row: QueuedRow, _ mirror: Mirror, at now: Timestamp) -> CareAnswer {
+    private mutating func apply(_ row: QueuedAction, _ mirror: Mirror, at now: Timestamp) -> CareAnswer {
         if row.type == "logDose" { return log(row, at: now) }
         let envelope = CareEnvelope(
             key: Identifier(row.key), type: row.type, payload: row.payload, base: base(of: row, mirror),
@@ -122,7 +122,7 @@ struct DoseOverlay: Sendable {
     }
 
     /// As the queue will name it when it is sent: own actions before it never conflict with it.
-    private func base(of row: QueuedRow, _ mirror: Mirror) -> JSONTree? {
+    private func base(of row: QueuedAction, _ mirror: Mirror) -> JSONTree? {
         mirror.base(of: row) { entity in
             let id = Identifier(String(entity.dropFirst(5)))
             guard entity.hasPrefix("dose:"), let dose = doses[id], dose.rev != before[id]?.rev else { return nil }
@@ -131,7 +131,7 @@ struct DoseOverlay: Sendable {
     }
 
     /// An intake that no schedule asked for.
-    private mutating func log(_ row: QueuedRow, at now: Timestamp) -> CareAnswer {
+    private mutating func log(_ row: QueuedAction, at now: Timestamp) -> CareAnswer {
         let key = Identifier(row.key)
         guard let id = row.payload["id"]?.string.map({ Identifier($0) }), doses[id] == nil else {
             return CareAnswer(key, .noop)
@@ -182,7 +182,7 @@ extension Dose {
 
 extension Mirror {
     /// The rows of a family that count: unanswered ones, and answered ones whose events are not here yet.
-    func counting(_ family: RowFamily) -> some Sequence<QueuedRow> {
+    func counting(_ family: RowFamily) -> some Sequence<QueuedAction> {
         rows(index.open(family)).filter { row in
             row.state.isWaiting || row.more.until.map { !isConfirmed($0) } ?? false
         }

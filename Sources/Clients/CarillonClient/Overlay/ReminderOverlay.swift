@@ -105,7 +105,7 @@ struct ReminderOverlay {
     }
 
     /// Nil where a row names an occurrence that is not known.
-    private func action(of row: QueuedRow) -> ReminderAction? {
+    private func action(of row: QueuedAction) -> ReminderAction? {
         let payload = row.payload
         let base = mirror.base(of: row)?["rev"]?.integer
         let id = payload["id"]?.string.map { Identifier($0) }

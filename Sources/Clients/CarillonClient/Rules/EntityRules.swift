@@ -47,7 +47,7 @@ extension Mirror {
     // MARK: Events
 
     /// Folds one event. `own`: the action of this device that caused it.
-    mutating func fold(_ event: String, _ data: JSONTree, own: QueuedRow?) {
+    mutating func fold(_ event: String, _ data: JSONTree, own: QueuedAction?) {
         guard let offset = data["_sync"]?["o"]?.integer else { return }
         let body = JSONTree.object(data.members.filter { $0.name != "_sync" })
         let id = body["id"]?.string ?? ""
@@ -83,7 +83,7 @@ extension Mirror {
         put(Entity(kind, id, offset: offset, value: value))
     }
 
-    private mutating func foldDose(_ event: String, _ body: JSONTree, _ offset: Int64, _ own: QueuedRow?) {
+    private mutating func foldDose(_ event: String, _ body: JSONTree, _ offset: Int64, _ own: QueuedAction?) {
         guard let id = body["occurrenceId"]?.string else { return }
         let before = entity(.dose, id)
         if let before, before.offset >= offset { return }

@@ -15,7 +15,7 @@ struct Mirror: Sendable {
     }
 
     /// In their order.
-    private(set) var actions: [QueuedRow] = []
+    private(set) var actions: [QueuedAction] = []
     /// Which of them are asked for often.
     private(set) var index = RowIndex()
     private var ids: [String: Int64] = [:]
@@ -31,9 +31,9 @@ struct Mirror: Sendable {
 
     // MARK: Reading
 
-    func row(key: String) -> QueuedRow? { ids[key].flatMap(row(id:)) }
+    func row(key: String) -> QueuedAction? { ids[key].flatMap(row(id:)) }
 
-    func row(id: Int64) -> QueuedRow? { arrayIndex(of: id).map { actions[$0] } }
+    func row(id: Int64) -> QueuedAction? { arrayIndex(of: id).map { actions[$0] } }
 
     func all(_ kind: EntityKind) -> [String: Entity] { entities[kind] ?? [:] }
 
@@ -43,10 +43,10 @@ struct Mirror: Sendable {
     func value(_ kind: EntityKind, _ id: String) -> JSONTree? { entities[kind]?[id]?.value }
 
     /// The rows of a list of the index.
-    func rows(_ ids: [Int64]) -> some Sequence<QueuedRow> { ids.lazy.compactMap { row(id: $0) } }
+    func rows(_ ids: [Int64]) -> some Sequence<QueuedAction> { ids.lazy.compactMap { row(id: $0) } }
 
     /// The rows behind the one with that id.
-    func rows(after id: Int64) -> ArraySlice<QueuedRow> { actions[actions.partition(after: id) { $0.id }...] }
+    func rows(after id: Int64) -> ArraySlice<QueuedAction> { actions[actions.partition(after: id) { $0.id }...] }
 
     /// Rows are sorted by id.
     private func arrayIndex(of id: Int64) -> Int? {
@@ -57,7 +57,7 @@ struct Mirror: Sendable {
     // MARK: Changing
 
     /// Appends a row, which gets the next id.
-    mutating func append(_ row: QueuedRow) {
+    mutating func append(_ row: QueuedAction) {
         var row = row
         row.id = (actions.last?.id ?? 0) + 1
         actions.append(row)
@@ -66,7 +66,7 @@ struct Mirror: Sendable {
         changes.actions.insert(row.id)
     }
 
-    mutating func put(_ row: QueuedRow) {
+    mutating func put(_ row: QueuedAction) {
         guard let found = arrayIndex(of: row.id) else { return }
         index.remove(actions[found])
         actions[found] = row
@@ -75,7 +75,7 @@ struct Mirror: Sendable {
         changes.actions.insert(row.id)
     }
 
-    mutating func remove(_ row: QueuedRow) {
+    mutating func remove(_ row: QueuedAction) {
         guard let found = arrayIndex(of: row.id) else { return }
         index.remove(actions.remove(at: found))
         rowTurn += 1
@@ -131,7 +131,7 @@ struct Mirror: Sendable {
 
     /// What a store has, in place of an older mirror. Rows are in their order.
     init(
-        actions: [QueuedRow] = [], entities: [Entity] = [], positions: [String: StoredPosition] = [:],
+        actions: [QueuedAction] = [], entities: [Entity] = [], positions: [String: StoredPosition] = [:],
         meta: [String: String] = [:], after old: Mirror? = nil
     ) {
         self.actions = actions
@@ -148,7 +148,7 @@ struct Mirror: Sendable {
 }
 
 /// The names of the mirror's single values, of which a device has one each.
-enum MetaName {
+enum MirrorKey {
     static let device = "device"
     static let number = "n"
     static let lastSync = "lastSyncAt"

@@ -10,8 +10,8 @@ extension Mirror {
     private static let ownMax = 2000
 
     /// The first actions that wait, one of an entity at a time: if it conflicts, those after it wait for the person.
-    func next() -> [QueuedRow] {
-        var next: [QueuedRow] = []
+    func next() -> [QueuedAction] {
+        var next: [QueuedAction] = []
         var touched: Set<String> = []
         for row in rows(index.waiting) {
             if next.count >= Self.window || row.entities.contains(where: touched.contains) { break }
@@ -22,9 +22,9 @@ extension Mirror {
     }
 
     /// Gives the next actions their numbers; returns them all.
-    mutating func number() -> [QueuedRow] {
-        var last = meta[MetaName.number].flatMap { Int64($0) } ?? 0
-        let rows = next().map { row -> QueuedRow in
+    mutating func number() -> [QueuedAction] {
+        var last = meta[MirrorKey.number].flatMap { Int64($0) } ?? 0
+        let rows = next().map { row -> QueuedAction in
             guard row.n == nil else { return row }
             var row = row
             last += 1
@@ -34,14 +34,14 @@ extension Mirror {
             put(row)
             return row
         }
-        set(MetaName.number, String(last))
+        set(MirrorKey.number, String(last))
         return rows
     }
 
     /// What the person saw, and what this device itself has changed since: own actions never conflict with each other.
     ///
     /// - Parameter folded: the revision that an action of this device which is not answered yet will probably make.
-    func base(of row: QueuedRow, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
+    func base(of row: QueuedAction, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
         guard let base = row.base else { return nil }
         func newest(_ seen: JSONTree, _ entity: String) -> JSONTree {
             guard let rev = seen.integer else { return seen }
@@ -82,7 +82,7 @@ extension Mirror {
     }
 
     /// The revisions that an action of this device has made, by entities.
-    private static func revisions(_ row: QueuedRow, _ answer: JSONTree) -> [String: Int64] {
+    private static func revisions(_ row: QueuedAction, _ answer: JSONTree) -> [String: Int64] {
         guard ["applied", "partial"].contains(answer["status"]?.string ?? "") else { return [:] }
         var found: [String: Int64] = [:]
         for item in answer["result"]?["items"]?.elements ?? [] {
@@ -94,7 +94,7 @@ extension Mirror {
     }
 
     /// Kept until its events are here, and for a day so that it can be undone.
-    private mutating func finish(_ row: QueuedRow, _ answer: JSONTree, at now: Timestamp) {
+    private mutating func finish(_ row: QueuedAction, _ answer: JSONTree, at now: Timestamp) {
         var row = row
         if row.type == "resolve", let of = row.payload["of"]?.string { decided(of, at: now) }
         if row.type == "undo", let target = row.payload["targetKey"]?.string, var undone = self.row(key: target),
@@ -132,7 +132,7 @@ extension Mirror {
     }
 
     /// A person must decide. Later actions on the same entity wait with it; all others go on.
-    private mutating func park(_ row: QueuedRow, _ answer: JSONTree) {
+    private mutating func park(_ row: QueuedAction, _ answer: JSONTree) {
         var row = row
         let followed = row.type == "resolve" ? row.payload["of"]?.string : nil
         if let followed, let target = self.row(key: followed) { remove(target) }
@@ -154,7 +154,7 @@ extension Mirror {
     }
 
     /// The hub refuses it for good: it is shown until the person has seen it.
-    private mutating func fail(_ row: QueuedRow, _ answer: JSONTree) {
+    private mutating func fail(_ row: QueuedAction, _ answer: JSONTree) {
         var row = row
         reopen(row)
         row.state = .failed
@@ -183,13 +183,13 @@ extension Mirror {
             row.n = expected + Int64(index)
             put(row)
         }
-        set(MetaName.number, String(expected + Int64(rows.count) - 1))
+        set(MirrorKey.number, String(expected + Int64(rows.count) - 1))
     }
 
     /// The store is another device's now: numbers begin anew, keys stay.
     mutating func becomeDevice(_ id: String) {
-        set(MetaName.device, id)
-        set(MetaName.number, nil)
+        set(MirrorKey.device, id)
+        set(MirrorKey.number, nil)
         for var row in actions where row.state.isWaiting && row.n != nil {
             row.n = nil
             row.state = .queued

@@ -25,13 +25,13 @@ struct RowBuilder {
     /// The row of a new action. `newID` makes keys and ids.
     func row(
         _ type: String, _ payload: JSONTree, base: JSONTree? = nil, overlay: inout DoseOverlay, newID: () -> String
-    ) throws -> (row: QueuedRow, prediction: Prediction?) {
+    ) throws -> (row: QueuedAction, prediction: Prediction?) {
         guard payload.isObject, !type.isEmpty else { throw CarillonError.invalid("an action has a type and an object") }
         var payload = payload
         if Self.named.contains(type), payload["id"] == nil {
             payload = payload.setting([.init("id", .string(newID()))])
         }
-        var row = QueuedRow(
+        var row = QueuedAction(
             key: newID(), type: type, payload: payload,
             clientTime: TimeText.text(now, utcOffset: Zones.offset(zone, now) ?? 0), zone: zone)
         row.base = base
@@ -41,7 +41,7 @@ struct RowBuilder {
         return (row, prediction)
     }
 
-    private func describe(_ row: inout QueuedRow, _ overlay: inout DoseOverlay) -> Prediction? {
+    private func describe(_ row: inout QueuedAction, _ overlay: inout DoseOverlay) -> Prediction? {
         if row.type == "logDose" {
             row.entities = ["dose:\(row.payload["id"]?.string ?? "")"]
         } else if DoseOverlay.types.contains(row.type) {
@@ -56,7 +56,7 @@ struct RowBuilder {
 
     // MARK: Doses
 
-    private func doses(_ row: inout QueuedRow, _ overlay: inout DoseOverlay) -> Prediction? {
+    private func doses(_ row: inout QueuedAction, _ overlay: inout DoseOverlay) -> Prediction? {
         func rev(_ id: String) -> Int64? { mirror.value(.dose, id)?["rev"]?.integer }
         if let id = row.payload["occurrenceId"]?.string {
             row.entities = ["dose:\(id)"]
@@ -85,7 +85,7 @@ struct RowBuilder {
 
     // MARK: Reminders
 
-    private func reminder(_ row: inout QueuedRow) {
+    private func reminder(_ row: inout QueuedAction) {
         // As the hub has them: the person may name a revision that the hub knows.
         let overlay = ReminderOverlay(mirror, zone: zone, now: now.second)
         let (name, rule) = overlay.rule(of: row.payload)
@@ -105,7 +105,7 @@ struct RowBuilder {
 
     // MARK: Medications
 
-    private func list(_ row: inout QueuedRow) {
+    private func list(_ row: inout QueuedAction) {
         // The hub would take the `rev` of an entry that is sent back whole for the base.
         row.payload = .object(row.payload.members.filter { $0.name != "rev" })
         let id = row.payload["id"]?.string ?? ""
@@ -142,7 +142,7 @@ struct RowBuilder {
         return nil
     }
 
-    private func hasOwn(_ row: QueuedRow) -> Bool {
+    private func hasOwn(_ row: QueuedAction) -> Bool {
         mirror.actions.contains {
             ($0.state.isWaiting || $0.state == .parked || $0.more.until != nil) && $0.meets(row)
         }
@@ -151,8 +151,8 @@ struct RowBuilder {
 
 extension Mirror {
     /// Appends a row. Behind a conflict about the same entity it waits for the person.
-    mutating func enqueue(_ row: QueuedRow) throws {
-        guard meta[MetaName.signedOut] == nil else { throw CarillonError.signedOut }
+    mutating func enqueue(_ row: QueuedAction) throws {
+        guard meta[MirrorKey.signedOut] == nil else { throw CarillonError.signedOut }
         var row = row
         let parked = rows(index.seen).first { $0.state == .parked && $0.more.behind == nil && $0.meets(row) }
         if let parked, row.type != "resolve" {
@@ -180,7 +180,7 @@ extension Mirror {
     }
 
     /// A decision that is not told, or that the hub refuses, decides nothing: its conflict waits for another one.
-    mutating func reopen(_ decision: QueuedRow) {
+    mutating func reopen(_ decision: QueuedAction) {
         guard decision.type == "resolve", let of = decision.payload["of"]?.string, var target = row(key: of) else {
             return
         }
@@ -236,7 +236,7 @@ public enum CarillonChoice: Sendable, Equatable {
     }
 }
 
-extension QueuedRow {
+extension QueuedAction {
     /// Whether a decision of its conflicts is told by a `resolve`. Else the change is sent again: it is folded as any
     /// other is, and a person may have edited it.
     private var isResolvable: Bool { DoseOverlay.types.contains(type) || ReminderOverlay.types.contains(type) }

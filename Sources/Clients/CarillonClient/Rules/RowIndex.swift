@@ -26,7 +26,7 @@ struct RowIndex: Sendable {
 
     func open(_ family: RowFamily) -> [Int64] { open[family] ?? [] }
 
-    mutating func add(_ row: QueuedRow) {
+    mutating func add(_ row: QueuedAction) {
         if row.state.isWaiting { waiting.insert(inOrder: row.id) }
         if row.state == .parked || row.state == .failed { seen.insert(inOrder: row.id) }
         let family = RowFamily(row.type)
@@ -34,7 +34,7 @@ struct RowIndex: Sendable {
         turns[family, default: 0] += 1
     }
 
-    mutating func remove(_ row: QueuedRow) {
+    mutating func remove(_ row: QueuedAction) {
         if row.state.isWaiting { waiting.remove(inOrder: row.id) }
         if row.state == .parked || row.state == .failed { seen.remove(inOrder: row.id) }
         let family = RowFamily(row.type)
@@ -43,7 +43,7 @@ struct RowIndex: Sendable {
     }
 }
 
-extension QueuedRow {
+extension QueuedAction {
     /// Whether it counts as long as its events are not here.
     fileprivate var mayCount: Bool {
         state.isWaiting || (more.until != nil && (state == .done || state == .failed))

@@ -1,7 +1,7 @@
 import JSON
 
 /// How far a batch of events could be applied.
-enum BatchEnd: Sendable, Equatable {
+enum BatchOutcome: Sendable, Equatable {
     case done
     /// An event is missing before the next one.
     case gap
@@ -20,9 +20,9 @@ struct ChannelEvent: Sendable {
 extension Mirror {
     /// Folds events that follow the stored position, and stores the new position. Called in one transaction: killed between
     /// the two, a device would apply an event twice, or never.
-    mutating func apply(_ events: [ChannelEvent], of channel: String) -> BatchEnd {
+    mutating func apply(_ events: [ChannelEvent], of channel: String) -> BatchOutcome {
         guard var position = positions[channel] else { return .none }
-        var end = BatchEnd.done
+        var end = BatchOutcome.done
         let before = position
         for event in events {
             guard let offset = event.offset, offset > position.offset else { continue }

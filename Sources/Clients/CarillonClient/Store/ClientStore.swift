@@ -58,11 +58,11 @@ final class ClientStore: MirrorStorage {
     private func know(_ file: URL) throws {
         let attributes = try? FileManager.default.attributesOfItem(atPath: file.path)
         let number = (attributes?[.systemFileNumber] as? NSNumber)?.stringValue ?? "-"
-        guard mirror.meta[MetaName.file] != number || mirror.meta[MetaName.device] == nil else { return }
+        guard mirror.meta[MirrorKey.file] != number || mirror.meta[MirrorKey.device] == nil else { return }
         try write(isFenced: false) { mirror in
-            guard mirror.meta[MetaName.file] != number || mirror.meta[MetaName.device] == nil else { return }
+            guard mirror.meta[MirrorKey.file] != number || mirror.meta[MirrorKey.device] == nil else { return }
             mirror.becomeDevice(UUID().uuidString)
-            mirror.set(MetaName.file, number)
+            mirror.set(MirrorKey.file, number)
         }
     }
 

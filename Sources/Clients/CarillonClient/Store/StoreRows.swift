@@ -8,10 +8,10 @@ extension Mirror {
     /// All that a database has. Rows are read where SQLite has them, by the numbers of their columns: of thousands, a copy
     /// and a search for names would take longer than all else.
     init(_ database: Database, _ vault: Vault, after old: Mirror? = nil) throws {
-        var actions: [QueuedRow] = []
-        let rows = try Row.fetchCursor(database, sql: "SELECT \(QueuedRow.columns) FROM actions ORDER BY id")
+        var actions: [QueuedAction] = []
+        let rows = try Row.fetchCursor(database, sql: "SELECT \(QueuedAction.columns) FROM actions ORDER BY id")
         var known = ParsedTexts()
-        while let row = try rows.next() { actions.append(try QueuedRow(row, vault, &known)) }
+        while let row = try rows.next() { actions.append(try QueuedAction(row, vault, &known)) }
         var entities: [Entity] = []
         let things = try Row.fetchCursor(database, sql: "SELECT \(Entity.columns) FROM entities")
         while let row = try things.next() { if let entity = try Entity(row, vault) { entities.append(entity) } }
@@ -78,7 +78,7 @@ private struct ParsedTexts {
     }
 }
 
-extension QueuedRow {
+extension QueuedAction {
     fileprivate static let columns =
         "id, key, n, type, payload, base, clientTime, tz, retries, state, entities, more"
 
@@ -89,7 +89,7 @@ extension QueuedRow {
             id: row[0], key: key, type: row[3],
             payload: try JSONTree(vault.open(row[4], context: "payload \(key)")), clientTime: row[6], zone: row[7],
             n: row[2], base: try (row[5] as String?).map { try known.tree($0) }, retries: row[8],
-            state: RowState(rawValue: row[9]) ?? .queued,
+            state: QueuedActionState(rawValue: row[9]) ?? .queued,
             entities: try known.entities(row[10]),
             more: try More(stored: vault.open(row[11], context: "more \(key)")))
     }

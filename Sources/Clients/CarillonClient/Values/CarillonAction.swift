@@ -97,7 +97,7 @@ public struct CarillonQueued: Sendable, Equatable, Identifiable {
     /// Its key.
     public var id: String { key }
 
-    init(_ row: QueuedRow) {
+    init(_ row: QueuedAction) {
         key = row.key
         type = row.type
         payload = CarillonPayload(row.payload)

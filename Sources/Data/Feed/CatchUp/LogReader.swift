@@ -38,7 +38,8 @@ final class LogReader {
     ///   - put: takes an answer.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter, _ bulkMeter: ConnectionMeter, changed: @escaping () -> Void,
+        _ metrics: FeedMetrics, _ meter: PostgresConnectionMetrics, _ bulkMeter: PostgresConnectionMetrics,
+        changed: @escaping () -> Void,
         isWatched: @escaping (StreamRead) -> Bool, put: @escaping (FeedOutput) -> Void
     ) throws(ReactorError) {
         self.loop = loop
@@ -197,5 +198,5 @@ final class LogRead: Request {
         logReader.answered(self, answer, after: Instant.read().duration(since: sentAt))
     }
 
-    override func ended(_ end: RequestEnd) { logReader.ended(read) }
+    override func ended(_ end: RequestFailure) { logReader.ended(read) }
 }

@@ -66,7 +66,7 @@ final class Reader {
     ///   - lost: the connection was lost; the query in flight gets no answer.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter,
+        _ metrics: FeedMetrics, _ meter: PostgresConnectionMetrics,
         connected: @escaping (_ snapshot: String, _ epoch: String) -> Void,
         lost: @escaping () -> Void
     ) throws(ReactorError) {

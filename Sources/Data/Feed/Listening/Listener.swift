@@ -34,7 +34,7 @@ final class Listener {
     ///   - changed: `isListening` has changed.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter, woken: @escaping () -> Void,
+        _ metrics: FeedMetrics, _ meter: PostgresConnectionMetrics, woken: @escaping () -> Void,
         published: @escaping () -> Void, changed: @escaping () -> Void
     ) throws(ReactorError) {
         self.loop = loop

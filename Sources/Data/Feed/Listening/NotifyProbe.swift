@@ -24,7 +24,7 @@ final class NotifyProbe {
     ///   - changed: `isLive` may have changed.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter, _ reader: Reader, woken: @escaping () -> Void,
+        _ metrics: FeedMetrics, _ meter: PostgresConnectionMetrics, _ reader: Reader, woken: @escaping () -> Void,
         published: @escaping () -> Void, changed: @escaping () -> Void
     ) throws(ReactorError) {
         self.configuration = configuration

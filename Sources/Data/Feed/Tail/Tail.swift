@@ -63,7 +63,7 @@ package struct Tail {
     private let pageRows: Int
     private var watches: Watches
     private var positions = PositionTurns()
-    private var healing = Healing()
+    private var healing = GapRepair()
     /// The snapshot up to which the tail has been read, except for bulks; nil while there is no connection.
     private var previous: String?
     /// The database's epoch at the last read. A new one means that every stream may have begun anew.

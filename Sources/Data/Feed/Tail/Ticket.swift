@@ -81,7 +81,7 @@ struct PositionTurns {
 }
 
 /// The streams with a gap, whose missing events are read from the log by their offsets: one page per turn, and how far.
-struct Healing {
+struct GapRepair {
     private var turns = TicketQueue()
     /// For each healing stream, the highest known offset. A replay that ends below it found the log cut.
     private var targets: [StreamID: Int64] = [:]
@@ -108,5 +108,5 @@ struct Healing {
 
     mutating func next(_ watches: Watches) -> Ticket? { turns.next(watches) }
 
-    mutating func removeAll() { self = Healing() }
+    mutating func removeAll() { self = GapRepair() }
 }

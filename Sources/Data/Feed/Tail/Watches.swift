@@ -65,7 +65,7 @@ struct Watches {
     private let streamsPerUserMax: Int
     private var table = KeyedTable<Watch>()
     /// Streams of each user. Two users with the same code share the bound.
-    private var ofUsers: [UserCode: Int32] = [:]
+    private var ofUsers: [UserHash: Int32] = [:]
 
     init(streamsMax: Int, streamsPerUserMax: Int) {
         self.streamsMax = streamsMax
@@ -101,7 +101,7 @@ struct Watches {
             table[index] = watch
             return nil
         }
-        let user = UserCode(of: stream)
+        let user = UserHash(of: stream)
         guard count < streamsMax else { return (ofUsers[user] ?? 0) < streamsPerUserMax ? .hubFull : .userFull }
         let others = takePlace(user)
         guard others < streamsPerUserMax else { return .userFull }
@@ -112,13 +112,13 @@ struct Watches {
 
     mutating func end(_ stream: StreamID) {
         guard table.remove(stream) != nil else { return }
-        let user = UserCode(of: stream)
+        let user = UserHash(of: stream)
         let left = (ofUsers[user] ?? 1) - 1
         ofUsers[user] = left > 0 ? left : nil
     }
 
     /// Counts one more stream of the user, unless that is one too many. Returns how many others there are.
-    private mutating func takePlace(_ user: UserCode) -> Int {
+    private mutating func takePlace(_ user: UserHash) -> Int {
         let most = streamsPerUserMax
         func take(_ streams: inout Int32) -> Int {
             let others = Int(streams)
@@ -130,7 +130,7 @@ struct Watches {
 }
 
 /// A keyed hash of a user's id, as a table key: it is not hashed again.
-private struct UserCode: Hashable {
+private struct UserHash: Hashable {
     private let code: UInt32
 
     init(of stream: StreamID) { code = stream.withUser { UInt32(truncatingIfNeeded: KeyedHash.hash($0)) } }

@@ -53,7 +53,7 @@ final class Action: Request {
         store.answered(batch, answer)
     }
 
-    override func ended(_ end: RequestEnd) { finish(store.answer(to: self, after: end)) }
+    override func ended(_ end: RequestFailure) { finish(store.answer(to: self, after: end)) }
 
     /// Answers, unless it was answered before.
     func finish(_ answer: ActionAnswer) {

@@ -34,7 +34,7 @@ final class AppendWriter {
     /// - Parameter skipped: counts the documents that functions or the database did not take.
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ meter: ConnectionMeter, _ faults: FaultLog, skipped: Counter
+        _ meter: PostgresConnectionMetrics, _ faults: FaultLog, skipped: Counter
     ) throws(ReactorError) {
         (self.loop, self.faults, self.skipped, timeout) = (loop, faults, skipped, configuration.statementTimeout)
         due = try Alarm(loop) { [weak self] in self?.write() }

@@ -21,7 +21,7 @@ final class SnapshotPool {
     /// - Parameter changed: `pump` may have something to do.
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ meter: ConnectionMeter, _ faults: FaultLog, changed: @escaping () -> Void
+        _ meter: PostgresConnectionMetrics, _ faults: FaultLog, changed: @escaping () -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.faults = faults

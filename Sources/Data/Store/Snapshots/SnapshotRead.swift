@@ -41,7 +41,7 @@ final class SnapshotRead: Request {
         return .done
     }
 
-    override func ended(_ end: RequestEnd) { finish(pool.unavailable) }
+    override func ended(_ end: RequestFailure) { finish(pool.unavailable) }
 
     private func finish(_ answer: SnapshotAnswer) {
         if !isOver { self.answer(answer) }

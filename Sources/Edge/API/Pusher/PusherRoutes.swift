@@ -95,7 +95,7 @@ package final class PusherRoutes: Sendable {
             }
         case .channel, .users, .channelStats, .terminate:
             return try once(call, seconds, of: app) { () throws(CallProblem) in
-                let question = try ChannelQuestion(route, path.subject, call.parameters)
+                let question = try ChannelQuery(route, path.subject, call.parameters)
                 // Closing connections relieves the hub, so overload does not refuse it.
                 if route != .terminate, channels.isOverloaded(by: app) { throw .overloaded }
                 return question.ask(of: app, channels, answer)
@@ -188,7 +188,7 @@ package final class PusherRoutes: Sendable {
         _ path: PusherPath, _ call: SignedCall, of app: App, _ channels: any ChannelDirectory,
         _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
-        let question = try ChannelQuestion(.channels, path.subject, call.parameters)
+        let question = try ChannelQuery(.channels, path.subject, call.parameters)
         if channels.isOverloaded(by: app) { throw .overloaded }
         guard listing.withLock({ $0.insert(app.index).inserted }) else { throw .listUnderWay }
         let response = question.ask(of: app, channels) { [listing] response in
@@ -206,9 +206,9 @@ package final class PusherRoutes: Sendable {
         _ channels: any ChannelDirectory, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
         let read = request.body.withUnsafeBytes { body in
-            Result { () throws(PublishError) in try PublishOrder(path, body, call.parameters, of: app) }
+            Result { () throws(PublishError) in try PublishRequest(path, body, call.parameters, of: app) }
         }
-        let order: PublishOrder
+        let order: PublishRequest
         switch read {
         case .success(let wanted): order = wanted
         case .failure(let error):

@@ -43,13 +43,13 @@ struct EventStreamRoutes: Sendable {
         guard let token = request.bearerToken else { return BearerUser.missing }
         guard let topics = Self.list("topics", request), topics.count <= Self.channelsMax,
             topics.allSatisfy({ Array($0.utf8).withUnsafeBytes { StreamName.isTopic($0) } }),
-            EventStreamOrder.channels(of: user, topics) != nil
+            EventStreamRequest.channels(of: user, topics) != nil
         else { return .problem(.badRequest, "topics must name one topic or more, such as adherence,reminders.") }
         guard let positions = EventStreamID.positions(request.lastEventID ?? "") else {
             return .problem(.badRequest, "Last-Event-ID is not an id of this stream. Leave it out to begin anew.")
         }
         return HTTPResponse(
-            EventStreamOrder(of: app.index, .user(user, topics: topics, from: positions, token: token)))
+            EventStreamRequest(of: app.index, .user(user, topics: topics, from: positions, token: token)))
     }
 
     private func ofApp(_ key: String, _ request: HTTPRequest, _ channels: any ChannelDirectory) -> HTTPResponse {
@@ -71,7 +71,7 @@ struct EventStreamRoutes: Sendable {
             }
             names.append(name)
         }
-        return HTTPResponse(EventStreamOrder(of: app.index, .channels(names)))
+        return HTTPResponse(EventStreamRequest(of: app.index, .channels(names)))
     }
 
     /// The members of a parameter, without repetition, in order; nil where there is none.

@@ -75,7 +75,7 @@ final class EventStreams {
     // MARK: Beginning
 
     /// A route has found the request good. A user's waits until the token is verified.
-    func begin(_ order: EventStreamOrder, _ head: HTTPResponse, _ connection: ClientConnection) {
+    func begin(_ order: EventStreamRequest, _ head: HTTPResponse, _ connection: ClientConnection) {
         let owner = connection.owner
         guard case .user(_, _, _, let token) = order.subject, let app = owner.apps.table.app(index: order.app) else {
             return admit(order, head, as: nil, connection)
@@ -108,7 +108,7 @@ final class EventStreams {
 
     /// The apps may have changed since the request was read.
     private func admit(
-        _ order: EventStreamOrder, _ head: HTTPResponse, as identity: Identity?, _ connection: ClientConnection
+        _ order: EventStreamRequest, _ head: HTTPResponse, as identity: Identity?, _ connection: ClientConnection
     ) {
         let owner = connection.owner
         guard let app = owner.apps.table.app(index: order.app) else {
@@ -133,7 +133,7 @@ final class EventStreams {
     ///   - head: fields for the answer's head.
     ///   - identity: of the token's user; nil for ordinary channels.
     private func open(
-        _ order: EventStreamOrder, _ head: HTTPResponse, _ app: App, as identity: Identity?,
+        _ order: EventStreamRequest, _ head: HTTPResponse, _ app: App, as identity: Identity?,
         _ connection: ClientConnection
     ) {
         let session = Session(id: connection.sessionID, app: app, socketID: SocketID(random: .random(in: 0 ... .max)))
@@ -252,7 +252,7 @@ final class EventStreams {
     func ended() { metrics.eventStreams.add(-1) }
 }
 
-extension EventStreamOrder {
+extension EventStreamRequest {
     fileprivate var writer: EventStreamWriter {
         guard case .user(let user, let topics, let positions, _) = subject else { return EventStreamWriter([]) }
         let channels = Self.channels(of: user, topics) ?? []

@@ -55,7 +55,7 @@ package struct HTTPResponse: Sendable {
     /// The source and type of a body that is sent piece by piece.
     package var export: (source: Export, contentType: String)?
     /// An event stream, in place of a body.
-    package var events: EventStreamOrder?
+    package var events: EventStreamRequest?
 
     /// An answer with a whole body.
     package init(
@@ -69,7 +69,7 @@ package struct HTTPResponse: Sendable {
     }
 
     /// An answer that is an event stream.
-    package init(_ events: EventStreamOrder) {
+    package init(_ events: EventStreamRequest) {
         self.init(.ok, contentType: "text/event-stream")
         self.events = events
     }

@@ -34,7 +34,7 @@ final class ClientLoop: EffectPerformer {
     let webSockets: WebSockets
     let handshakes: Handshakes
     let intake: ConnectionIntake
-    let drainage: Drainage
+    let drainage: ConnectionDrain
     let apps: ServedApps
     var effects = SessionEngine.Effects()
 
@@ -85,7 +85,7 @@ final class ClientLoop: EffectPerformer {
         webSockets = WebSockets(on: loop, delivery, identities, turns, settings, metrics)
         handshakes = Handshakes(on: loop, due, configuration, metrics)
         intake = ConnectionIntake(on: loop)
-        drainage = Drainage(on: loop, due, metrics, share: configuration.loops)
+        drainage = ConnectionDrain(on: loop, due, metrics, share: configuration.loops)
         apps = ServedApps(context.firstApps, engine, due)
         try loop.add(budget)
         budget.pressureChanged = { [settings] in settings.pressureChanged($0) }

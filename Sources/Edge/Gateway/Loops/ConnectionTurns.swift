@@ -11,7 +11,7 @@ import Reactor
 /// The list is no longer than there were connections. Its descriptors count against `limits.connectionsMax` with the open
 /// ones (`AdmissionControl.awaitsDepartures`), but no longer against the bounds of an address or an app.
 ///
-/// Worst interleavings, each with its test in `DepartureTests`; a marked connection
+/// Worst interleavings, each with its test in `GraceEndTests`; a marked connection
 /// - is sent something: it is still a subscriber, takes frames until the tick ends, and drops them then;
 /// - is terminated, revoked, out of time for an identity, or of a removed app: it takes no close frame and keeps its turn;
 /// - is found slow by what is queued to all: it is closed at once, and its list entry is stale;

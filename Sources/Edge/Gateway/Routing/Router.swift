@@ -16,7 +16,7 @@ import Sync
 /// - An owner here decides an answer and then a broadcast. The session must be a subscriber before the broadcast looks for
 ///   subscribers. Both wait in line, so it is (`ChannelConnectionTests`, `RunnerTests`).
 /// - A loop reports that a connection has left, and then that a newcomer asks to enter. The owner gets both in that order,
-///   by the same line or the same mailbox (`DepartureTests`).
+///   by the same line or the same mailbox (`GraceEndTests`).
 final class Router {
     let here: Int
     private let loop: EventLoop

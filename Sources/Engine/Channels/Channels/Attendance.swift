@@ -13,10 +13,10 @@ struct Attendance {
     private let metrics: EngineMetrics
     /// Departures of users and of channels, by app index. An app's clients never end the grace of another app with fewer
     /// departures. All departures of one kind wait equally long.
-    private var userDepartures: SharedOrder<Int, Departure>
-    private var channelDepartures: SharedOrder<Int, Departure>
+    private var userDepartures: SharedOrder<Int, GraceEnd>
+    private var channelDepartures: SharedOrder<Int, GraceEnd>
     /// The departures of users that also need work before their end.
-    private var earlier = Fifo<Departure>()
+    private var earlier = Fifo<GraceEnd>()
     private var lastNumber: UInt64 = 0
 
     init(of channels: ChannelStates, _ limits: ShardLimits, _ metrics: EngineMetrics) {
@@ -72,7 +72,7 @@ struct Attendance {
         guard limits.webhookPause > .zero else { return tellVacated(channel, app, &effects) }
         channel.vacating = nextNumber()
         channelDepartures.append(
-            Departure(
+            GraceEnd(
                 key: channel.key, user: nil, number: channel.vacating,
                 due: now.advanced(by: limits.webhookPause)), of: channel.key.app)
     }
@@ -170,8 +170,8 @@ struct Attendance {
         let last = max(limits.leaveGrace, limits.webhookPause)
         guard last > .zero else { return over(user, channel, app, &effects) }
         if first == .zero { shorterIsOver(user, number, channel, app, &effects) }
-        func departure(after wait: Duration) -> Departure {
-            Departure(key: channel.key, user: user, number: number, due: now.advanced(by: wait))
+        func departure(after wait: Duration) -> GraceEnd {
+            GraceEnd(key: channel.key, user: user, number: number, due: now.advanced(by: wait))
         }
         userDepartures.append(departure(after: last), of: channel.key.app)
         if first > .zero, first < last { earlier.append(departure(after: first)) }
@@ -180,13 +180,13 @@ struct Attendance {
     /// Keeps departures within their bounds. Users have a queue of their own: anybody may enter and leave a public channel.
     mutating func trimDepartures(of app: Int, _ effects: inout Effects) {
         while let departure = userDepartures.popExcess() ?? channelDepartures.popExcess() { end(departure, &effects) }
-        let stands = { [channels] (departure: Departure) in departure.stands(in: channels[departure.key]) }
+        let stands = { [channels] (departure: GraceEnd) in departure.stands(in: channels[departure.key]) }
         userDepartures.sweep(of: app, keeping: stands)
         channelDepartures.sweep(of: app, keeping: stands)
         if earlier.needsSweep(live: userDepartures.total) { earlier.sweep(keeping: stands) }
     }
 
-    private mutating func end(_ departure: Departure, _ effects: inout Effects) {
+    private mutating func end(_ departure: GraceEnd, _ effects: inout Effects) {
         guard let channel = channels[departure.key], departure.stands(in: channel), let app = channels.app(of: channel)
         else { return }
         if let user = departure.user {
@@ -200,7 +200,7 @@ struct Attendance {
         channels.removeIfUnused(channel)
     }
 
-    private func shorterIsOver(_ departure: Departure, _ effects: inout Effects) {
+    private func shorterIsOver(_ departure: GraceEnd, _ effects: inout Effects) {
         guard let channel = channels[departure.key], departure.stands(in: channel), let app = channels.app(of: channel),
             let user = departure.user
         else { return }

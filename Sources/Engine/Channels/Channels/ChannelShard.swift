@@ -41,7 +41,7 @@ package struct ChannelShard {
     private let metrics: EngineMetrics
     private let channels: ChannelStates
     private var attendance: Attendance
-    private var counts: ChannelCounts
+    private var counts: CountThrottle
     private var cache: ChannelCache
 
     /// The shard of one of `loops` loops. `limits` are the shard's own.
@@ -50,7 +50,7 @@ package struct ChannelShard {
         self.metrics = metrics
         channels = ChannelStates(loops: loops, limits, metrics)
         attendance = Attendance(of: channels, limits, metrics)
-        counts = ChannelCounts(of: channels, limits, metrics)
+        counts = CountThrottle(of: channels, limits, metrics)
         cache = ChannelCache(of: channels, limits, metrics)
     }
 

@@ -34,7 +34,7 @@ package final class Session {
     var resumeAllowance = Allowance()
     /// Numbers this session's requests, so that a late answer finds its own and no other.
     var lastSerial: UInt32 = 0
-    private var notes = SessionNotes()
+    private var notes = SessionFlags()
 
     /// A session without user and channels. A socket id of the hub's own has 64 bits.
     package init(id: SessionID, app: App, socketID: SocketID) {

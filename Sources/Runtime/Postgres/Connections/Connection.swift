@@ -61,7 +61,7 @@ package final class Connection: EventSource {
     private var lookUp: HostLookUp?
     private var connectEnd = Instant(nanoseconds: 0)
     private let handlers: Handlers
-    private let meter: ConnectionMeter?
+    private let meter: PostgresConnectionMetrics?
     private var state = State.idle
     private var pg: OpaquePointer?
     private var waiting = Fifo<Statement>()
@@ -79,7 +79,7 @@ package final class Connection: EventSource {
     ///   - meter: counts the statements that fail.
     package convenience init(
         loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration = .seconds(10), depth: Int = 1,
-        meter: ConnectionMeter? = nil, handlers: Handlers
+        meter: PostgresConnectionMetrics? = nil, handlers: Handlers
     ) {
         self.init(
             loop: loop, parameters: parameters, connectTimeout: connectTimeout, depth: depth, resolver: .system,
@@ -89,7 +89,7 @@ package final class Connection: EventSource {
     /// Resolves names with `resolver`.
     init(
         loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, depth: Int = 1,
-        resolver: HostResolver, meter: ConnectionMeter? = nil, handlers: Handlers
+        resolver: HostResolver, meter: PostgresConnectionMetrics? = nil, handlers: Handlers
     ) {
         precondition(depth >= 1 && depth <= PostgresLimits.pipelineDepthMax, "a pipeline's depth is out of its range")
         self.loop = loop

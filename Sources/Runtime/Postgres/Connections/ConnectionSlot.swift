@@ -49,7 +49,7 @@ package final class ConnectionSlot {
     private let logger: Logger
     private let handlers: Handlers
     private let greeting: Greeting?
-    private let meter: ConnectionMeter?
+    private let meter: PostgresConnectionMetrics?
     private var wasEstablished = false
     private var backoff = Backoff()
     private var random = SystemRandomNumberGenerator()
@@ -69,7 +69,7 @@ package final class ConnectionSlot {
     ///   - greeting: comes before `opened`, and its answer establishes the connection.
     package init(
         _ name: String, loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, depth: Int = 1,
-        logger: Logger, meter: ConnectionMeter? = nil, greeting: Greeting? = nil, handlers: Handlers
+        logger: Logger, meter: PostgresConnectionMetrics? = nil, greeting: Greeting? = nil, handlers: Handlers
     ) throws(ReactorError) {
         self.name = name
         self.loop = loop

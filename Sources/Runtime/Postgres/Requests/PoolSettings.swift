@@ -42,7 +42,7 @@ package struct PoolSettings {
     }
 
     /// The connections: each with its name in logs and its meter.
-    package var connections: [(name: String, meter: ConnectionMeter)]
+    package var connections: [(name: String, meter: PostgresConnectionMetrics)]
     /// Statements in flight on one connection.
     package var depth: Int
     /// How long connecting may take.
@@ -74,7 +74,7 @@ package struct PoolSettings {
 
     /// Settings without a default. `greeting` is the first statement of each connection.
     package init(
-        connections: [(name: String, meter: ConnectionMeter)], depth: Int, connectTimeout: Duration,
+        connections: [(name: String, meter: PostgresConnectionMetrics)], depth: Int, connectTimeout: Duration,
         statementTimeout: Duration,
         greeting: (sql: String, parameters: [String]), kinds: [Kind], outages: Outages, lossesMax: Int
     ) {

@@ -31,7 +31,7 @@ final class PooledConnection {
 
     init(
         _ name: String, _ pool: RequestPool, _ loop: EventLoop, _ parameters: ConnectionParameters,
-        _ settings: PoolSettings, _ logger: Logger, _ meter: ConnectionMeter
+        _ settings: PoolSettings, _ logger: Logger, _ meter: PostgresConnectionMetrics
     ) throws(ReactorError) {
         self.pool = pool
         self.loop = loop

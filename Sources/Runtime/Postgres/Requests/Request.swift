@@ -69,9 +69,9 @@ open class Request {
     open func answered(_ answer: Result<Rows, PostgresError>) -> NextStep { .done }
 
     /// There is no answer, or not in time. Called at most once. `answered` may follow if the request was in flight.
-    open func ended(_ end: RequestEnd) {}
+    open func ended(_ end: RequestFailure) {}
 
-    final func end(_ end: RequestEnd) {
+    final func end(_ end: RequestFailure) {
         guard !isOver else { return }
         ended(end)
         isOver = true
@@ -102,7 +102,7 @@ public enum NextStep {
 }
 
 /// Why a request ended without an answer.
-public enum RequestEnd {
+public enum RequestFailure {
     /// Its deadline has passed.
     case expired
     /// Too many connections were lost under it.
@@ -143,5 +143,5 @@ package final class CallbackRequest: Request {
         return .done
     }
 
-    package override func ended(_ end: RequestEnd) { told(nil) }
+    package override func ended(_ end: RequestFailure) { told(nil) }
 }

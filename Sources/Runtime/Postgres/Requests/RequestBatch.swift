@@ -23,7 +23,7 @@ open class RequestBatch: Request {
         super.init(terms)
     }
 
-    open override func ended(_ end: RequestEnd) {
+    open override func ended(_ end: RequestFailure) {
         for part in parts { part.end(end) }
     }
 

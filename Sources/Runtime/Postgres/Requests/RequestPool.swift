@@ -116,7 +116,7 @@ package final class RequestPool {
         return true
     }
 
-    private func refusal(_ request: Request) -> RequestEnd? {
+    private func refusal(_ request: Request) -> RequestFailure? {
         if outage.isOn, settings.outages != .waitedOut { return .away }
         if let (pause, reason) = suspects.hold(of: request.user, at: loop.now) { return .held(pause, reason) }
         request.line = queues[request.kind].append(
@@ -125,7 +125,7 @@ package final class RequestPool {
     }
 
     /// Ends the queued requests for which `isOver` is true.
-    package func end(_ end: RequestEnd, where isOver: (Request) -> Bool) {
+    package func end(_ end: RequestFailure, where isOver: (Request) -> Bool) {
         for kind in queues.indices {
             for request in queues[kind].remove(where: isOver) { request.end(end) }
         }

@@ -2,7 +2,7 @@ import Clock
 
 /// The end of a grace period in a shard: for a user without a connection, or for an empty channel. Stale once somebody has
 /// come back.
-struct Departure {
+struct GraceEnd {
     let key: ChannelKey
     /// Nil for the channel itself.
     let user: String?

@@ -1,7 +1,7 @@
 import JSON
 
 /// The client's connection in Pusher's protocol 7: opened, kept, lost, and opened again.
-struct LineMachine: Sendable {
+struct ConnectionMachine: Sendable {
     enum State: Sendable, Equatable { case offline, connecting, open, refused }
 
     private(set) var state = State.offline

@@ -4,7 +4,7 @@ import Metrics
 import Pusher
 
 /// Throttles how often subscriber counts and cache misses are told, however fast clients come and go.
-struct ChannelCounts {
+struct CountThrottle {
     typealias Effects = ChannelShard.Effects
 
     /// The quiet period of a channel that has told something. Stale once its channel names another one.

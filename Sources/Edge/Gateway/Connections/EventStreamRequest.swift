@@ -5,7 +5,7 @@ import Sync
 
 /// A good request for an event stream (`text/event-stream`): which channels, for whom, and from where. The gateway verifies
 /// the token, and answers with the stream, or with a refusal.
-package struct EventStreamOrder: Sendable {
+package struct EventStreamRequest: Sendable {
     /// The index of the app.
     let app: Int
     let subject: Subject
@@ -32,14 +32,14 @@ package struct EventStreamOrder: Sendable {
 
 /// A request for a user's event stream whose token is being verified.
 final class PendingEventStream {
-    let order: EventStreamOrder
+    let order: EventStreamRequest
     /// The answer, if it is one: the fields that let a page read it.
     let head: HTTPResponse
     let app: App
     /// The field `Origin` of the request.
     let origin: [UInt8]?
 
-    init(_ order: EventStreamOrder, _ head: HTTPResponse, _ app: App, origin: [UInt8]?) {
+    init(_ order: EventStreamRequest, _ head: HTTPResponse, _ app: App, origin: [UInt8]?) {
         (self.order, self.head, self.app, self.origin) = (order, head, app, origin)
     }
 }

@@ -1,5 +1,5 @@
 /// Two counts and four flags of a session in 32 bits: 14 bits for each count, which its bounds keep below `countMax`.
-struct SessionNotes {
+struct SessionFlags {
     private var bits: UInt32 = 0
 
     /// The most that a count may be. `limits.channelsPerConnection` and `ChannelLimits.actionsPerSessionMax` are below it.

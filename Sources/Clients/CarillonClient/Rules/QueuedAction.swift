@@ -2,7 +2,7 @@ import Bytes
 import JSON
 
 /// The state of an action in the queue.
-enum RowState: String, Sendable {
+enum QueuedActionState: String, Sendable {
     /// It was not sent.
     case queued
     /// It has its number, and no answer.
@@ -37,7 +37,7 @@ struct StoredPosition: Sendable, Equatable {
 }
 
 /// One action of the queue. Its key is fixed when the person acts, its number at first send.
-struct QueuedRow: Sendable {
+struct QueuedAction: Sendable {
     /// Its place: first in, first out.
     var id: Int64 = 0
     let key: String
@@ -49,7 +49,7 @@ struct QueuedRow: Sendable {
     var n: Int64?
     var base: JSONTree?
     var retries: Int64 = 0
-    var state = RowState.queued
+    var state = QueuedActionState.queued
     /// What it touches, such as `dose:…`: actions on one of them go one after another.
     var entities: [String] = []
     var more = More()
@@ -89,7 +89,7 @@ struct QueuedRow: Sendable {
     }
 
     /// Whether two rows touch one entity.
-    func meets(_ other: QueuedRow) -> Bool { entities.contains { other.entities.contains($0) } }
+    func meets(_ other: QueuedAction) -> Bool { entities.contains { other.entities.contains($0) } }
 
     /// The envelope of `sync:action`.
     func envelope(device: String) -> JSONTree {
@@ -103,7 +103,7 @@ struct QueuedRow: Sendable {
     }
 }
 
-extension QueuedRow.More {
+extension QueuedAction.More {
     /// As it is stored.
     var tree: JSONTree {
         var members: [JSONTree.Member] = []
@@ -145,7 +145,7 @@ extension QueuedRow.More {
                     others.append(.init(member.key.string ?? "", try JSONTree(member.value.bytes.string)))
                 }
             }
-            var more = QueuedRow.More(.object(others))
+            var more = QueuedAction.More(.object(others))
             more.kept = memory.map { .text($0) }
             return more
         }

@@ -5,7 +5,7 @@ import HTTP
 import Pusher
 
 /// A call that queries an app's channels, or closes a user's connections.
-struct ChannelQuestion {
+struct ChannelQuery {
     private enum Kind {
         case channels(prefix: String, ChannelInfo)
         case channel(ChannelName, ChannelInfo)

@@ -8,7 +8,7 @@ import Identity
 import Store
 
 /// Removed settings by key, with advice for a configuration that still has them.
-enum GoneSettings {
+enum RemovedSettings {
     static let advice: [String: String] = [
         "tls.handshakeTimeout": now("handshakeTimeout"),
         "jwt.leeway": fixed(TokenPolicy().leeway),

@@ -3,15 +3,15 @@ import Testing
 
 @testable import Channels
 
-@Suite struct SessionNotesTests {
+@Suite struct SessionFlagsTests {
     @Test(arguments: 0..<20 as Range<UInt64>) func countsAndFlagsKeepApart(seed: UInt64) {
         var random = SeededRandom(seed: seed)
-        var notes = SessionNotes()
+        var notes = SessionFlags()
         var (behind, actions) = (0, 0)
-        var flags: Set<SessionNotes.Flag> = []
-        let all: [SessionNotes.Flag] = [.isExpiryAnnounced, .isVouchedFor, .isAuthorized, .isAnnounced]
+        var flags: Set<SessionFlags.Flag> = []
+        let all: [SessionFlags.Flag] = [.isExpiryAnnounced, .isVouchedFor, .isAuthorized, .isAnnounced]
         for _ in 0..<200 {
-            let count = [0, 1, SessionNotes.countMax, .random(in: 0...SessionNotes.countMax, using: &random)][
+            let count = [0, 1, SessionFlags.countMax, .random(in: 0...SessionFlags.countMax, using: &random)][
                 Int.random(in: 0..<4, using: &random)]
             switch Int.random(in: 0..<3, using: &random) {
             case 0:
@@ -33,9 +33,9 @@ import Testing
     /// Whatever the settings allow, a count has room for it.
     @Test func theBoundsFit() {
         let limits = ChannelLimits()
-        #expect(limits.actionsPerSessionMax <= SessionNotes.countMax)
+        #expect(limits.actionsPerSessionMax <= SessionFlags.countMax)
         // `limits.channelsPerConnection` is a count of at most 10,000 (SettingsTableTests).
-        #expect(10_000 <= SessionNotes.countMax)
+        #expect(10_000 <= SessionFlags.countMax)
     }
 
     @Test func timesOfAnIdentityAreKeptUpTo2106() {

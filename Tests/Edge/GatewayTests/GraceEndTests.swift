@@ -9,7 +9,7 @@ import WebSocket
 @testable import Gateway
 
 /// Connections whose peers are gone: marked at once, closed in turns, and meanwhile in nobody's way.
-@Suite(.ownThread, .timeLimit(.minutes(15))) struct DepartureTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct GraceEndTests {
     private static let channels = ["news", "presence-room"]
 
     private func members(_ change: (inout AppLimits) -> Void) -> AppLimits {

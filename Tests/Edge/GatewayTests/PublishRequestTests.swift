@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite(.ownThread, .timeLimit(.minutes(15))) struct PublishOrderTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct PublishRequestTests {
     /// One loop answers the backend, which at once publishes through the loop that owns the channel. That loop has already
     /// taken its mail in this tick, as happens if more is ready than a tick handles.
     @Test(arguments: [false, true]) func whatWasAnsweredStandsFirst(tellsFacts: Bool) async throws {

@@ -18,7 +18,7 @@ package struct DrainOrder: Sendable, Equatable {
 }
 
 /// How many connections still wait for an answer that only this hub can give.
-package struct Visitors: Sendable, Equatable {
+package struct UnansweredConnections: Sendable, Equatable {
     /// Nothing has come from them.
     package var silent = 0
     /// A TLS handshake or a request has begun, or waits for its answer.
@@ -36,11 +36,11 @@ package struct Visitors: Sendable, Equatable {
 /// An action under way is answered first (`WebSockets.hubEnds`). Nobody is closed before an upgrade, or within a request:
 /// such a connection has its turn later.
 ///
-/// Worst interleavings, each with its test in `DrainageTests`:
+/// Worst interleavings, each with its test in `ConnectionDrainTests`:
 /// - A connection comes, or upgrades, after the order was shuffled: it is found when the others are closed.
 /// - The peer of one that waits for its turn goes, and another has its slot: the name of the first finds nobody.
 /// - The order is taken back in the middle: those that are left stay, and are not closed by the turn that is due.
-final class Drainage {
+final class ConnectionDrain {
     private let loop: EventLoop
     private let due: DueWork
     private let metrics: GatewayMetrics
@@ -115,8 +115,8 @@ final class Drainage {
     }
 
     /// This loop's connections that `mayGo` keeps, and that are not being closed.
-    var visitors: Visitors {
-        var visitors = Visitors()
+    var visitors: UnansweredConnections {
+        var visitors = UnansweredConnections()
         loop.forEachSource { source in
             guard let connection = source as? ClientConnection, let conversation = connection.conversation else {
                 return

@@ -9,7 +9,7 @@ import WebSocket
 @testable import Gateway
 
 /// Connections that are closed while the hub lives, and accepting that rests.
-@Suite(.ownThread, .timeLimit(.minutes(15))) struct DrainageTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct ConnectionDrainTests {
     private func clients(_ count: Int, _ fixture: GatewayFixture) async throws -> [TestClient] {
         var clients: [TestClient] = []
         for _ in 0..<count { clients.append(try await TestClient.opened(port: fixture.port).0) }
@@ -125,8 +125,8 @@ import WebSocket
     @Test func visitorsAreThoseWhoAwaitAnAnswer() async throws {
         let fixture = try await GatewayFixture()
         let gateway = fixture.gateway
-        func count() -> Visitors? {
-            let told = Locked<Visitors?>(nil)
+        func count() -> UnansweredConnections? {
+            let told = Locked<UnansweredConnections?>(nil)
             gateway.countVisitors { visitors in told.withLock { $0 = visitors } }
             _ = eventually { told.withLock { $0 } != nil }
             return told.withLock { $0 }
@@ -138,21 +138,21 @@ import WebSocket
         try await begun.sendRaw("GET /nothing HTT")
         try await answered.sendRaw("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n")
         _ = try await answered.response()
-        #expect(eventually { count() == Visitors(silent: 1, begun: 1) })
+        #expect(eventually { count() == UnansweredConnections(silent: 1, begun: 1) })
         // A request after the first counts, too.
         try await answered.sendRaw("GET /nothing HTT")
-        #expect(eventually { count() == Visitors(silent: 1, begun: 2) })
+        #expect(eventually { count() == UnansweredConnections(silent: 1, begun: 2) })
         gateway.drain(DrainOrder(perSecond: nil, hasSuccessor: true))
         #expect(try await greeted.next() == .close(4200))
-        #expect(count() == Visitors(silent: 1, begun: 2), "the drain cut them off")
+        #expect(count() == UnansweredConnections(silent: 1, begun: 2), "the drain cut them off")
         for client in [begun, answered] {
             try await client.sendRaw("P/1.1\r\nHost: h\r\n\r\n")
             #expect(try await client.response().head.contains("404"))
         }
-        #expect(eventually { count() == Visitors(silent: 1, begun: 0) })
+        #expect(eventually { count() == UnansweredConnections(silent: 1, begun: 0) })
         try await silent.sendRaw("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n")
         #expect(try await silent.response().head.contains("404"))
-        #expect(count() == Visitors())
+        #expect(count() == UnansweredConnections())
     }
 
     /// Not in that of their coming.

@@ -4,7 +4,7 @@ import Gateway
 import Pusher
 
 /// What a call publishes: its events with their channels, and the form of its answer.
-struct PublishOrder: Sendable {
+struct PublishRequest: Sendable {
     let events: [PublishedEvent]
     private let route: PusherPath.Route?
 
