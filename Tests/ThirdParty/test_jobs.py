@@ -258,6 +258,16 @@ def test_once_by_the_clock_that_is_given(stage):
 
 #: Longer than a test waits: what comes earlier was announced.
 RARELY = "60s"
+#: An announcement that begins, and tells nobody while another session has the lock.
+HELD_ANNOUNCEMENT = """
+    create or replace function sync.announce() returns void language plpgsql security definer as $$
+    begin
+        perform set_config('lock_timeout', '0', true);
+        perform pg_advisory_xact_lock(4711);
+        perform pg_notify('sync', '');
+    end
+    $$
+"""
 
 
 def hearing(hub, user):
@@ -294,3 +304,22 @@ def test_devices_hear_at_once_of_what_a_job_did(user):
                       environment={"DATABASE_URL": hub.database_url})
         assert job.wait() == 0
         misses(device, user, dose, 20)
+
+
+def test_a_job_that_dies_before_it_announces_costs_a_poll_at_most(user):
+    with Hub() as hub, hearing(hub, user) as device, hub.superuser() as witness:
+        dose = add_quietly(hub, user, "1 hour")
+        witness.execute(HELD_ANNOUNCEMENT)
+        witness.execute("select pg_advisory_lock(4711)")
+        job = Program("jobs", "--once", "miss_doses", "--clock", "2100-01-01T00:00:00Z",
+                      environment={"DATABASE_URL": hub.database_url})
+
+        def waits():
+            return witness.execute("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+                                   " and query = 'SELECT sync.announce()'").fetchone()[0]
+
+        eventually(waits, "the batch is committed, and the announcement has begun")
+        assert hub.query("select status from care.dose_occurrence where id = %s", [dose]) == [("missed",)]
+        assert job.process.poll() is None, "it waits"
+        job.kill()
+        misses(device, user, dose, PATIENCE)

@@ -55,9 +55,11 @@ private final class PlanDesk {
     private var plan = DosePlan()
     private var follows: [String: Bool] = [:]
     private var items = ["p1"]
+    private var archived: Set<String> = []
     private var home = "UTC"
     private var now = 0
     private static let products = ["p1", "p2", "p3"]
+    private static let windows = [1, 60, 240, 1_440]
     private static let zones = [
         "UTC", "America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "Asia/Tokyo", "Pacific/Honolulu",
         "Asia/Kathmandu",
@@ -69,7 +71,8 @@ private final class PlanDesk {
             """
             create or replace function sync.clock() returns timestamptz language sql volatile
             as $$ select to_timestamp(pg_catalog.current_setting('test.clock')::bigint) $$;
-            insert into care.product (id, name) values ('p1', 'One'), ('p2', 'Two'), ('p3', 'Three');
+            insert into care.product (id, user_id, name)
+            values ('p1', 'ann', 'One'), ('p2', 'ann', 'Two'), ('p3', null, 'Of the catalogue');
             """)
     }
 
@@ -93,7 +96,7 @@ private final class PlanDesk {
     /// The first difference of a seed's history, which is rolled back.
     func difference(seed: UInt64) throws -> String? {
         random = SeededRandom(seed: seed)
-        (plan, follows, items, home) = (DosePlan(), [:], ["p1"], "UTC")
+        (plan, follows, items, archived, home) = (DosePlan(), [:], ["p1"], [], "UTC")
         // In 2026 or 2027.
         now = 1_767_225_600 + Int.random(in: 0..<60_000_000, using: &random)
         try connection.execute("begin")
@@ -124,13 +127,14 @@ private final class PlanDesk {
     private func step() throws -> String {
         let ids = plan.schedules.keys.sorted()
         guard let id = ids.isEmpty ? nil : pick(ids), let schedule = plan.schedules[id] else { return try create() }
-        switch Int.random(in: 0..<14, using: &random) {
+        switch Int.random(in: 0..<15, using: &random) {
         case 0: return try create()
         case 1...4: return try edit(schedule)
         case 5: return try delete(id)
         case 6: return try restock()
         case 7: return try travel()
         case 8...10: return try act()
+        case 11: return try archive()
         default: return try wait()
         }
     }
@@ -145,6 +149,8 @@ private final class PlanDesk {
         if Bool.random(using: &random) {
             new.startsOn = new.zone.day(at: now).adding(Int.random(in: -100...5, using: &random))
         }
+        new.windowMinutes = pick(Self.windows)
+        if Int.random(in: 0..<8, using: &random) == 0 { new.rule = .asNeeded }
         follows[id] = follow
         try write(new, "insert")
         return "a schedule \(id)"
@@ -153,10 +159,12 @@ private final class PlanDesk {
     private func edit(_ schedule: PlannedSchedule) throws -> String {
         var new = schedule
         let title: String
-        switch Int.random(in: 0..<11, using: &random) {
+        switch Int.random(in: 0..<13, using: &random) {
+        // As needed has no time.
+        case 0...2 where new.rule == .asNeeded: (new.rule, title) = (.daily, "needed daily")
         case 0...2: (new.minute, title) = (pick([10, 150, 480, 720, 1_430]), "another time")
         case 3: (new.isEnabled, title) = (!new.isEnabled, "a pause or its end")
-        case 4: (new.rule, title) = (pick([.daily, .weekdays, .on([2, 6]), .on([7])]), "another rule")
+        case 4: (new.rule, title) = (pick([.daily, .weekdays, .on([2, 6]), .on([7]), .asNeeded]), "another rule")
         case 5:
             let today = new.zone.day(at: now)
             new.endsOn = new.endsOn == nil ? today.adding(Int.random(in: -2...12, using: &random)) : nil
@@ -166,6 +174,7 @@ private final class PlanDesk {
         case 8, 9:
             new.startsOn = new.zone.day(at: now).adding(Int.random(in: -12...5, using: &random))
             title = "another start"
+        case 10, 11: (new.windowMinutes, title) = (pick(Self.windows), "another window")
         default:
             follows[new.id] = Bool.random(using: &random)
             (new.zone, title) = (zone(follows[new.id] == true ? home : pick(Self.zones)), "another zone")
@@ -184,15 +193,18 @@ private final class PlanDesk {
             case .asNeeded: ("as_needed", nil)
             }
         let values = [
-            new.id, new.isStack ? nil : new.products.first, new.isStack ? "st" : nil, String(new.minute * 60), rule,
-            days,
+            new.id, new.isStack ? nil : new.products.first, new.isStack ? "st" : nil,
+            new.rule == .asNeeded ? nil : String(new.minute * 60), rule, days,
             text(new.startsOn), text(new.endsOn), String(new.isEnabled), new.zone.name,
-            follows[new.id] == true ? "follow" : "fixed",
+            follows[new.id] == true ? "follow" : "fixed", String(new.windowMinutes),
         ]
-        let columns = "product_id, stack_id, time, repeat, repeat_on, starts_on, ends_on, enabled, timezone, tz_mode"
+        let columns = """
+            product_id, stack_id, time, repeat, repeat_on, starts_on, ends_on, enabled, timezone, tz_mode, \
+            window_minutes
+            """
         let row = """
             $2, $3, '00:00'::time + make_interval(secs => $4::int), $5, $6::smallint[], '1970-01-01'::date + $7::int, \
-            '1970-01-01'::date + $8::int, $9::boolean, $10, $11
+            '1970-01-01'::date + $8::int, $9::boolean, $10, $11, $12::int
             """
         let statement =
             verb == "insert"
@@ -219,6 +231,21 @@ private final class PlanDesk {
         }
         for schedule in plan.schedules.values where schedule.isStack { plan.restock(schedule.id, items, at: now) }
         return "the stack has \(items)"
+    }
+
+    /// One of ann's is planned for at once, one of the catalogue by a job.
+    private func archive() throws -> String {
+        let product = pick(Self.products)
+        let isArchived = !archived.contains(product)
+        if isArchived { archived.insert(product) } else { archived.remove(product) }
+        _ = try connection.query(
+            "update care.product set archived_at = case when $2::boolean then sync.clock() end where id = $1",
+            [product, String(isArchived)])
+        // Who has a product of the catalogue is known from a commit on: deferred triggers write it.
+        try connection.execute("set constraints all immediate; set constraints all deferred")
+        while try connection.query("select more from care.job_spread_products(1000, sync.clock())") == [["t"]] {}
+        plan.archive(product, isArchived, at: now)
+        return "\(product) \(isArchived ? "archived" : "back")"
     }
 
     private func travel() throws -> String {

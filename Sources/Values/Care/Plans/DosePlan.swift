@@ -12,6 +12,8 @@ package struct DosePlan: Sendable {
     package private(set) var doses: [PlannedDose.Name: PlannedDose] = [:]
     /// All schedules.
     package private(set) var schedules: [String: PlannedSchedule] = [:]
+    /// Products that give no new doses.
+    private var archived: Set<String> = []
     private var plannedUntil: [String: LocalDate] = [:]
     /// When the job is to plan a schedule again: when its day ends.
     private var due: [String: Int] = [:]
@@ -55,6 +57,13 @@ package struct DosePlan: Sendable {
         goOn(schedule, at: now)
     }
 
+    /// A product is archived, or comes back.
+    package mutating func archive(_ product: String, _ isArchived: Bool, at now: Int) {
+        guard archived.contains(product) != isArchived else { return }
+        if isArchived { archived.insert(product) } else { archived.remove(product) }
+        for schedule in schedules.values where schedule.products.contains(product) { goOn(schedule, at: now) }
+    }
+
     /// The job: every schedule has its horizon.
     package mutating func catchUp(at now: Int) {
         for schedule in schedules.values where due[schedule.id].map({ $0 <= now }) ?? false { goOn(schedule, at: now) }
@@ -75,6 +84,10 @@ package struct DosePlan: Sendable {
 
     // MARK: Planning
 
+    private func slots(_ schedule: PlannedSchedule, on day: LocalDate) -> [PlannedDose] {
+        schedule.slots(on: day).filter { !archived.contains($0.product) }
+    }
+
     private mutating func cancel(_ dose: PlannedDose) {
         doses[dose.name]?.status = .cancelled
         doses[dose.name]?.isCancelledByPlan = true
@@ -93,7 +106,7 @@ package struct DosePlan: Sendable {
     private mutating func fillGap(_ schedule: PlannedSchedule, at now: Int) {
         guard var day = unplanned(schedule, at: now) else { return }
         while day <= schedule.zone.day(at: now) {
-            for slot in schedule.slots(on: day) where slot.second <= now { fill(slot) }
+            for slot in slots(schedule, on: day) where slot.second <= now { fill(slot) }
             day = day.adding(1)
         }
     }
@@ -103,7 +116,7 @@ package struct DosePlan: Sendable {
         let today = schedule.zone.day(at: now)
         var day = max(start, today.adding(-Self.past))
         while day < end, day <= today {
-            for slot in schedule.slots(on: day) where slot.second <= now { fill(slot) }
+            for slot in slots(schedule, on: day) where slot.second <= now { fill(slot) }
             day = day.adding(1)
         }
     }
@@ -114,7 +127,7 @@ package struct DosePlan: Sendable {
         var given: [PlannedDose] = []
         var day = min(today.adding(-2), lateFrom ?? today)
         while day <= last {
-            given += schedule.slots(on: day)
+            given += slots(schedule, on: day)
             day = day.adding(1)
         }
         let names = Dictionary(given.map { ($0.name, $0) }) { first, _ in first }
