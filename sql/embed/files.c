@@ -67,6 +67,9 @@ static const char migrations_0018_reminders[] = {
 static const char migrations_0019_push_leases[] = {
 #embed "../migrations/0019_push_leases.sql" suffix(, )
     0};
+static const char migrations_0020_audit_details[] = {
+#embed "../migrations/0020_audit_details.sql" suffix(, )
+    0};
 static const char functions_09_sync_settle_writers[] = {
 #embed "../functions/09_sync_settle_writers.sql" suffix(, )
     0};
@@ -374,6 +377,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 17, "0017_push_lanes.sql", migrations_0017_push_lanes, sizeof migrations_0017_push_lanes - 1},
     {carillon_sql_migration, 18, "0018_reminders.sql", migrations_0018_reminders, sizeof migrations_0018_reminders - 1},
     {carillon_sql_migration, 19, "0019_push_leases.sql", migrations_0019_push_leases, sizeof migrations_0019_push_leases - 1},
+    {carillon_sql_migration, 20, "0020_audit_details.sql", migrations_0020_audit_details, sizeof migrations_0020_audit_details - 1},
     {carillon_sql_function, 0, "09_sync_settle_writers.sql", functions_09_sync_settle_writers, sizeof functions_09_sync_settle_writers - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},

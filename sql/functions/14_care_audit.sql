@@ -9,6 +9,20 @@ as $$
         when 'user' then 'user' when 'system' then 'system' else 'backend' end
 $$;
 
+-- care.dose_details: what else is true of a dose, for its audit: what it is of, where it comes from, its day and window. Times
+-- are in UTC, whatever the writer's zone. No locks.
+create or replace function care.dose_details(o care.dose_occurrence) returns jsonb
+language plpgsql stable
+set timezone = 'UTC'
+as $$
+begin
+    return jsonb_build_object(
+        'scheduleId', o.schedule_id, 'productId', o.product_id, 'productName', o.product_name, 'strength', o.strength,
+        'form', o.form, 'dose', o.dose, 'asNeeded', o.as_needed, 'timezone', o.tz, 'localDate', o.local_date,
+        'localTime', o.local_time, 'windowStart', o.window_start, 'windowEnd', o.window_end);
+end
+$$;
+
 -- care.audit_doses: one row for each dose that an INSERT or DELETE brought or took. Updates are audited by the recorder of their
 -- events (care.audited_recorder), for one statement that writes both costs less than two.
 create or replace function care.audit_doses() returns trigger
@@ -30,9 +44,11 @@ begin
         where n.user_id <> '';
     else
         insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
-                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted)
+                                          was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
+                                          was_details)
         select o.id, o.user_id, clock, actor, device, key,
-               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> ''
+               o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
+               care.dose_details(o::care.dose_occurrence)
         from old_rows as o
         where o.user_id <> '';
     end if;
@@ -42,7 +58,8 @@ $$;
 
 -- care.audited_recorder: what the recorder of care.dose_occurrence (sync.generate_recorder) does first with an UPDATE: one row of
 -- the audit for each dose that changed. A revision rises with every change, so it alone tells what changed. A dose that goes to
--- another user ends for the one and begins for the other: neither reads of the other.
+-- another user ends for the one and begins for the other: neither reads of the other. What rarely changes (care.dose_details) is
+-- written where it did: an update of the status alone writes none of it.
 --
 -- One row that stays its user's and in its day, the usual update, has a statement of its own, which writes the ticket of the
 -- events too: where that is the transaction's first, nothing is left to do. Else its events are recorded below, and its audit is
@@ -59,10 +76,12 @@ as $$
         with audited as (
             insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
                                               was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
-                                              status, taken_at, scheduled_at, rev, reason, noted)
+                                              status, taken_at, scheduled_at, rev, reason, noted, was_details, details)
             select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
                    o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
-                   n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+                   n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> '',
+                   case when %4$s then care.dose_details(o::care.dose_occurrence) end,
+                   case when %4$s then care.dose_details(n::care.dose_occurrence) end
             from old_rows as o cross join new_rows as n
             where %3$s
             returning a.user_id, a.occurrence_id, a.was_rev
@@ -82,10 +101,12 @@ as $$
         end if;
         insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
                                           was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
-                                          status, taken_at, scheduled_at, rev, reason, noted)
+                                          status, taken_at, scheduled_at, rev, reason, noted, was_details, details)
         select coalesce(n.id, o.id), coalesce(n.user_id, o.user_id), who.at, who.actor, who.device, who.key,
                o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
-               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
+               n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> '',
+               case when o.id is not null and (%4$s) then care.dose_details(o::care.dose_occurrence) end,
+               case when n.id is not null and (%4$s) then care.dose_details(n::care.dose_occurrence) end
         from old_rows as o
         full join new_rows as n on n.id = o.id and n.user_id = o.user_id
         cross join (
@@ -96,7 +117,11 @@ as $$
         where n.rev is distinct from o.rev and coalesce(n.user_id, o.user_id) <> '' and (%3$s) is not true;$recorder$,
         source, topic,
         $sql$n.rev <> o.rev and n.id = o.id and n.user_id = o.user_id and n.local_date = o.local_date
-                and n.user_id <> '' and o.status <> 'cancelled' and not exists (select from new_rows offset 1)$sql$)
+                and n.user_id <> '' and o.status <> 'cancelled' and not exists (select from new_rows offset 1)$sql$,
+        $sql$(o.window_end, o.window_start, o.product_id, o.product_name, o.strength, o.form, o.dose, o.as_needed, o.schedule_id,
+                o.tz, o.local_date, o.local_time)
+                is distinct from (n.window_end, n.window_start, n.product_id, n.product_name, n.strength, n.form, n.dose,
+                n.as_needed, n.schedule_id, n.tz, n.local_date, n.local_time)$sql$)
 $$;
 
 -- care.keep_audit: what has been written stays: UPDATE, DELETE and TRUNCATE are refused. care.erase_audit deletes. No locks.
@@ -147,7 +172,7 @@ end
 $$;
 
 -- care.audit_json: a change as the history of a dose shows it: `before` null for a new dose, `after` for one that was taken
--- away. No locks.
+-- away. Both have the details where those changed, and `before` where the dose was deleted. No locks.
 create or replace function care.audit_json(a care.dose_audit) returns jsonb
 language plpgsql stable
 as $$
@@ -156,10 +181,10 @@ begin
         'at', a.at, 'actor', a.actor, 'deviceId', a.device, 'key', a.key,
         'before', case when a.was_rev is not null then jsonb_build_object(
             'status', a.was_status, 'takenAt', a.was_taken_at, 'scheduledAt', a.was_scheduled_at, 'reason', a.was_reason,
-            'hasNote', coalesce(a.was_noted, false), 'rev', a.was_rev) end,
+            'hasNote', coalesce(a.was_noted, false), 'rev', a.was_rev) || coalesce(a.was_details, '{}') end,
         'after', case when a.rev is not null then jsonb_build_object(
             'status', a.status, 'takenAt', a.taken_at, 'scheduledAt', a.scheduled_at, 'reason', a.reason,
-            'hasNote', coalesce(a.noted, false), 'rev', a.rev) end);
+            'hasNote', coalesce(a.noted, false), 'rev', a.rev) || coalesce(a.details, '{}') end);
 end
 $$;
 

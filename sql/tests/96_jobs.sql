@@ -82,6 +82,23 @@ select test.is('nor what is too late', test.corrections('c5', 'markTaken', '{"oc
 update care.dose_occurrence set note = 'secret words' where id = 'job6';
 update care.dose_occurrence set note = note where id = 'job6';
 select test.is('a note is told without its text', (select a #>> '{before,hasNote}' || ' ' || (a #>> '{after,hasNote}') || ' ' || (a::text ~ 'secret') from (select care.audit_json(l) as a from care.dose_audit as l where occurrence_id = 'job6' order by n desc limit 1) as x), 'false true false');
+create function test.details(dose text) returns text language sql as $$
+    select concat_ws(' ', was_details ->> 'productId', was_details ->> 'dose', was_details ->> 'windowEnd', '>', details ->> 'productId', details ->> 'dose', details ->> 'windowEnd')
+    from care.dose_audit where occurrence_id = dose order by n desc limit 1 $$;
+select test.is('what it is of did not change', test.details('job6'), '>');
+insert into care.product (id, name) values ('job-p', 'One'), ('job-q', 'Other');
+insert into care.dose_occurrence (id, user_id, product_id, dose, scheduled_at, window_end) values ('job-of', 'job', 'job-p', '1', '2030-01-01 08:00Z', '2030-01-01 12:00Z'), ('job-of2', 'job', 'job-p', '1', '2030-01-01 08:00Z', '2030-01-01 12:00Z');
+set timezone = 'Asia/Kathmandu';
+update care.dose_occurrence set product_id = 'job-q', dose = '2' where id = 'job-of';
+select test.is('another product: before and after', test.details('job-of'), 'job-p 1 2030-01-01T12:00:00+00:00 > job-q 2 2030-01-01T12:00:00+00:00');
+reset timezone;
+update care.dose_occurrence set window_end = window_end + interval '1 hour' where id like 'job-of%';
+select test.is('another window, of many', test.details('job-of') || ', ' || test.details('job-of2'), 'job-q 2 2030-01-01T12:00:00+00:00 > job-q 2 2030-01-01T13:00:00+00:00, job-p 1 2030-01-01T12:00:00+00:00 > job-p 1 2030-01-01T13:00:00+00:00');
+update care.dose_occurrence set status = 'skipped' where id = 'job-of2';
+select test.is('an update of its status has none', test.details('job-of2'), '>');
+select test.is('a history shows them', (select concat_ws(' ', h #>> '{-2,before,windowEnd}', h #>> '{-2,after,windowEnd}', (h #> '{-1,after}' ? 'windowEnd')::text) from (select body::jsonb -> 'history' as h from sync.adherence_occurrence('job', 'job-of2')) as o), '2030-01-01T12:00:00+00:00 2030-01-01T13:00:00+00:00 false');
+delete from care.dose_occurrence where id like 'job-of%';
+select test.is('a deleted dose leaves what it was of', test.details('job-of'), 'job-q 2 2030-01-01T13:00:00+00:00 >');
 update care.dose_occurrence set user_id = 'job-other' where id = 'job6';
 select test.is('a dose that goes to another user ends for the one', (select string_agg(concat_ws(' ', was_status, '>', status), ', ' order by n) from care.dose_audit where occurrence_id = 'job6' and user_id = 'job'), '> scheduled, scheduled > missed, missed > missed, missed >');
 select test.is('and begins for the other', test.history('job-other', 'job6'), 'backend ->missed');
