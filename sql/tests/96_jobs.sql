@@ -6,13 +6,13 @@ create function test.history(who text, dose text) returns text language sql as $
     select string_agg(concat_ws(' ', e ->> 'actor', e ->> 'deviceId', e ->> 'key',
                                 coalesce(e #>> '{before,status}', '-') || '>' || coalesce(e #>> '{after,status}', '-')), ', ' order by n)
     from sync.adherence_occurrence(who, dose) as o, jsonb_array_elements(o.body::jsonb -> 'history') with ordinality as t(e, n) $$;
-create function test.miss_all() returns bigint language plpgsql as $$
+create function test.miss_all(clock timestamptz default '2200-01-01Z') returns bigint language plpgsql as $$
 declare
     missed bigint := 0;
     r record;
 begin
     loop
-        select * into r from sync.job('miss_doses', 1000, '2200-01-01Z');
+        select * into r from sync.job('miss_doses', 1000, clock);
         missed := missed + r.done;
         exit when not r.more;
     end loop;
@@ -64,9 +64,9 @@ select test.is('with devices', test.history('job', 'job1'), 'backend ->scheduled
 create function test.slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.001); return new; end $$;
 create trigger slow before update on care.dose_occurrence for each row when (new.user_id = 'jobslow') execute function test.slow();
 select test.plan('jobslow', 'jobslow' || n) from generate_series(1, 30) as n \g /dev/null
-select test.is('ten doses took ten milliseconds: the others are for the next batch', test.miss('2025-11-20 12:00Z', 30), '10 more');
+select test.is('ten doses took ten milliseconds: the others are for the next batches', test.miss('2025-11-20 12:00Z', 30), '10 more');
 drop trigger slow on care.dose_occurrence;
-select test.is('which does them', test.miss('2025-11-20 12:00Z', 30), '20');
+select test.is('which do them: as many as there is time for', test.miss_all('2025-11-20 12:00Z'), 20::bigint);
 
 -- Corrections: what the hub counts.
 create function test.corrections(key text, type text, payload jsonb) returns text language sql as $$
@@ -204,4 +204,4 @@ select test.is('no stream is left behind', test.miss('2025-11-20 12:00Z'), '0');
 select dblink_disconnect(name) from unnest('{one,two,three}'::text[]) as name \g /dev/null
 select test.is('no dose of all has two misses in a row', (select count(*) from (select status = 'missed' and lag(status) over (partition by occurrence_id order by n) = 'missed' and actor = 'system' as twice from care.dose_audit) as x where twice), 0::bigint);
 select test.is('summaries are those of the rows', test.summaries_hold(), true);
-drop function test.miss_all(), test.text_of(text), test.opened(text, text), test.sent(text, text);
+drop function test.miss_all(timestamptz), test.text_of(text), test.opened(text, text), test.sent(text, text);
