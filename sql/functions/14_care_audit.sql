@@ -58,14 +58,15 @@ $$;
 
 -- care.audited_recorder: what the recorder of care.dose_occurrence (sync.generate_recorder) does first with an UPDATE: one row of
 -- the audit for each dose that changed. A revision rises with every change, so it alone tells what changed. A dose that goes to
--- another user ends for the one and begins for the other: neither reads of the other. What rarely changes (care.dose_details) is
--- written where it did: an update of the status alone writes none of it.
+-- another user ends for the one and begins for the other: neither reads of the other. The details, which rarely change,
+-- are written where `details_rev` says that they did (care.bump_details).
 --
--- One row that stays its user's and in its day, the usual update, has a statement of its own, which writes the ticket of the
--- events too: where that is the transaction's first, nothing is left to do. Else its events are recorded below, and its audit is
--- written. It does not ask for a ticket, for SERIALIZABLE writers who read the tickets would fail each other. It has no hash of a
--- join; it takes from the row what care.bump_dose has just put there. FULL JOIN for all others, for a plan made with one row
--- must do for thousands. The ticket names no day: the dose has it, and what moves the dose later records it.
+-- One row that stays its user's and keeps its details, its day with them, the usual update, has a statement of its own, which
+-- writes the ticket of the events too: where that is the transaction's first, nothing is left to do. Else its events are recorded
+-- below, and its audit is written. It does not ask for a ticket, for SERIALIZABLE writers who read the tickets would fail each
+-- other. It has no hash of a join; it takes from the row what care.bump_dose has just put there. FULL JOIN for all others, for
+-- a plan made with one row must do for thousands. The ticket names no day: the dose has it, and what moves the dose later
+-- records it.
 --
 -- Doses that come back from being cancelled take their slots (care.yield_slots): here, and not by a trigger with a
 -- condition, which each statement would read anew from its text. No locks; those of what it returns: there.
@@ -76,12 +77,10 @@ as $$
         with audited as (
             insert into care.dose_audit as a (occurrence_id, user_id, at, actor, device, key,
                                               was_status, was_taken_at, was_scheduled_at, was_rev, was_reason, was_noted,
-                                              status, taken_at, scheduled_at, rev, reason, noted, was_details, details)
+                                              status, taken_at, scheduled_at, rev, reason, noted)
             select n.id, n.user_id, n.updated_at, coalesce(n.changed_by, 'backend'), n.changed_device, n.changed_key,
                    o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
-                   n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> '',
-                   case when %4$s then care.dose_details(o::care.dose_occurrence) end,
-                   case when %4$s then care.dose_details(n::care.dose_occurrence) end
+                   n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> ''
             from old_rows as o cross join new_rows as n
             where %3$s
             returning a.user_id, a.occurrence_id, a.was_rev
@@ -105,8 +104,9 @@ as $$
         select coalesce(n.id, o.id), coalesce(n.user_id, o.user_id), who.at, who.actor, who.device, who.key,
                o.status, o.taken_at, o.scheduled_at, o.rev, o.reason, o.note <> '',
                n.status, n.taken_at, n.scheduled_at, n.rev, n.reason, n.note <> '',
-               case when o.id is not null and (%4$s) then care.dose_details(o::care.dose_occurrence) end,
-               case when n.id is not null and (%4$s) then care.dose_details(n::care.dose_occurrence) end
+               case when o.id is not null and n.details_rev is distinct from o.details_rev
+                   then care.dose_details(o::care.dose_occurrence) end,
+               case when n.details_rev <> o.details_rev then care.dose_details(n::care.dose_occurrence) end
         from old_rows as o
         full join new_rows as n on n.id = o.id and n.user_id = o.user_id
         cross join (
@@ -116,12 +116,8 @@ as $$
         ) as who
         where n.rev is distinct from o.rev and coalesce(n.user_id, o.user_id) <> '' and (%3$s) is not true;$recorder$,
         source, topic,
-        $sql$n.rev <> o.rev and n.id = o.id and n.user_id = o.user_id and n.local_date = o.local_date
-                and n.user_id <> '' and o.status <> 'cancelled' and not exists (select from new_rows offset 1)$sql$,
-        $sql$(o.window_end, o.window_start, o.product_id, o.product_name, o.strength, o.form, o.dose, o.as_needed, o.schedule_id,
-                o.tz, o.local_date, o.local_time)
-                is distinct from (n.window_end, n.window_start, n.product_id, n.product_name, n.strength, n.form, n.dose,
-                n.as_needed, n.schedule_id, n.tz, n.local_date, n.local_time)$sql$)
+        $sql$n.rev <> o.rev and n.id = o.id and n.user_id = o.user_id and n.details_rev = o.details_rev
+                and n.user_id <> '' and o.status <> 'cancelled' and not exists (select from new_rows offset 1)$sql$)
 $$;
 
 -- care.keep_audit: what has been written stays: UPDATE, DELETE and TRUNCATE are refused. care.erase_audit deletes. No locks.

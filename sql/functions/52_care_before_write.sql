@@ -81,8 +81,32 @@ begin
         end if;
         if new.product_id is not null then
             new := care.described(new, true);
+            if (new.product_name, new.strength, new.form, new.dose)
+                is distinct from (old.product_name, old.strength, old.form, old.dose)
+            then
+                new.details_rev := new.rev;
+            end if;
         end if;
     end if;
+    return new;
+end
+$$;
+
+-- care.bump_details: notes the rev with which the details of a dose came (care.dose_details), for its audit. A trigger of the
+-- columns that it compares: a statement that sets none of them does not call it. What care.bump_dose brings of itself, it
+-- notes there. Nobody else writes `details_rev`. No locks.
+create or replace function care.bump_details() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.details_rev := case when (
+        new.schedule_id, new.product_id, new.product_name, new.strength, new.form, new.dose, new.as_needed, new.tz, new.local_date,
+        new.local_time, new.window_start, new.window_end
+    ) is distinct from (
+        old.schedule_id, old.product_id, old.product_name, old.strength, old.form, old.dose, old.as_needed, old.tz, old.local_date,
+        old.local_time, old.window_start, old.window_end
+    ) then new.rev else old.details_rev end;
     return new;
 end
 $$;

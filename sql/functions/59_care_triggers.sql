@@ -1,5 +1,5 @@
 -- The triggers of the app's own tables. One that stands as it should is left alone, so that a rerun locks no table.
--- `belong` comes before `bump_rev` by name: what it puts right is no change. Locks: a table (SHARE ROW EXCLUSIVE) only
+-- `belong` comes before `bump_rev` by name: what it puts right is no change. `details` comes after it, and has its rev. Locks: a table (SHARE ROW EXCLUSIVE) only
 -- where a trigger is missing, another or disabled.
 do $do$
 declare
@@ -12,6 +12,10 @@ begin
         from unnest('{user_settings,product,stack,schedule,reminder_rule,reminder_occurrence}'::text[]) as place
         union all
         select 'bump_rev', 'BEFORE UPDATE', 'dose_occurrence', 'bump_dose()', 'A', 'FOR EACH ROW'
+        union all
+        select 'details',
+               'BEFORE UPDATE OF schedule_id, product_id, product_name, strength, form, dose, as_needed, tz, local_date, '
+               || 'local_time, window_start, window_end, details_rev', 'dose_occurrence', 'bump_details()', 'A', 'FOR EACH ROW'
         union all
         select *, 'O', 'FOR EACH ROW' from (values
             ('complete', 'BEFORE INSERT', 'dose_occurrence', 'complete_dose()'),

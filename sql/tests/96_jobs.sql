@@ -97,6 +97,21 @@ select test.is('another window, of many', test.details('job-of') || ', ' || test
 update care.dose_occurrence set status = 'skipped' where id = 'job-of2';
 select test.is('an update of its status has none', test.details('job-of2'), '>');
 select test.is('a history shows them', (select concat_ws(' ', h #>> '{-2,before,windowEnd}', h #>> '{-2,after,windowEnd}', (h #> '{-1,after}' ? 'windowEnd')::text) from (select body::jsonb -> 'history' as h from sync.adherence_occurrence('job', 'job-of2')) as o), '2030-01-01T12:00:00+00:00 2030-01-01T13:00:00+00:00 false');
+update care.dose_occurrence set status = 'scheduled' where id = 'job-of2';
+create function test.names(dose text) returns text language sql as $$
+    select concat_ws(' ', was_details ->> 'productName', '>', details ->> 'productName') from care.dose_audit where occurrence_id = dose order by n desc limit 1 $$;
+update care.product set name = 'New' where id = 'job-p';
+select care.job_spread_products(1000, sync.clock()) \g /dev/null
+select test.is('a product has a new name', test.names('job-of2'), 'One > New');
+update care.dose_occurrence set status = 'taken', taken_at = now() where id = 'job-of2';
+update care.product set name = 'Newer' where id = 'job-p';
+select care.job_spread_products(1000, sync.clock()) \g /dev/null
+select test.is('a dose that was taken keeps what was true', test.names('job-of2'), '>');
+update care.dose_occurrence set status = 'scheduled', taken_at = null where id = 'job-of2';
+select test.is('one that is scheduled again follows its product', test.names('job-of2'), 'New > Newer');
+select test.is('nobody else writes the revision of the details', (select d.details_rev = a.rev from care.dose_occurrence as d join care.dose_audit as a on a.occurrence_id = d.id where d.id = 'job-of2' order by a.n desc limit 1), true);
+update care.dose_occurrence set details_rev = 0 where id = 'job-of2';
+select test.is('it stays', test.names('job-of2') || ' ' || (select details_rev > 0 from care.dose_occurrence where id = 'job-of2')::text, '> true');
 delete from care.dose_occurrence where id like 'job-of%';
 select test.is('a deleted dose leaves what it was of', test.details('job-of'), 'job-q 2 2030-01-01T13:00:00+00:00 >');
 update care.dose_occurrence set user_id = 'job-other' where id = 'job6';
