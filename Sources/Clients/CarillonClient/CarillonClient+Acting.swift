@@ -57,7 +57,7 @@ extension CarillonClient {
                 for var row in behind {
                     row.more.behind = nil
                     row.state = .queued
-                    mirror.append(row)
+                    try mirror.enqueue(row)
                 }
             }
             return made.key

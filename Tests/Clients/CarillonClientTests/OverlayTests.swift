@@ -264,6 +264,34 @@ import Testing
         #expect(mirror.actions.last?.base == nil && mirror.actions.last?.payload["rev"] == nil)
     }
 
+    /// What the hub has confirmed is no reason to hide what the person saw: another device may have changed it since.
+    @Test func aConfirmedActionHidesNoRevision() throws {
+        let own = Entity(.medication, "m1", offset: 1, value: .parsed(#"{"id": "m1", "name": "A", "rev": 2}"#))
+        var mirror = Mirror(
+            entities: [own], positions: ["c": StoredPosition(epoch: "e", offset: 1)], meta: [MetaName.device: "phone"])
+        _ = try act("updateMedication", #"{"id": "m1", "name": "B"}"#, &mirror, at: morning)
+        _ = mirror.number()
+        let key = mirror.actions[0].key
+        let answer = #"{"key": "\#(key)", "status": "applied", "positions": {"c": {"epoch": "e", "offset": 2}}}"#
+        mirror.settle([.parsed(answer)], at: morning)
+        _ = try act("updateMedication", #"{"id": "m1", "name": "C"}"#, &mirror, at: morning)
+        #expect(mirror.actions[1].base == nil)
+        mirror.remove(mirror.actions[1])
+        mirror.put(StoredPosition(epoch: "e", offset: 2), of: "c")
+        _ = try act("updateMedication", #"{"id": "m1", "name": "D"}"#, &mirror, at: morning)
+        #expect(mirror.actions[1].base?["rev"]?.integer == 2)
+    }
+
+    /// Criteria would mean another day when the hub hears of them, and no dose that was missed meanwhile.
+    @Test func allDosesAreThoseThatThePersonSaw() throws {
+        var mirror = mirror(.dose("d1"), .dose("d2"))
+        _ = try act("bulkMarkAll", #"{"criteria": {}}"#, &mirror, at: morning)
+        let named = mirror.actions[0].payload
+        #expect(named["occurrenceIds"]?.elements.compactMap(\.string) == ["d1", "d2"] && !named.has("criteria"))
+        _ = try act("bulkMarkAll", #"{"criteria": {}}"#, &mirror, at: morning)
+        #expect(mirror.actions[1].payload["criteria"]?["date"]?.string == "2025-11-20")
+    }
+
     @Test func remindersAreFolded() throws {
         let rule = JSONTree.parsed(
             #"""

@@ -36,6 +36,46 @@ import Testing
         #expect(other.number().first?.base?["rev"]?.integer == 3)
     }
 
+    /// The hub knows what a device has changed of a reminder itself. The revision that this made would say that the person
+    /// saw what another device had changed before; and that of a day is none of its rule's.
+    @Test func aReminderIsNamedAsThePersonSawIt() throws {
+        var rows = [QueuedRow.made("a", "updateReminder", base: 3), .made("b", "updateReminder", base: 3)]
+        for index in rows.indices { rows[index].entities = ["reminder:r"] }
+        var mirror = try mirror(rows)
+        _ = mirror.number()
+        mirror.settle([.parsed(#"{"key": "a", "status": "applied", "result": {"rev": 9}}"#)], at: now)
+        #expect(mirror.number().first?.base?["rev"]?.integer == 3)
+    }
+
+    /// b waits behind a, and c touches what b touches: it must not go first.
+    @Test func whatWaitsMakesWait() throws {
+        var both = QueuedRow.made("b", "bulkMarkAll")
+        both.entities = ["dose:d1", "dose:d2"]
+        var mirror = try mirror([.made("a"), both, .made("c", of: "d2"), .made("e", of: "d3")])
+        _ = mirror.number()
+        mirror.settle([.parsed(#"{"key": "a", "status": "conflict", "conflict": {}}"#)], at: now)
+        try mirror.enqueue(.made("f", of: "d2"))
+        #expect(states(mirror) == ["a parked 1", "b parked 0", "c parked 0", "e queued 0", "f parked 0"])
+        #expect(mirror.actions.compactMap(\.more.behind) == ["a", "a", "a"])
+        mirror.release("a")
+        #expect(states(mirror) == ["b queued 0", "c queued 0", "e queued 0", "f queued 0"])
+    }
+
+    /// Two conflicts hold one row: it goes when both are decided.
+    @Test func whatWaitsForTwoWaitsForBoth() throws {
+        var both = QueuedRow.made("c", "bulkMarkAll")
+        both.entities = ["dose:d1", "dose:d2"]
+        var mirror = try mirror([.made("a"), .made("b", of: "d2"), both])
+        _ = mirror.number()
+        for key in ["a", "b"] {
+            mirror.settle([.parsed(#"{"key": "\#(key)", "status": "conflict", "conflict": {}}"#)], at: now)
+        }
+        mirror.release("a")
+        #expect(mirror.row(key: "c")?.more.behind == "b")
+        mirror.release("b")
+        #expect(states(mirror) == ["c queued 0"])
+    }
+
     @Test func aConflictParksThatEntityOnly() throws {
         var mirror = try mirror([.made("a"), .made("b", of: "d2"), .made("c"), .made("e", of: "d3")])
         _ = mirror.number()
@@ -158,6 +198,14 @@ import Testing
         mirror.becomeDevice("tablet")
         #expect(states(mirror) == ["a queued 0", "b queued 0"])
         #expect(mirror.number().map(\.n) == [1, 2])
+    }
+
+    /// The worst moment: the old device has sent it, or will. Only the hub can take it back.
+    @Test func anotherDeviceTellsItsUndo() throws {
+        var mirror = try mirror([.made("a"), .made("b", of: "d2")])
+        mirror.becomeDevice("tablet")
+        #expect((mirror.cancel("a")) == true)
+        #expect(states(mirror) == ["a queued 0", "b queued 0"])
     }
 
     @Test func whatIsAnsweredCountsUntilItsEventsAreHere() throws {

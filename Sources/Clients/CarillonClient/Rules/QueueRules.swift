@@ -38,13 +38,14 @@ extension Mirror {
         return rows
     }
 
-    /// What the person saw, and what this device itself has changed since: own actions never conflict with each other.
+    /// What the person saw, and what this device itself has changed since: own actions never conflict with each other. Of
+    /// reminders the hub knows what a device has changed itself: a newer revision would hide what others have.
     ///
     /// - Parameter folded: the revision that an action of this device which is not answered yet will probably make.
     func base(of row: QueuedAction, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
         guard let base = row.base else { return nil }
         func newest(_ seen: JSONTree, _ entity: String) -> JSONTree {
-            guard let rev = seen.integer else { return seen }
+            guard let rev = seen.integer, !entity.hasPrefix("reminder:") else { return seen }
             return .integer(max(rev, self.entity(.own, entity)?.offset ?? 0, folded(entity) ?? 0))
         }
         if let rev = base["rev"], !rev.isObject {
@@ -139,17 +140,16 @@ extension Mirror {
         row.state = .parked
         row.more.answer = Self.brief(answer)
         put(row)
+        // What waits makes wait in turn what touches the same: it acted first.
+        var waiting = [row]
         for var other in actions {
-            if let followed, other.more.behind == followed {
-                other.more.behind = row.key
-                put(other)
-            } else if other.state == .queued, other.id > row.id, other.n == nil, other.type != "resolve",
-                other.meets(row)
-            {
-                other.state = .parked
-                other.more.behind = row.key
-                put(other)
-            }
+            let isLater = other.state == .queued && other.id > row.id && other.n == nil && other.type != "resolve"
+            let isFollower = followed != nil && other.more.behind == followed
+            guard isFollower || (isLater && waiting.contains { [other] in $0.meets(other) }) else { continue }
+            other.state = .parked
+            other.more.behind = row.key
+            put(other)
+            waiting.append(other)
         }
     }
 
@@ -188,11 +188,13 @@ extension Mirror {
 
     /// The store is another device's now: numbers begin anew, keys stay.
     mutating func becomeDevice(_ id: String) {
-        set(MirrorKey.device, id)
-        set(MirrorKey.number, nil)
-        for var row in actions where row.state.isWaiting && row.n != nil {
+        set(MetaName.device, id)
+        set(MetaName.number, nil)
+        for var row in actions where row.state.isWaiting {
             row.n = nil
             row.state = .queued
+            // The other device has perhaps sent it: an undo has to be told.
+            row.retries += 1
             put(row)
         }
     }

@@ -69,6 +69,7 @@ struct RowBuilder {
             let named = row.payload["occurrenceIds"]?.elements.compactMap(\.string)
             let found = answer.result?["items"]?.elements.compactMap { $0["occurrenceId"]?.string }
             let ids = named ?? found ?? []
+            row.payload = pinned(row.payload, ids)
             row.entities = ids.map { "dose:\($0)" }
             let seen = ids.compactMap { id in
                 rev(id).map { JSONTree.Member(id, .object([.init("rev", .integer($0))])) }
@@ -81,6 +82,22 @@ struct RowBuilder {
             row.more.memory = overlay.model.memory(of: Identifier(row.key), user: DoseOverlay.user)?.tree
         }
         return Prediction(status: answer.status.rawValue, code: answer.code)
+    }
+
+    /// What the person saw is what is marked, whenever the hub hears of it: criteria become the doses that they mean here,
+    /// or, where none is known, those of the day on which the person acts.
+    private func pinned(_ payload: JSONTree, _ ids: [String]) -> JSONTree {
+        guard let criteria = payload["criteria"], criteria.isObject else { return payload }
+        var members: [JSONTree.Member] = payload.members.filter { $0.name != "criteria" }
+        if ids.isEmpty {
+            let today = TimeText.text(now.date(utcOffset: Zones.offset(zone, now) ?? 0))
+            let date = criteria["date"] ?? .string(today)
+            members.append(.init("criteria", criteria.setting([.init("date", date)])))
+        } else {
+            members.append(.init("occurrenceIds", .array(ids.map { .string($0) })))
+            if let future = criteria["includeFuture"] { members.append(.init("includeFuture", future)) }
+        }
+        return .object(members)
     }
 
     // MARK: Reminders
@@ -142,22 +159,27 @@ struct RowBuilder {
         return nil
     }
 
-    private func hasOwn(_ row: QueuedAction) -> Bool {
-        mirror.actions.contains {
-            ($0.state.isWaiting || $0.state == .parked || $0.more.until != nil) && $0.meets(row)
+    /// Whether an action of this device on the same thing is not confirmed.
+    private func hasOwn(_ row: QueuedRow) -> Bool {
+        mirror.actions.contains { other in
+            guard other.meets(row) else { return false }
+            if other.state.isWaiting || other.state == .parked { return true }
+            guard let until = other.more.until else { return false }
+            return !mirror.isConfirmed(until)
         }
     }
 }
 
 extension Mirror {
-    /// Appends a row. Behind a conflict about the same entity it waits for the person.
-    mutating func enqueue(_ row: QueuedAction) throws {
-        guard meta[MirrorKey.signedOut] == nil else { throw CarillonError.signedOut }
+    /// Appends a row. Behind a conflict about the same entity it waits for the person, and so it does behind a row that
+    /// waits for one: that row acted first.
+    mutating func enqueue(_ row: QueuedRow) throws {
+        guard meta[MetaName.signedOut] == nil else { throw CarillonError.signedOut }
         var row = row
-        let parked = rows(index.seen).first { $0.state == .parked && $0.more.behind == nil && $0.meets(row) }
+        let parked = rows(index.seen).first { [row] in $0.state == .parked && $0.meets(row) }
         if let parked, row.type != "resolve" {
             row.state = .parked
-            row.more.behind = parked.key
+            row.more.behind = parked.more.behind ?? parked.key
         }
         append(row)
     }
@@ -166,7 +188,8 @@ extension Mirror {
     /// refused, has done nothing: it goes too. Returns whether an `undo` has to be sent.
     mutating func cancel(_ key: String) -> Bool {
         guard let row = row(key: key) else { return true }
-        if row.state == .queued, row.n == nil {
+        // With tries, another device of this store has perhaps sent it.
+        if row.state == .queued, row.n == nil, row.retries == 0 {
             remove(row)
             reopen(row)
             return false
@@ -188,12 +211,13 @@ extension Mirror {
         put(target)
     }
 
-    /// Lets go what waited behind a conflict, which is decided.
+    /// Lets go what waited behind a conflict, which is decided, unless it meets another one that came before it.
     mutating func release(_ key: String) {
         if let target = row(key: key), target.state == .parked || target.state == .failed { remove(target) }
         for var row in actions where row.more.behind == key {
-            row.more.behind = nil
-            row.state = .queued
+            let other = rows(index.seen).first { [row] in $0.state == .parked && $0.id < row.id && $0.meets(row) }
+            row.more.behind = other.map { $0.more.behind ?? $0.key }
+            row.state = other == nil ? .queued : .parked
             put(row)
         }
     }
