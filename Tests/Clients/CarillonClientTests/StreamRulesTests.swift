@@ -68,6 +68,18 @@ import Testing
         #expect(mirror.value(.dose, "d1")?["note"]?.string == "with water")
     }
 
+    /// Neither events nor a day's answer tell why a dose was skipped.
+    @Test func reasonsOfOtherDevicesAreFetched() {
+        var mirror = mirror(at: 5)
+        _ = mirror.apply([updated(6, "skipped", rev: 2)], of: channel)
+        #expect(mirror.entity(.dose, "d1")?.isNoteOld == true)
+        let body = JSONTree.parsed(#"{"id": "d1", "rev": 2, "note": null, "reason": "ill"}"#)
+        let position = StoredPosition(epoch: "e", offset: 6)
+        mirror.add(ClientSnapshot(part: .note(dose: "d1"), body: body, position: position), of: channel)
+        #expect(mirror.entity(.dose, "d1")?.isNoteOld == false)
+        #expect(mirror.value(.dose, "d1")?["reason"]?.string == "ill")
+    }
+
     @Test func aSnapshotTakesThePlaceOfAll() {
         var mirror = Mirror(entities: [.dose("d1"), .dose("old")])
         let day = JSONTree.parsed(

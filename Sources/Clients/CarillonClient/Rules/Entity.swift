@@ -32,7 +32,7 @@ struct Entity: Sendable {
     /// Of a dose: `rev` of the last change of its state, and of its note, as far as the device has seen.
     var statusRev: Int64 = 0
     var noteRev: Int64 = 0
-    /// Its note was changed elsewhere: events tell no texts.
+    /// Its note or its reason was changed elsewhere: events tell no texts.
     var isNoteOld = false
     /// Of a dose: as the rules have it.
     let dose: Dose?

@@ -102,12 +102,12 @@ extension Mirror {
             isNew || old?["status"]?.string != dose["status"]?.string
             || old?["takenAt"]?.string != dose["takenAt"]?.string
         // Events tell no texts. An action of this device tells its own; others are fetched.
-        if isOther, !["skipped", "made_up"].contains(dose["status"]?.string ?? "") {
-            dose = dose.setting([.init("reason", .null)])
+        let ownReason = own.flatMap { row -> JSONTree? in
+            ["skip", "makeUp"].contains(row.type) ? row.payload["reason"] ?? .null : nil
         }
-        if isOther, let own, own.payload.has("reason") {
-            dose = dose.setting([.init("reason", own.payload["reason"] ?? .null)])
-        }
+        if isOther, !Self.isReasoned(dose) { dose = dose.setting([.init("reason", .null)]) }
+        if isOther, let ownReason { dose = dose.setting([.init("reason", ownReason)]) }
+        let isReasonOld = Self.isReasoned(dose) && ownReason == nil && (isOther || before?.isNoteOld == true)
         let ownNote = own.flatMap {
             $0.type == "addNote" ? $0.payload["text"] ?? $0.payload["note"] : $0.payload["note"]
         }
@@ -122,7 +122,13 @@ extension Mirror {
         put(
             Entity(
                 .dose, id, offset: offset, value: dose, statusRev: isOther ? rev : before?.statusRev ?? rev,
-                noteRev: isNew || isNoted ? rev : before?.noteRev ?? rev, isNoteOld: hasNote && ownNote == nil))
+                noteRev: isNew || isNoted ? rev : before?.noteRev ?? rev,
+                isNoteOld: isReasonOld || (hasNote && ownNote == nil)))
+    }
+
+    /// Whether a dose may have a reason, which no event and no day's answer tells.
+    private static func isReasoned(_ dose: JSONTree) -> Bool {
+        ["skipped", "made_up"].contains(dose["status"]?.string ?? "")
     }
 
     // MARK: Snapshots
@@ -185,7 +191,8 @@ extension Mirror {
             put(
                 Entity(
                     .dose, id, offset: offset, value: JSONTree.object([reason]).setting(dose.members),
-                    statusRev: isSame ? old?.statusRev ?? rev : rev, noteRev: isNoteSame ? old?.noteRev ?? rev : rev))
+                    statusRev: isSame ? old?.statusRev ?? rev : rev, noteRev: isNoteSame ? old?.noteRev ?? rev : rev,
+                    isNoteOld: Self.isReasoned(dose) && (!isSame || old?.isNoteOld == true)))
         }
         put(Entity(.loaded, "day:\(date)", offset: offset, value: .bool(true)))
         putSnapshot(.day, date, body["summary"] ?? .null, offset)
