@@ -200,6 +200,8 @@ import Testing
         #expect(failed == ["wait stream(CarillonClient.Topic.adherence) 1000", "problem storage(\"full\")"])
         #expect(desk.storage.mirror.positions["user.u.adherence"]?.offset == 7)
         let storage = desk.storage
+        // Nobody is told that all is here.
+        #expect(!desk.machine.streams[0].isCaughtUp(storage.mirror))
         #expect(
             desk.tell { $0.timer(.stream(.adherence), storage, random: 0, &$1) } == [
                 "send sync:resume user.u.adherence@7"

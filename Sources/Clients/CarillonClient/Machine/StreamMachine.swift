@@ -133,6 +133,8 @@ struct StreamMachine: Sendable {
             if end == .gap, phase == .live { resume(storage.mirror, line, &out) }
             return nil
         } catch {
+            // Until it is told again, nothing is confirmed.
+            phase = .resuming
             later(random, &out)
             return CarillonError(error)
         }
