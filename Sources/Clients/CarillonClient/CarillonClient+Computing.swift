@@ -122,15 +122,17 @@ extension CarillonClient {
         let date = TimeText.text(now.date(utcOffset: Zones.offset(zone, now) ?? 0))
         let seen = Array(mirror.rows(mirror.index.seen))
         let parked = seen.filter { $0.state == .parked && $0.more.behind == nil && $0.more.decidedBy == nil }
+        let medications = lists.medications(mirror)
+        // With the answer that waits in the queue: a person is asked once.
         var change: CarillonZoneChange?
         let own = options.timeZone()
-        if let home = mirror.userZone, home != own, mirror.meta[MirrorKey.keptZone] != own {
+        if let home = medications?.timeZone, home != own, mirror.meta[MetaName.keptZone] != own {
             change = CarillonZoneChange(from: home, to: own)
         }
         return ClientSignals.State(
             today: overlay.day(mirror, date, user: options.user, at: now),
             reminders: lists.reminders(mirror, zone: zone, channel: channel, now: now.second),
-            medications: lists.medications(mirror), conflicts: parked.map { CarillonQueued($0) },
+            medications: medications, conflicts: parked.map { CarillonQueued($0) },
             failures: seen.filter { $0.state == .failed }.map { CarillonQueued($0) },
             queueLength: mirror.index.waiting.count,
             lastSyncAt: mirror.meta[MirrorKey.lastSync].flatMap(TimeText.instant)?.date, zoneChanged: change)
