@@ -46,7 +46,8 @@ public actor CarillonClient {
         transport = try options.transport ?? Self.systemTransport()
         store = try ClientStore(
             options.file, vault: try options.keyStore.map { try Vault($0) } ?? .open, now: options.now)
-        try store.write(isFenced: false) { $0.set(MirrorKey.signedOut, nil) }
+        if let keys = options.keyStore { store.unlock = { try Vault(keys) } }
+        try store.write(isFenced: false) { $0.set(MetaName.signedOut, nil) }
         machine = ClientMachine(
             user: options.user,
             backoff: JitteredWait(baseMs: options.backoffMs.lowerBound, capMs: options.backoffMs.upperBound))
@@ -134,19 +135,19 @@ public actor CarillonClient {
     /// Signs the user out, and deletes what the device keeps. `unsent` says what becomes of actions that no hub has
     /// confirmed.
     public func signOut(unsent: CarillonUnsent = .ask) throws {
-        if case .ask = unsent {
+        // What another process would append from then on is refused: its file is deleted.
+        switch unsent {
+        case .keep: return close()
+        case .discard: try? keep { $0.set(MetaName.signedOut, "1") }
+        case .ask:
             try keep { mirror in
                 let open = mirror.actions.filter { $0.state.isWaiting || $0.state == .parked }
                 guard open.isEmpty else { throw CarillonError.unsentActions(open.count) }
-                // What another process would append now is refused.
-                mirror.set(MirrorKey.signedOut, "1")
+                mirror.set(MetaName.signedOut, "1")
             }
         }
         close()
-        guard case .keep = unsent else {
-            try ClientStore.remove(options.file)
-            return
-        }
+        try ClientStore.remove(options.file)
     }
 
     // MARK: Values

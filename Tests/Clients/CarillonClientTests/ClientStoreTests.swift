@@ -209,6 +209,19 @@ final class TemporaryFolder {
         #expect(try open(try Vault(keys)).mirror.actions.map(\.key) == ["a"])
     }
 
+    /// An app rotates while its widget has the store open: the widget reads the keys again.
+    @Test func aKeyOfAnotherProcessIsRead() throws {
+        let keys = keys
+        let app = try open(try Vault(keys))
+        try filled(app)
+        let widget = try open(try Vault(keys))
+        try app.seal(with: try Vault.rotate(keys))
+        #expect(throws: CarillonError.tampered) { try widget.write(isFenced: false) { try $0.enqueue(.made("b")) } }
+        widget.unlock = { try Vault(keys) }
+        try widget.write(isFenced: false) { try $0.enqueue(.made("b")) }
+        #expect(try app.look() && app.mirror.actions.map(\.key) == ["a", "b"])
+    }
+
     @Test func tamperingIsFound() throws {
         let vault = try Vault(keys)
         let store = try open(vault)

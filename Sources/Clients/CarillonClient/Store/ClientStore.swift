@@ -10,6 +10,8 @@ import GRDB
 final class ClientStore: MirrorStorage {
     private let queue: DatabaseQueue
     private var vault: Vault
+    /// Reads the keys again, where there are some: another process may have made a new one.
+    var unlock: (() throws -> Vault)?
     private let now: () -> Date
     private(set) var mirror: Mirror
     private var version: Int64 = 0
@@ -102,16 +104,26 @@ final class ClientStore: MirrorStorage {
     private func refresh(_ database: Database) throws {
         let seen = try Self.version(database)
         guard seen != version else { return }
-        mirror = try Mirror(database, vault, after: mirror)
+        mirror = try read(database)
         version = seen
         hasNews = true
     }
 
     private func reload() throws {
         try queue.inDatabase { database in
-            mirror = try Mirror(database, vault, after: mirror)
+            mirror = try read(database)
             version = try Self.version(database)
             hasNews = true
+        }
+    }
+
+    private func read(_ database: Database) throws -> Mirror {
+        do {
+            return try Mirror(database, vault, after: mirror)
+        } catch CarillonError.tampered {
+            guard let newer = try unlock?(), newer.current != vault.current else { throw CarillonError.tampered }
+            vault = newer
+            return try Mirror(database, vault, after: mirror)
         }
     }
 
