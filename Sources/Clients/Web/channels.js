@@ -1,5 +1,6 @@
 // Channels of the app's own. The leading tab hears them by its line; each other tab has a connection of its own for them.
 import { Session } from './session.js';
+import { call } from './signals.js';
 
 export class OwnChannels {
   #listeners = new Map();
@@ -17,8 +18,8 @@ export class OwnChannels {
     listeners.add(listener);
     this.listen();
     return () => {
-      listeners.delete(listener);
-      if (listeners.size) return;
+      // Called twice, it must not end what others have begun since.
+      if (!listeners.delete(listener) || listeners.size) return;
       this.#listeners.delete(channel);
       const { line } = this.host;
       if (!this.host.isStream(channel) || !line) (line ?? this.#follower)?.unsubscribe(channel);
@@ -47,7 +48,7 @@ export class OwnChannels {
 
   hear({ event, channel, data }) {
     const name = event.replace('pusher_internal:', 'pusher:');
-    for (const listener of this.#listeners.get(channel) ?? []) listener(name, data);
+    for (const listener of this.#listeners.get(channel) ?? []) call(listener, name, data);
   }
 
   /** Ends the connection of its own: this tab leads from now on, or is closed. */

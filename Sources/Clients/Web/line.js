@@ -110,13 +110,11 @@ export class Line {
   }
 
   hear(text) {
-    let frame;
-    try {
-      frame = JSON.parse(text);
-      if (typeof frame.data === 'string') frame.data = JSON.parse(frame.data);
-    } catch {
-      return;
-    }
+    const frame = parsed(text);
+    if (typeof frame?.event !== 'string') return;
+    // The data of a backend's event may be any text.
+    const data = typeof frame.data === 'string' ? parsed(frame.data) : undefined;
+    if (data !== undefined) frame.data = data;
     this.expect(this.activity ?? PONG_MS);
     switch (frame.event) {
       case 'pusher:connection_established':
@@ -152,6 +150,15 @@ export class Line {
 
   unsubscribe(name) {
     if (this.channels.delete(name)) this.send('pusher:unsubscribe', { channel: name });
+  }
+}
+
+/** A JSON text as a value; undefined where it is none. */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

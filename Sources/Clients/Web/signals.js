@@ -10,6 +10,16 @@ export class CarillonError extends Error {
   }
 }
 
+/** Calls an app's function. What it throws is told to the page: what the client was about to do goes on. */
+export function call(listener, ...values) {
+  try {
+    listener(...values);
+  } catch (error) {
+    if (globalThis.reportError) globalThis.reportError(error);
+    else setTimeout(() => { throw error; });
+  }
+}
+
 /** A value that is read with `value` or `get()`, and watched with `subscribe` or `for await`. */
 export class Signal {
   #listeners = new Set();
@@ -23,7 +33,7 @@ export class Signal {
   set(value) {
     if (Object.is(value, this.value)) return;
     this.value = value;
-    for (const listener of [...this.#listeners]) listener(value);
+    for (const listener of [...this.#listeners]) call(listener, value);
   }
 
   /** Calls `listener` with each new value; returns what ends that. */
@@ -87,6 +97,18 @@ export class Pace {
   stop() {
     clearTimeout(this.timer);
     this.timer = null;
+  }
+}
+
+/** Tries what fails for a moment: eleven times, within a quarter of a minute. */
+export async function insist(act, isOver) {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await act();
+    } catch (error) {
+      if (attempt === 10 || isOver()) throw error;
+      await new Promise((resolve) => { setTimeout(resolve, 50 * 2 ** Math.min(attempt, 6)); });
+    }
   }
 }
 
