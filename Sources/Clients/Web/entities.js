@@ -43,6 +43,9 @@ export async function foldEvent(work, event, data, own) {
   }
 }
 
+/** Whether it may have a reason, which no event and no day's answer tells. */
+const isReasoned = (dose) => ['skipped', 'made_up'].includes(dose.status);
+
 async function foldDose(work, event, body, o, key, own) {
   const id = body.occurrenceId;
   if (event === 'occurrence.cancelled') {
@@ -58,12 +61,13 @@ async function foldDose(work, event, body, o, key, own) {
   const isOther = isNew || old.status !== dose.status || old.takenAt !== dose.takenAt;
   // Events tell no texts. An action of this device tells its own; others are fetched.
   const mine = own(key);
-  if (isOther && !['skipped', 'made_up'].includes(dose.status)) dose.reason = null;
+  if (isOther && !isReasoned(dose)) dose.reason = null;
   if (mine?.reason !== undefined && isOther) dose.reason = mine.reason;
+  const isReasonOld = isReasoned(dose) && mine?.reason === undefined && (isOther || before.isNoteOld);
   const isNoted = mine?.note !== undefined || (!isNew && !isOther);
   if (!dose.hasNote) dose.note = null;
   else if (mine?.note !== undefined) dose.note = mine.note;
-  const isNoteOld = dose.hasNote && mine?.note === undefined;
+  const isNoteOld = isReasonOld || (dose.hasNote && mine?.note === undefined);
   await work.put('entities', {
     kind: 'dose', id, o, value: dose, isNoteOld, statusRev: isOther ? dose.rev : before.statusRev,
     noteRev: isNew || isNoted ? dose.rev : before.noteRev,
@@ -99,7 +103,7 @@ export async function putDay(work, { body, offset }) {
     const old = before?.value?.createdAt === dose.createdAt ? before : null;
     const isSame = old && old.value.status === dose.status && old.value.takenAt === dose.takenAt;
     await work.put('entities', {
-      kind: 'dose', id: dose.id, o: offset, isNoteOld: false,
+      kind: 'dose', id: dose.id, o: offset, isNoteOld: isReasoned(dose) && (!isSame || old.isNoteOld),
       value: { reason: isSame ? old.value.reason ?? null : null, ...dose },
       statusRev: isSame ? old.statusRev : dose.rev, noteRev: old && old.value.note === dose.note ? old.noteRev : dose.rev,
     });

@@ -61,6 +61,7 @@ export class Stream {
     const { position } = this;
     if (!position || this.phase === 'fetching' || this.phase === 'stopped') return null;
     this.phase = 'resuming';
+    this.isCut = false;
     return { epoch: position.epoch, offset: position.offset };
   }
 
@@ -107,8 +108,14 @@ export class Stream {
   take(event, data) {
     if (!data?._sync?.o || this.phase === 'stopped') return;
     this.inbox.push([event, data]);
-    if (this.phase === 'fetching' && this.inbox.length > HELD_MAX) this.inbox.length = 0;
+    if (this.phase === 'fetching' && this.inbox.length > HELD_MAX) this.drop();
     this.pace.want(this.inbox.length);
+  }
+
+  /** The hub will tell again what was here. */
+  drop() {
+    this.inbox = [];
+    this.isCut = true;
   }
 
   async pump() {
@@ -120,8 +127,9 @@ export class Stream {
         if (await this.apply(batch) === 'gap' && this.phase === 'live') this.resume();
       }
     } catch (error) {
-      // Nothing of the batch is stored, and neither is its position: the hub will tell it again.
-      this.inbox = [];
+      // Nothing of the batch is stored, and neither is its position. Until it is told again, nothing is confirmed.
+      this.drop();
+      if (['joining', 'live'].includes(this.phase)) this.phase = 'resuming';
       this.host.onFailure(error);
       if (!this.isOver && error.code !== 'fence_lost') this.later(() => this.resume());
     } finally {
@@ -184,6 +192,7 @@ export class Stream {
       return;
     }
     this.phase = 'live';
+    if (this.isCut) this.resume();
     this.pump();
   }
 
@@ -207,7 +216,7 @@ export class Stream {
     return parts;
   }
 
-  /** Fetches days and months that somebody watches and that are not here, and the texts of notes of other devices. */
+  /** Fetches days and months that somebody watches and that are not here, and the texts that other devices have written. */
   async complete() {
     if (this.topic !== 'adherence' || !this.isLive || this.isCompleting) return;
     this.isCompleting = true;
@@ -234,7 +243,8 @@ export class Stream {
     } catch (error) {
       if (serial === this.serial && !this.isOver) {
         this.host.onFailure(error);
-        this.later(() => this.complete());
+        // One timer: a resume that waits goes first, and ends with this.
+        if (this.isLive) this.later(() => this.complete());
       }
     } finally {
       this.isCompleting = false;
