@@ -1,12 +1,13 @@
 // What becomes a row of the queue when the person acts: which entities it touches, what the person saw of them, and how an
 // undo or a decision is written.
-import { applyRow, bookOf, foldDoses } from './overlay.js';
+import { applyRow, bookOf, counting, foldDoses } from './overlay.js';
 import { DOSE_TYPES } from './account.js';
 import { LIST_TYPES } from './lists.js';
+import { isObject } from './payload.js';
 import { fieldsOf, REMINDER_TYPES } from './reminderbook.js';
-import { isResolvable, meets, release, reopen, WAITING } from './queue.js';
+import { isResolvable, meets, release, reopen } from './queue.js';
 import { CarillonError } from './signals.js';
-import { formatTime, zoneOffset } from './times.js';
+import { dayAt, dayText, formatTime, zoneOffset } from './times.js';
 
 /** A message of the hub has 64 KiB at most; the envelope around the payload is small. */
 const BYTES_MAX = 60_000;
@@ -56,6 +57,7 @@ function describeDoses(row, mirror, zone, now) {
   const stored = account.actions.get(row.key);
   if (type === 'bulkMarkAll') {
     const ids = payload.occurrenceIds ?? (answer.items ?? []).map((item) => item.occurrenceId);
+    row.payload = pinned(payload, ids, dayText(dayAt(now, zoneOffset(zone, now) ?? 0)));
     row.entities = ids.map((id) => `dose:${id}`);
     const seen = ids.filter((id) => rev(id) !== undefined).map((id) => [id, { rev: rev(id) }]);
     if (seen.length) row.base = Object.fromEntries(seen);
@@ -68,6 +70,17 @@ function describeDoses(row, mirror, zone, now) {
   }
   const { status, code, path } = answer;
   return { status, code, path };
+}
+
+/**
+ * What the person saw is what is marked, whenever the hub hears of it: criteria become the doses that they mean here, or,
+ * where none is known, those of the day on which the person acts.
+ */
+function pinned(payload, ids, date) {
+  const { criteria, ...rest } = payload;
+  if (!isObject(criteria)) return payload;
+  if (!ids.length) return { ...rest, criteria: { ...criteria, date: criteria.date ?? date } };
+  return { ...rest, occurrenceIds: ids, ...(criteria.includeFuture && { includeFuture: true }) };
 }
 
 function describeReminder(row, mirror, zone) {
@@ -114,19 +127,20 @@ function describeList(row, mirror) {
 
 /** Whether an action of this device on the same thing is not confirmed: the revision that the person saw is about to go. */
 function hasOwn(mirror, row) {
-  return [...mirror.actions.values()].some(
-    (other) => (WAITING.includes(other.state) || other.state === 'parked' || other.until) && meets(other, row));
+  const parked = [...mirror.actions.values()].filter((other) => other.state === 'parked');
+  return [...counting(mirror), ...parked].some((other) => meets(other, row));
 }
 
 export const rowByKey = (mirror, key) => mirror.actions.get(mirror.keys.get(key)) ?? null;
 
-/** Appends a row, in the transaction `work`. Behind a conflict about the same entity it waits for the person. */
-export async function append(work, row, mirror) {
+/**
+ * Appends a row, in the transaction `work`. Behind a conflict about the same entity it waits for the person, and so it does
+ * behind a row that waits for one: that row acted first.
+ */
+export async function append(work, row) {
   if (work.get('meta', 'isSignedOut')) throw new CarillonError('signed_out', 'the user has signed out');
-  const parked = [...mirror.actions.values()].find((one) => one.state === 'parked' && !one.behind && meets(one, row));
-  if (parked && row.type !== 'resolve' && work.byKey(parked.key)?.state === 'parked') {
-    Object.assign(row, { state: 'parked', behind: parked.key });
-  }
+  const parked = row.type !== 'resolve' && work.all('actions').find((one) => one.state === 'parked' && meets(one, row));
+  if (parked) Object.assign(row, { state: 'parked', behind: parked.behind ?? parked.key });
   await work.put('actions', row);
 }
 
@@ -137,7 +151,8 @@ export async function append(work, row, mirror) {
 export async function cancel(work, key) {
   const row = work.byKey(key);
   if (!row) return true;
-  if (row.state === 'queued' && row.n === null) {
+  // With tries, another device of this store, or a store that is gone, has perhaps sent it.
+  if (row.state === 'queued' && row.n === null && !row.retries) {
     work.delete('actions', row.id);
     await reopen(work, row);
     return false;
@@ -177,10 +192,12 @@ export async function decide(work, key, made) {
   if (made?.type === 'resolve') {
     if (stored.decidedBy) throw new CarillonError('no_conflict', 'that conflict is decided');
     await work.put('actions', { ...stored, decidedBy: made.key });
+    await work.put('actions', made);
   } else {
     await release(work, key);
+    // In its place: the change again goes before what has waited behind the conflict.
+    if (made) await work.put('actions', { ...made, id: stored.id });
   }
-  if (made) await work.put('actions', made);
 }
 
 /** A refused action has been seen. */

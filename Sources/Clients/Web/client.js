@@ -5,7 +5,7 @@ import { Line, PusherLine } from './line.js';
 import { counting, day, foldDoses, medications, month, nextEdge, reminders } from './overlay.js';
 import { KEPT_MS, Queue, WAITING } from './queue.js';
 import { Api, Session } from './session.js';
-import { CarillonError, Pace, Signal } from './signals.js';
+import { CarillonError, insist, Pace, Signal } from './signals.js';
 import { FenceLost, Store } from './store.js';
 import { channelOf, Stream, sweep } from './streams.js';
 import { Leadership } from './tabs.js';
@@ -98,16 +98,17 @@ export class Carillon {
    * `unsent_actions`, and the app calls again with `discard` or `keep` (for the user's next sign-in here).
    */
   async signOut({ unsent = 'ask' } = {}) {
-    const open = this.#rows([...WAITING, 'parked']);
     if (unsent === 'ask') {
       await this.#store.write(async (work) => {
         const rows = work.all('actions').filter((row) => [...WAITING, 'parked'].includes(row.state));
         if (rows.length) {
-          throw new CarillonError('unsent_actions', 'actions of this user are not confirmed', { actions: open.map(told) });
+          throw new CarillonError('unsent_actions', 'actions of this user are not confirmed', { actions: rows.map(told) });
         }
         await work.put('meta', true, 'isSignedOut');
       }, { strict: true });
     }
+    // Where the store stays, nothing else tells the other tabs.
+    if (unsent === 'keep') this.#store?.tell({ isSignedOut: true });
     await this.close();
     if (unsent !== 'keep') await Store.remove(this.name);
   }
@@ -119,10 +120,11 @@ export class Carillon {
 
   /** The summaries of a month, such as `2025-11`. */
   month(name) {
+    if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(name)) throw new CarillonError('invalid', 'a month is such as 2025-11');
     let value = this.#months.get(name);
     if (!value) {
       this.#months.set(name, value = new Signal(undefined));
-      this.#computeMonth(name, value);
+      if (this.#store) this.#computeMonth(name, value);
       if (value.value === undefined) this.#want(name);
     }
     return value;
@@ -148,7 +150,7 @@ export class Carillon {
     const { row, prediction } = rowOf({
       type, payload, base, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
     });
-    await this.#keep((work) => append(work, row, this.#store.mirror));
+    await this.#keep((work) => append(work, row));
     return { key: row.key, id: row.payload.id, prediction };
   }
 
@@ -161,7 +163,7 @@ export class Carillon {
       const { row } = rowOf({
         type: 'undo', payload: { targetKey: key }, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
       });
-      await append(work, row, this.#store.mirror);
+      await append(work, row);
       made = row.key;
     });
     return { key: made };
@@ -279,7 +281,8 @@ export class Carillon {
   }
 
   #compareZones(mirror) {
-    const settings = mirror.kind('settings').get('settings')?.value;
+    // With the answer that waits in the queue: a person is asked once.
+    const settings = this.values.medications.value?.settings;
     const to = this.options.deviceZone?.() ?? ownZone();
     if (!settings || settings.timezone === to || mirror.meta.get('keptZone') === to) this.zoneChanged.set(null);
     else if (this.zoneChanged.value?.to !== to) this.zoneChanged.set({ from: settings.timezone, to });
@@ -288,10 +291,16 @@ export class Carillon {
   // Tabs.
 
   #heard(message) {
+    if (message.isSignedOut) {
+      this.#store.close();
+      this.#lost('replaced');
+    }
     if (message.ask === 'state' && this.#lead?.fence !== null) this.#tellState();
     if (message.state !== undefined && this.#lead?.fence === null) {
       this.connection.set(message.state);
       this.problem.set(message.problem);
+      // The leader may be another one, which does not know what this tab watches.
+      for (const name of this.#months.keys()) this.#store.tell({ want: name });
     }
     if (message.want && this.#lead?.fence !== null) this.#want(message.want);
   }
@@ -449,21 +458,9 @@ export class Carillon {
   #ownTexts(key) {
     const row = rowByKey(this.#store.mirror, key);
     if (!row || row.state === 'parked') return undefined;
-    const { note, text, reason } = row.payload;
-    return { note: row.type === 'addNote' ? text ?? note : note, reason };
-  }
-
-  /** Opens a store in place of one that the browser is still deleting. */
-  async #openAgain() {
-    for (let attempt = 0; ; attempt += 1) {
-      try {
-        await this.#open();
-        return;
-      } catch (error) {
-        if (attempt === 10 || this.isOver) throw error;
-        await new Promise((resolve) => { setTimeout(resolve, 50 * 2 ** Math.min(attempt, 6)); });
-      }
-    }
+    const { note, text, reason = null } = row.payload;
+    const isReasoned = row.type === 'skip' || row.type === 'makeUp';
+    return { note: row.type === 'addNote' ? text ?? note : note, ...(isReasoned && { reason }) };
   }
 
   /** The store is gone from under this tab. */
@@ -482,12 +479,15 @@ export class Carillon {
     }
     this.#keeps({ state: 'wiped', kept: 0 });
     try {
-      await this.#openAgain();
+      // The browser may still be deleting the old one.
+      await insist(() => this.#open(), () => this.isOver);
       // What no hub has confirmed is still in memory. Keys stay; numbers are those of the new device.
       await this.#store.write(async (work) => {
         for (const { id, ...row } of rows) {
           if (work.byKey(row.key)) continue;
-          await work.put('actions', { ...row, n: null, state: WAITING.includes(row.state) ? 'queued' : row.state });
+          const retries = row.retries + (row.n === null ? 0 : 1);
+          const state = WAITING.includes(row.state) ? 'queued' : row.state;
+          await work.put('actions', { ...row, n: null, retries, state });
         }
       }, { strict: true });
       this.#keeps({ state: 'wiped', kept: rows.length });

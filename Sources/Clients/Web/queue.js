@@ -126,9 +126,12 @@ export class Queue {
     }, { fence, strict: true });
   }
 
-  /** What the person saw, and what this device itself has changed since: own actions never conflict with each other. */
+  /**
+   * What the person saw, and what this device itself has changed since: own actions never conflict with each other. Of
+   * reminders the hub knows what a device has changed itself: a newer revision would hide what others have.
+   */
   base(work, { base, entities }) {
-    if (!base) return base;
+    if (!base || entities[0]?.startsWith('reminder:')) return base;
     const own = work.get('meta', 'own') ?? {};
     if (Number.isInteger(base.rev)) return { ...base, rev: Math.max(base.rev, own[entities[0]] ?? 0) };
     return Object.fromEntries(Object.entries(base).map(
@@ -254,12 +257,14 @@ export class Queue {
       if (target) work.delete('actions', target.id);
     }
     await work.put('actions', { ...stored, state: 'parked', answer: brief(answer) });
+    // What waits makes wait in turn what touches the same: it acted first.
+    const waiting = [stored];
     for (const row of work.all('actions')) {
+      const isLater = row.state === 'queued' && row.id > stored.id && row.n === null && row.type !== 'resolve';
       if (followed && row.behind === followed) await work.put('actions', { ...row, behind: stored.key });
-      else if (row.state === 'queued' && row.id > stored.id && row.n === null && meets(row, stored)
-        && row.type !== 'resolve') {
-        await work.put('actions', { ...row, state: 'parked', behind: stored.key });
-      }
+      else if (!isLater || !waiting.some((one) => meets(row, one))) continue;
+      else await work.put('actions', { ...row, state: 'parked', behind: stored.key });
+      waiting.push(row);
     }
   }
 
@@ -291,15 +296,14 @@ export async function reopen(work, { type, payload }) {
   await work.put('actions', open);
 }
 
-/** Lets go what waited behind a conflict. */
+/** Lets go what waited behind a conflict, unless it meets another one that came before it. */
 export async function release(work, key) {
   const target = work.byKey(key);
   if (target && ['parked', 'failed'].includes(target.state)) work.delete('actions', target.id);
-  for (const row of work.all('actions')) {
-    if (row.behind === key) {
-      const { behind, ...free } = row;
-      await work.put('actions', { ...free, state: 'queued' });
-    }
+  for (const row of work.all('actions').filter((one) => one.behind === key)) {
+    const { behind, ...free } = row;
+    const other = work.all('actions').find((one) => one.state === 'parked' && one.id < row.id && meets(one, row));
+    await work.put('actions', other ? { ...row, behind: other.behind ?? other.key } : { ...free, state: 'queued' });
   }
 }
 

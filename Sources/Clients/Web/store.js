@@ -131,8 +131,9 @@ class Mirror {
       case 'kind': this.entities.delete(key); turn(key); break;
       case 'entities': set(this.kind(key[0]), key[1]); turn(key[0]); break;
       case 'actions':
-        if (row === undefined) this.keys.delete(this.actions.get(key)?.key);
-        else this.keys.set(row.key, key);
+        // Another action may take its place.
+        this.keys.delete(this.actions.get(key)?.key);
+        if (row !== undefined) this.keys.set(row.key, key);
         // In the order of their numbers: a new row is the last.
         set(this.actions, key);
         break;
@@ -169,7 +170,7 @@ export class Store {
   }
 
   constructor(name, onChange, onLost) {
-    Object.assign(this, { name, onChange, onLost, mirror: new Mirror(), isClosed: false, loading: null });
+    Object.assign(this, { name, onChange, onLost, mirror: new Mirror(), isClosed: false, loading: null, looked: 0 });
     this.channel = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel(name);
     if (this.channel) this.channel.onmessage = ({ data }) => this.hear(data);
   }
@@ -189,6 +190,8 @@ export class Store {
     await this.load();
     await this.write(async (work) => {
       if (work.get('meta', 'device') === undefined) await work.put('meta', crypto.randomUUID(), 'device');
+      // The page ended before it had deleted the store: the user has signed in again.
+      if (work.get('meta', 'isSignedOut')) work.delete('meta', 'isSignedOut');
     }, { strict: true });
   }
 
@@ -207,6 +210,7 @@ export class Store {
     if (this.isClosed) throw new CarillonError('closed', 'the store is closed');
     let told_;
     let isRead = false;
+    let isLate = false;
     try {
       const transaction = this.db.transaction(STORES, 'readwrite', strict ? { durability: 'strict' } : {});
       const ended = new Promise((resolve, reject) => {
@@ -219,7 +223,11 @@ export class Store {
       try {
         const [lease, commit = 0] = await Promise.all([request(meta.get('lease')), request(meta.get('commit'))]);
         if (fence !== null && lease?.fence !== fence) throw new FenceLost();
-        if (!isQuiet && commit !== this.mirror.commit) {
+        if (isQuiet) {
+          // Since the last look nobody has told of a commit that was there then: the tab that made it has ended.
+          isLate = this.mirror.commit < this.looked;
+          this.looked = commit;
+        } else if (commit !== this.mirror.commit) {
           // Another tab has written, and this one has not heard of it yet.
           this.mirror = await Mirror.read(transaction);
           isRead = true;
@@ -239,6 +247,7 @@ export class Store {
       }
       await ended;
       if (isRead) this.onChange(null);
+      if (isLate) this.load().catch(() => {});
       if (told_) {
         this.channel?.postMessage(told_);
         this.take(told_);

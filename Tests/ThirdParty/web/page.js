@@ -12,6 +12,8 @@ let steps = 0;
 /** After that many writes and sends nothing of this page has any effect: as if it was killed there. */
 globalThis.dieAfter = Infinity;
 globalThis.steps = () => steps;
+/** How many writes a full disk has refused. */
+globalThis.refused = 0;
 
 function step() {
   steps += 1;
@@ -21,7 +23,10 @@ function step() {
 IDBDatabase.prototype.transaction = function transaction(stores, mode, options) {
   if (mode !== 'readwrite') return begin.call(this, stores, mode);
   if (globalThis.isDead) throw new DOMException('dead', 'InvalidStateError');
-  if (globalThis.isFull) throw new DOMException('full', 'QuotaExceededError');
+  if (globalThis.isFull) {
+    globalThis.refused += 1;
+    throw new DOMException('full', 'QuotaExceededError');
+  }
   const made = begin.call(this, stores, mode, options);
   made.addEventListener('complete', step);
   return made;
