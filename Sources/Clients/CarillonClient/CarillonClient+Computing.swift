@@ -126,7 +126,7 @@ extension CarillonClient {
         // With the answer that waits in the queue: a person is asked once.
         var change: CarillonZoneChange?
         let own = options.timeZone()
-        if let home = medications?.timeZone, home != own, mirror.meta[MetaName.keptZone] != own {
+        if let home = medications?.timeZone, home != own, mirror.meta[MirrorKey.keptZone] != own {
             change = CarillonZoneChange(from: home, to: own)
         }
         return ClientSignals.State(

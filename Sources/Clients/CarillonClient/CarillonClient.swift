@@ -47,7 +47,7 @@ public actor CarillonClient {
         store = try ClientStore(
             options.file, vault: try options.keyStore.map { try Vault($0) } ?? .open, now: options.now)
         if let keys = options.keyStore { store.unlock = { try Vault(keys) } }
-        try store.write(isFenced: false) { $0.set(MetaName.signedOut, nil) }
+        try store.write(isFenced: false) { $0.set(MirrorKey.signedOut, nil) }
         machine = ClientMachine(
             user: options.user,
             backoff: JitteredWait(baseMs: options.backoffMs.lowerBound, capMs: options.backoffMs.upperBound))
@@ -138,12 +138,12 @@ public actor CarillonClient {
         // What another process would append from then on is refused: its file is deleted.
         switch unsent {
         case .keep: return close()
-        case .discard: try? keep { $0.set(MetaName.signedOut, "1") }
+        case .discard: try? keep { $0.set(MirrorKey.signedOut, "1") }
         case .ask:
             try keep { mirror in
                 let open = mirror.actions.filter { $0.state.isWaiting || $0.state == .parked }
                 guard open.isEmpty else { throw CarillonError.unsentActions(open.count) }
-                mirror.set(MetaName.signedOut, "1")
+                mirror.set(MirrorKey.signedOut, "1")
             }
         }
         close()

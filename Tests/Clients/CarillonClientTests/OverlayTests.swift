@@ -268,7 +268,7 @@ import Testing
     @Test func aConfirmedActionHidesNoRevision() throws {
         let own = Entity(.medication, "m1", offset: 1, value: .parsed(#"{"id": "m1", "name": "A", "rev": 2}"#))
         var mirror = Mirror(
-            entities: [own], positions: ["c": StoredPosition(epoch: "e", offset: 1)], meta: [MetaName.device: "phone"])
+            entities: [own], positions: ["c": StoredPosition(epoch: "e", offset: 1)], meta: [MirrorKey.device: "phone"])
         _ = try act("updateMedication", #"{"id": "m1", "name": "B"}"#, &mirror, at: morning)
         _ = mirror.number()
         let key = mirror.actions[0].key

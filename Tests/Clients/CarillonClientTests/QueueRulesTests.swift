@@ -39,7 +39,7 @@ import Testing
     /// The hub knows what a device has changed of a reminder itself. The revision that this made would say that the person
     /// saw what another device had changed before; and that of a day is none of its rule's.
     @Test func aReminderIsNamedAsThePersonSawIt() throws {
-        var rows = [QueuedRow.made("a", "updateReminder", base: 3), .made("b", "updateReminder", base: 3)]
+        var rows = [QueuedAction.made("a", "updateReminder", base: 3), .made("b", "updateReminder", base: 3)]
         for index in rows.indices { rows[index].entities = ["reminder:r"] }
         var mirror = try mirror(rows)
         _ = mirror.number()
@@ -49,7 +49,7 @@ import Testing
 
     /// b waits behind a, and c touches what b touches: it must not go first.
     @Test func whatWaitsMakesWait() throws {
-        var both = QueuedRow.made("b", "bulkMarkAll")
+        var both = QueuedAction.made("b", "bulkMarkAll")
         both.entities = ["dose:d1", "dose:d2"]
         var mirror = try mirror([.made("a"), both, .made("c", of: "d2"), .made("e", of: "d3")])
         _ = mirror.number()
@@ -63,7 +63,7 @@ import Testing
 
     /// Two conflicts hold one row: it goes when both are decided.
     @Test func whatWaitsForTwoWaitsForBoth() throws {
-        var both = QueuedRow.made("c", "bulkMarkAll")
+        var both = QueuedAction.made("c", "bulkMarkAll")
         both.entities = ["dose:d1", "dose:d2"]
         var mirror = try mirror([.made("a"), .made("b", of: "d2"), both])
         _ = mirror.number()

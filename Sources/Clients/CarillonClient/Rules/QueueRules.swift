@@ -188,8 +188,8 @@ extension Mirror {
 
     /// The store is another device's now: numbers begin anew, keys stay.
     mutating func becomeDevice(_ id: String) {
-        set(MetaName.device, id)
-        set(MetaName.number, nil)
+        set(MirrorKey.device, id)
+        set(MirrorKey.number, nil)
         for var row in actions where row.state.isWaiting {
             row.n = nil
             row.state = .queued

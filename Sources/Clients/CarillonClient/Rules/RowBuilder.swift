@@ -160,7 +160,7 @@ struct RowBuilder {
     }
 
     /// Whether an action of this device on the same thing is not confirmed.
-    private func hasOwn(_ row: QueuedRow) -> Bool {
+    private func hasOwn(_ row: QueuedAction) -> Bool {
         mirror.actions.contains { other in
             guard other.meets(row) else { return false }
             if other.state.isWaiting || other.state == .parked { return true }
@@ -173,8 +173,8 @@ struct RowBuilder {
 extension Mirror {
     /// Appends a row. Behind a conflict about the same entity it waits for the person, and so it does behind a row that
     /// waits for one: that row acted first.
-    mutating func enqueue(_ row: QueuedRow) throws {
-        guard meta[MetaName.signedOut] == nil else { throw CarillonError.signedOut }
+    mutating func enqueue(_ row: QueuedAction) throws {
+        guard meta[MirrorKey.signedOut] == nil else { throw CarillonError.signedOut }
         var row = row
         let parked = rows(index.seen).first { [row] in $0.state == .parked && $0.meets(row) }
         if let parked, row.type != "resolve" {
