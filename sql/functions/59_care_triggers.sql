@@ -1,6 +1,6 @@
 -- The triggers of the app's own tables. One that stands as it should is left alone, so that a rerun locks no table.
--- `belong` comes before `bump_rev` by name: what it puts right is no change. `details` comes after it, and has its rev. Locks: a table (SHARE ROW EXCLUSIVE) only
--- where a trigger is missing, another or disabled.
+-- `belong` comes before `bump_rev` by name: what it puts right is no change. `details` comes after it, and has its rev.
+-- Locks: a table (SHARE ROW EXCLUSIVE) only where a trigger is missing, another or disabled.
 do $do$
 declare
     t record;

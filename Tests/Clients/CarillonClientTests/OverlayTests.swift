@@ -229,6 +229,10 @@ import Testing
         _ = try attempt("d1", mirror)
         mirror.append(parked)
         #expect(today(mirror, at: morning, &overlay) == ["d1 scheduled", "d2 taken pending"])
+        // What acts on the same dose waits with it.
+        try mirror.enqueue(attempt("d1", mirror))
+        #expect(today(mirror, at: morning, &overlay) == ["d1 scheduled", "d2 taken pending"])
+        for waiting in mirror.actions where waiting.state == .parked { mirror.remove(waiting) }
         try mirror.enqueue(attempt("d1", mirror))
         #expect(today(mirror, at: morning, &overlay) == ["d1 taken pending", "d2 taken pending"])
     }
