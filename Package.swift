@@ -375,7 +375,7 @@ let package = Package(
         tests(
             "LoadtestTests",
             [
-                "loadtest", "Bytes", "Clock", "Pusher", "Reactor", "TestSupport",
+                "loadtest", "Bytes", "Clock", "Pusher", "Reactor", "TestSupport", "WebSocket",
                 histogram,
             ]),
     ]

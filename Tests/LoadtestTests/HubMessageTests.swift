@@ -54,15 +54,16 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func readsTheAnswerToAPosition(_ isRecovered: Bool) throws {
+    @Test(arguments: [nil, "store_unavailable"]) func readsTheAnswerToAPosition(_ loss: String?) throws {
+        let verdict = loss.map { #"false,\"reason\":\"\#($0)\""# } ?? "true"
         let message = try read(
             #"{"event":"sync:resumed","data":"{\"channels\":{\"user.load-t-7.reminders\":{\"epoch\":\"e\",\"offset\":41,"#
-                + #"\"recovered\":\#(isRecovered)}}}"}"#)
+                + #"\"recovered\":\#(verdict)}}}"}"#)
         guard case .resumed(topic: 1, user: 7, offset: 41, let answer) = message else {
             Issue.record("no answer")
             return
         }
-        #expect(answer == isRecovered)
+        #expect(answer == loss)
     }
 
     @Test(arguments: ["user.load-u-3.adherence", "user.load-t-.adherence", "user.load-t-3.other", "load-t-3"])

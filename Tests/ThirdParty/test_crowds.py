@@ -27,7 +27,7 @@ def test_all_are_current_again(tmp_path, record_property):
     for side, clients in (("clear", CLIENTS), ("tls", BY_TLS)):
         told = figures[side]
         # Three times on two channels each: after a restart, with nothing missed, and with events missed.
-        assert (told["recovered"], told["unrecovered"], told["astray"]) == (6 * clients, 0, 0), run.stdout
+        assert (told["recovered"], told["lost"], told["astray"]) == (6 * clients, {}, 0), run.stdout
         queries = [sum(each["queries"].values()) for each in (told["first"], *told["back"], told["missed"])]
         assert queries[0] > 0 and queries[1:] == [0, 0], run.stdout
         nothing = {"refused": 0, "closed": 0, "gone": 0, "ended": {}}

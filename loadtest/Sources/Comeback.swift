@@ -6,6 +6,11 @@ enum Comeback: Equatable {
     /// The time that it gives each attempt: one that fails earlier is not repeated before.
     static let attempt = Duration.seconds(15)
 
+    /// How long the wire page's client waits before it asks again for what the hub could not read.
+    ///
+    /// - Parameter random: from 0 to 1.
+    static func pause(random: Double) -> Duration { .milliseconds(1_000 + 4_000 * random) }
+
     /// - Parameters:
     ///   - wasOpen: whether it was a WebSocket; otherwise the attempt was refused, or failed.
     ///   - code: of the close frame; nil where none came.

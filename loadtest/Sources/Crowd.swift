@@ -39,13 +39,21 @@ final class Crowd {
     var isBack: (Int, Duration?) -> Void = { _, _ in }
     /// Clients that come again, and when: few, unless the hub refuses.
     private var again: [(at: Instant, number: Int)] = []
+    /// Clients that ask again for what the hub could not read, and when.
+    private var questions: [(at: Instant, device: LoadDevice, topic: Int)] = []
+    /// How long such a client waits, by a random number from 0 to 1.
+    private let pause: (Double) -> Duration
 
     /// - Parameters:
     ///   - perUser: clients of each user.
     ///   - offsets: of each topic, for each client in turn.
-    init(_ swarm: Swarm, _ script: ReturningScript, perUser: Int = 1, offsets: [[Int64]]) {
+    init(
+        _ swarm: Swarm, _ script: ReturningScript, perUser: Int = 1, offsets: [[Int64]],
+        pause: @escaping (Double) -> Duration = Comeback.pause
+    ) {
         self.swarm = swarm
         self.script = script
+        self.pause = pause
         clients = ContiguousArray(
             offsets.enumerated().map { number, offsets in
                 let recipient = Recipient(number, user: number / perUser, topics: offsets.count)
@@ -53,6 +61,7 @@ final class Crowd {
                 return Client(recipient: recipient)
             })
         script.isCurrent = { [unowned self] in isCurrent($0.recipient.number) }
+        script.isUnavailable = { [unowned self] in isUnavailable($0, $1) }
         swarm.lost = { [unowned self] in lost($0, $1) }
     }
 
@@ -78,7 +87,7 @@ final class Crowd {
             clients[index].device = nil
             (clients[index].currentSince, clients[index].lostAt) = (nil, nil)
         }
-        (again, current) = ([], 0)
+        (again, questions, current) = ([], [], 0)
         // Dropped connections end with the tick.
         swarm.loop.tick(waitingAtMost: .zero)
         return Instant.read()
@@ -104,11 +113,20 @@ final class Crowd {
     /// Takes what has come, and has those come back whose time it is.
     func turn(waitingAtMost wait: Duration) {
         swarm.loop.tick(waitingAtMost: wait)
-        guard !again.isEmpty else { return }
+        guard !again.isEmpty || !questions.isEmpty else { return }
         let now = Instant.read()
         let due = again.filter { $0.at <= now }
         again.removeAll { $0.at <= now }
         for (_, number) in due { connect(number) }
+        let asked = questions.filter { $0.at <= now }
+        questions.removeAll { $0.at <= now }
+        // One that has a new connection names its positions there.
+        for question in asked where question.device.phase != .gone { script.ask(question.topic, question.device) }
+    }
+
+    private func isUnavailable(_ device: LoadDevice, _ topic: Int) {
+        let random = Double.random(in: 0...1, using: &swarm.random)
+        questions.append((.read().advanced(by: pause(random)), device, topic))
     }
 
     private func connect(_ number: Int) {

@@ -29,8 +29,10 @@ struct DeploySide: Codable {
     var events: [String: Times] = [:]
     var deliveries = 0
     var faults = Ledger.Faults()
-    /// Positions that a hub did not continue from.
-    var unrecovered = 0
+    /// Positions that a hub did not continue from, by its reason.
+    var lost: [String: Int] = [:]
+    /// How often one could not read the log, and was asked again.
+    var unavailable = 0
     /// All were applied, once each.
     var actions = 0
     var repeatedActions = 0
@@ -53,7 +55,7 @@ struct DeploySide: Codable {
     /// What must never be, whatever else the machine does.
     var fault: String? {
         if !faults.isZero { return "events went astray: \(faults)" }
-        if unrecovered > 0 { return "\(unrecovered) positions were not continued from" }
+        if !lost.isEmpty { return "positions were not continued from: \(lost)" }
         if trouble.refused + trouble.gone > 0 { return "clients were turned away: \(trouble)" }
         if trouble.ended.keys.contains(where: { $0 != "4200" }) { return "clients were cut off: \(trouble)" }
         return nil

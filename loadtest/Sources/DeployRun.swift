@@ -170,7 +170,8 @@ final class DeployRun {
         ledger.close(crowd.recipients, positions: positions, revisions: try population.revisions(connection))
         try population.checkActions(actions.doneCount, connection)
         figures.faults = ledger.faults
-        figures.unrecovered = script.unrecovered
+        figures.lost = script.lost
+        figures.unavailable = script.unavailable
         figures.actions = actions.doneCount
         figures.repeatedActions = actions.repeatedCount
         figures.deliveries = ledger.deliveries

@@ -9,8 +9,9 @@ enum HubMessage {
     /// The channel's events follow this offset.
     case subscribed(topic: Int, user: Int, offset: Int64)
     case event(Arrival)
-    /// The answer to a position that the device named: the channel stands at `offset`, and what it missed follows, or not.
-    case resumed(topic: Int, user: Int, offset: Int64, isRecovered: Bool)
+    /// The answer to a position that the device named: the channel stands at `offset`. What it missed follows; with a `loss`
+    /// it does not, for that reason.
+    case resumed(topic: Int, user: Int, offset: Int64, loss: String?)
     case result(ActionResult)
     case ping
     /// The name of a refusal or error.
@@ -93,7 +94,9 @@ extension HubMessage {
             return
         }
         let isRecovered = try member.value.bytes.member("recovered")?.bytes.equals("true") == true
-        self = .resumed(topic: stream.topic, user: stream.user, offset: offset, isRecovered: isRecovered)
+        let reason = try member.value.bytes.member("reason")?.string
+        self = .resumed(
+            topic: stream.topic, user: stream.user, offset: offset, loss: isRecovered ? nil : reason ?? "no reason")
     }
 }
 

@@ -5,7 +5,8 @@ import Pusher
 /// A client as the wire page has it, or a bare one that is there once it is greeted.
 ///
 /// When it is connected, it subscribes, names its positions and signs in. It applies only what follows its position. It is
-/// current when it has, for each channel, what the hub's answer says.
+/// current when it has, for each channel, what the hub's answer says. If the log cannot be read, it keeps its position, and
+/// asks again after a pause.
 final class ReturningScript: DeviceScript {
     /// Called when a client is current, once for each connection.
     var isCurrent: (LoadDevice) -> Void = { _ in }
@@ -15,8 +16,12 @@ final class ReturningScript: DeviceScript {
     var answered: (ActionResult, LoadDevice) -> Void = { _, _ in }
     /// Events that came twice, or left a gap, or were another user's.
     private(set) var astray = 0
-    /// Positions that the hub did not continue from.
-    private(set) var unrecovered = 0
+    /// Takes a client and a topic whose log could not be read: it is to `ask` again after a pause.
+    var isUnavailable: (LoadDevice, Int) -> Void = { _, _ in }
+    /// Positions that the hub did not continue from, by its reason: their clients would have to fetch snapshots.
+    private(set) var lost: [String: Int] = [:]
+    /// How often the log could not be read.
+    private(set) var unavailable = 0
     /// Positions that it continued from.
     private(set) var recovered = 0
 
@@ -26,6 +31,8 @@ final class ReturningScript: DeviceScript {
     private let epoch: String?
     /// By client and topic: where the hub's answer says that the channel stands; -1 before it.
     private var targets: ContiguousArray<Int64>
+    /// By client and topic: whether its log could not be read. What comes meanwhile comes again when it could.
+    private var isAwaited: ContiguousArray<Bool>
     // What a client says and is told is prepared. The time to make and to read it would be the hub's in a storm.
     /// By client and topic: its subscribe, and what stands before its offset in `sync:resume` and in the hub's answer.
     private var prepared: ContiguousArray<Prepared> = []
@@ -45,6 +52,7 @@ final class ReturningScript: DeviceScript {
         self.names = names
         self.epoch = epoch
         targets = ContiguousArray(repeating: -1, count: clients * names.topics.count)
+        isAwaited = ContiguousArray(repeating: false, count: clients * names.topics.count)
         if let epoch {
             prepared.reserveCapacity(targets.count)
             for client in 0..<clients {
@@ -62,7 +70,10 @@ final class ReturningScript: DeviceScript {
     }
 
     func opened(_ device: LoadDevice) {
-        for topic in names.topics.indices { targets[index(topic, device)] = -1 }
+        for topic in names.topics.indices {
+            targets[index(topic, device)] = -1
+            isAwaited[index(topic, device)] = false
+        }
     }
 
     func received(_ text: UnsafeRawBufferPointer, by device: LoadDevice) {
@@ -80,17 +91,15 @@ final class ReturningScript: DeviceScript {
     private func act(upon message: HubMessage, _ device: LoadDevice) {
         switch message {
         case .established(let id): established(id, device)
-        case .resumed(let topic, let user, let offset, let isRecovered):
+        case .resumed(let topic, let user, let offset, let loss):
             guard user == device.recipient.user else {
                 astray += 1
                 return
             }
-            if isRecovered { return self.isRecovered(topic, offset, device) }
-            unrecovered += 1
-            device.recipient.offsets[topic] = offset
-            targets[index(topic, device)] = offset
-            look(device)
+            guard let loss else { return isRecovered(topic, offset, device) }
+            isLost(topic, loss, offset, device)
         case .event(let arrival):
+            if arrival.user == device.recipient.user, isAwaited[index(arrival.topic, device)] { return }
             arrived(arrival, device)
             look(device)
         case .result(let result): answered(result, device)
@@ -115,7 +124,41 @@ final class ReturningScript: DeviceScript {
     private func isRecovered(_ topic: Int, _ offset: Int64, _ device: LoadDevice) {
         recovered += 1
         targets[index(topic, device)] = offset
+        isAwaited[index(topic, device)] = false
         look(device)
+    }
+
+    private func isLost(_ topic: Int, _ loss: String, _ offset: Int64, _ device: LoadDevice) {
+        if loss == "store_unavailable" {
+            unavailable += 1
+            isAwaited[index(topic, device)] = true
+            return isUnavailable(device, topic)
+        }
+        lost[loss, default: 0] += 1
+        device.recipient.offsets[topic] = offset
+        targets[index(topic, device)] = offset
+        isAwaited[index(topic, device)] = false
+        look(device)
+    }
+
+    /// Names the position in that topic once more.
+    func ask(_ topic: Int, _ device: LoadDevice) {
+        text.removeAll()
+        appendPositions(topic...topic, of: device)
+        device.send(text)
+    }
+
+    private func appendPositions(_ topics: some Sequence<Int>, of device: LoadDevice) {
+        text.append(#"{"event":"sync:resume","data":{"v":1,"channels":{"#)
+        var isFirst = true
+        for topic in topics {
+            if !isFirst { text.append(",") }
+            isFirst = false
+            text.append(prepared[index(topic, device)].resume)
+            text.append(decimal: device.recipient.offsets[topic])
+            text.append("}")
+        }
+        text.append("}}}")
     }
 
     private func established(_ id: SocketID, _ device: LoadDevice) {
@@ -123,14 +166,7 @@ final class ReturningScript: DeviceScript {
         device.together {
             for topic in names.topics.indices { device.send(prepared[index(topic, device)].subscribe) }
             text.removeAll()
-            text.append(#"{"event":"sync:resume","data":{"v":1,"channels":{"#)
-            for topic in names.topics.indices {
-                if topic > 0 { text.append(",") }
-                text.append(prepared[index(topic, device)].resume)
-                text.append(decimal: device.recipient.offsets[topic])
-                text.append("}")
-            }
-            text.append("}}}")
+            appendPositions(names.topics.indices, of: device)
             device.send(text)
             device.send(credentials.signin(names.id(device.recipient.user), id))
         }

@@ -126,7 +126,8 @@ struct StormCommand: ParsableCommand {
             for population in populations { try population.changeAll(connection) }
         }
         side.recovered = script.recovered
-        side.unrecovered = script.unrecovered
+        side.lost = script.lost
+        side.unavailable = script.unavailable
         let tops = try populations[0].tops(connection).offsets
         side.astray = script.astray + zip(tops, whole.offsets).count { $0 != Array($1) }
         _ = whole.dropAll()

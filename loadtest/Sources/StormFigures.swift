@@ -24,7 +24,10 @@ struct StormSide: Codable {
     /// All had missed events.
     var missed = StormRound()
     var recovered = 0
-    var unrecovered = 0
+    /// Positions that the hub did not continue from, by its reason.
+    var lost: [String: Int] = [:]
+    /// How often it could not read the log, and was asked again.
+    var unavailable = 0
     /// Events lost, doubled or another user's, and clients that ended elsewhere than the database.
     var astray = 0
 
@@ -68,7 +71,7 @@ struct StormFigures: Codable {
         for side in [clear, tls] {
             guard let side else { continue }
             if side.astray > 0 { return "events went astray: \(side.astray)" }
-            if side.unrecovered > 0 { return "\(side.unrecovered) positions were not continued from" }
+            if !side.lost.isEmpty { return "positions were not continued from: \(side.lost)" }
             for round in side.bare + [side.first] + side.back + [side.missed] {
                 let trouble = round.trouble
                 if !trouble.isNone { return "clients were turned away: \(trouble)" }
@@ -96,6 +99,7 @@ struct StormFigures: Codable {
             row("the hub knows no channel", [side.first], side)
             row("nothing missed", side.back, side)
             row("all missed events", [side.missed], side)
+            if side.unavailable > 0 { say("answers that the log cannot be read, asked again: \(side.unavailable)") }
         }
         if let memoryBefore, let memoryPeak {
             say(
