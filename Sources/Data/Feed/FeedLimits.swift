@@ -25,8 +25,9 @@ package enum FeedLimits {
     /// A read of the tail that takes longer is followed by a rest of at most `tailRestMax`.
     static let tailQuick = Duration.microseconds(500)
     static let tailRestMax = Duration.milliseconds(5)
-    /// Reads of the log of each kind, pages and confirmations, that may wait; one more is answered `busy`.
-    package static let readsMax = 20_000
+    /// Reads of the log of each kind, pages and confirmations, that may wait; one more is answered `busy`. A stream has one
+    /// at a time: 15,000 devices that are back at once, and have missed something on two channels, fit in.
+    package static let readsMax = 50_000
     /// Reads of each kind that may wait for one user's streams. Each stream has one at a time.
     package static let readsPerUserMax = 200
     /// Reads of the log in flight on one connection.

@@ -141,6 +141,20 @@ extension FeedTests {
         #expect(try recorder.failure(reads[5]) == .busy)
     }
 
+    /// 15,000 devices are back at once, each has missed something on two channels, and the database is late.
+    @Test func theReadsOfAStormWait() throws {
+        try writer.execute("ALTER FUNCTION sync.hub_hello() RENAME TO hub_hello_later")
+        let recorder = try record()
+        let streams = (0..<15_000).flatMap { user in
+            ["items", "others"].map { recorder.watch("user \(user)", topic: $0) }
+        }
+        let reads = streams.map { recorder.read($0, after: 0, upTo: 1) }
+        // Once one user's share is full, the feed has taken all that was asked before.
+        let flood = (0...FeedLimits.readsPerUserMax).map { recorder.read(streams[0], after: 1, upTo: Int64(2 + $0)) }
+        #expect(try recorder.failure(flood[FeedLimits.readsPerUserMax]) == .busy)
+        #expect(reads.count { recorder.isAnswered($0) } == 0)
+    }
+
     /// One user's connections ask for more than the queue holds; another user's page is still read.
     @Test func aFloodOfOneUserRefusesNobodyElse() throws {
         let recorder = try record()
