@@ -149,35 +149,53 @@ extension Messages {
 
     /// `sync:resumed` (design: the wire extension): the events after the client's position follow.
     static func resumed(_ channel: ChannelLabel, at position: StreamPosition, replayed: Int64) -> Messages {
-        resumed(channel, at: position) { data in
-            data.append(#","recovered":true,"replayed":"#)
-            data.append(decimal: replayed)
+        Messages(capacity: 264) { resumed(channel, at: position, replayed: replayed, to: &$0) }
+    }
+
+    private static func resumed(
+        _ channel: ChannelLabel, at position: StreamPosition, replayed: Int64, to writer: inout ByteWriter
+    ) {
+        resumed(channel, at: position, to: &writer) { writer in
+            writer.append(#",\"recovered\":true,\"replayed\":"#)
+            writer.append(decimal: replayed)
         }
+    }
+
+    /// The answers to the subscribe and to the position of a client that is back and has missed nothing.
+    static func rejoined(_ stream: StreamName, at position: StreamPosition) -> Messages {
+        var writer = ByteWriter(capacity: 512)
+        append(to: &writer) {
+            ServerEvent.subscriptionSucceeded(
+                channel: { _ = stream.append(to: &$0) }, epoch: position.epochText, offset: position.offset, to: &$0)
+        }
+        append(to: &writer) { resumed(.stream(stream), at: position, replayed: 0, to: &$0) }
+        return Messages(writer)
     }
 
     /// `sync:resumed`: the channel continues at `position`, and the client must fetch a snapshot.
     static func resumed(_ channel: ChannelLabel, at position: StreamPosition, lost: ResumeLoss) -> Messages {
-        resumed(channel, at: position) { data in
-            data.append(#","recovered":false,"reason":""#)
-            data.append(utf8: lost.rawValue)
-            data.append(UInt8(ascii: "\""))
+        Messages(capacity: 280) { writer in
+            resumed(channel, at: position, to: &writer) { writer in
+                writer.append(#",\"recovered\":false,\"reason\":\""#)
+                writer.append(utf8: lost.rawValue)
+                writer.append(#"\""#)
+            }
         }
     }
 
+    /// The whole event. A client is told so for each of its channels when it comes back: what the event would escape is
+    /// written escaped.
     private static func resumed(
-        _ channel: ChannelLabel, at position: StreamPosition, _ appendOutcome: (inout ByteWriter) -> Void
-    ) -> Messages {
-        var data = ByteWriter(capacity: 192)
-        data.append(#"{"channels":{""#)
-        channel.append(to: &data)
-        data.append(#"":{"epoch":"#)
-        data.append(jsonString: position.epochText)
-        data.append(#","offset":"#)
-        data.append(decimal: position.offset)
-        appendOutcome(&data)
-        data.append("}}}")
-        return Messages(capacity: data.count + data.count / 4 + 64) { writer in
-            data.withUnsafeBytes { ServerEvent.event("sync:resumed", data: $0, to: &writer) }
-        }
+        _ channel: ChannelLabel, at position: StreamPosition, to writer: inout ByteWriter,
+        _ appendOutcome: (inout ByteWriter) -> Void
+    ) {
+        writer.append(#"{"event":"sync:resumed","data":"{\"channels\":{\""#)
+        channel.append(to: &writer)
+        writer.append(#"\":{\"epoch\":\""#)
+        writer.append(jsonEscapingTwice: position.epochText)
+        writer.append(#"\",\"offset\":"#)
+        writer.append(decimal: position.offset)
+        appendOutcome(&writer)
+        writer.append(#"}}}"}"#)
     }
 }

@@ -64,13 +64,16 @@ final class Admission {
         ordinary.subscribe(name, auth, channelData, isSigned: isSigned, session, &effects)
     }
 
-    /// An unsigned `pusher:subscribe` to a stream by a session with a user, the common case. False (nothing done) otherwise.
+    /// An unsigned `pusher:subscribe` to a stream by a session with a user, or before its first channel, the common cases.
+    /// False (nothing done) otherwise.
     ///
     /// - Parameter name: unchecked. Whatever parses as a stream's name has only the characters of channel names.
     func subscribe(unsigned name: UnsafeRawBufferPointer, _ session: Session, _ effects: inout Effects) -> Bool {
-        guard session.app.ownsDatabase, session.parked.isEmpty, let identity = session.identity,
-            let text = try? StreamName.Text(name), session.subscriptions.count < limits.subscriptionsPerSessionMax
-        else { return false }
+        guard session.app.ownsDatabase, let text = try? StreamName.Text(name) else { return false }
+        guard let identity = session.identity else { return park(text, session) }
+        guard session.parked.isEmpty, session.subscriptions.count < limits.subscriptionsPerSessionMax else {
+            return false
+        }
         guard identity.owns(text) else {
             // It is in no stream of another user, unless a backend has vouched for it.
             guard !session.isVouchedFor, session.detail?.namedPositions.isEmpty != false else { return false }
@@ -86,6 +89,19 @@ final class Admission {
         } else {
             streams.enter(channel ?? channels.insert(stream), of: stream, session, &effects)
         }
+        return true
+    }
+
+    /// Parks an unsigned subscribe until the identity comes. False (nothing done) where that is not all.
+    private func park(_ text: StreamName.Text, _ session: Session) -> Bool {
+        guard session.subscriptions.isEmpty,
+            session.detail?.parked.count ?? 0 < min(limits.parkedPerSessionMax, limits.subscriptionsPerSessionMax)
+        else { return false }
+        let stream = StreamName(text)
+        // In place: a session would copy the list.
+        let detail = session.madeDetail()
+        if detail.parked.isEmpty { detail.parked.reserveCapacity(4) }
+        if !detail.parked.contains(stream) { detail.parked.append(stream) }
         return true
     }
 

@@ -62,6 +62,9 @@ struct ResumeRequest {
         }
         channels.removeAll { $0.name == name }
         guard channels.count < most else { throw Fault("sync:resume names more channels than a connection may have") }
-        channels.append((name, StreamPosition(epoch: epoch, offset: offset)))
+        // Nearly always all are of one epoch.
+        let last = channels.last?.position.epoch
+        let own = last.flatMap { $0.string.hasSameBytes(as: epoch) ? $0 : nil } ?? Epoch(epoch)
+        channels.append((name, StreamPosition(in: own, offset: offset)))
     }
 }

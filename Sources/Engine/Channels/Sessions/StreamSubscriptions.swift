@@ -133,9 +133,12 @@ package final class StreamSubscriptions {
         } catch {
             return effects.complain(error.message)
         }
+        let channels = request.channels.map {
+            (name: $0.name, stream: stream($0.name, of: session), position: $0.position)
+        }
         var named = session.namedPositions
-        for (name, position) in request.channels {
-            guard let stream = stream(name, of: session), session.awaits(stream) else { continue }
+        named.reserveCapacity(named.count + channels.count)
+        for case (_, let stream?, let position) in channels where session.awaits(stream) {
             named.removeAll { $0.stream == stream }
             named.append(NamedPosition(stream: stream, position: position))
         }
@@ -146,8 +149,7 @@ package final class StreamSubscriptions {
             return effects.complain("sync:resume names too many channels before the sign-in")
         }
         session.namedPositions = named
-        for (name, position) in request.channels {
-            let stream = stream(name, of: session)
+        for (name, stream, position) in channels {
             if let stream, let index = session.index(of: stream) {
                 let channel = session.subscriptions[index].channel
                 if channel.isUnpublished {
@@ -244,17 +246,19 @@ package final class StreamSubscriptions {
     ) {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
-        effects.append(.send(.succeeded(stream, at: joined.position)))
         let named = session.takePosition(stream)
         if let named, named != joined.position {
+            effects.append(.send(.succeeded(stream, at: joined.position)))
             fallBehind(index, of: session, Replay(channel, cursor: named, isResume: true))
             if hasRoom { askResumes(of: session, now, &effects) }
             return
         }
-        if named != nil {
+        if named == nil {
+            effects.append(.send(.succeeded(stream, at: joined.position)))
+        } else {
             // Nothing was missed, as the shard would say: both answers leave by one write, and no loop is woken again.
             metrics.recovered(0)
-            effects.append(.send(.resumed(channel.label, at: joined.position, replayed: 0)))
+            effects.append(.send(.rejoined(stream, at: joined.position)))
         }
         channel.position = joined.position
         let standing = channel.append(session.id)
