@@ -210,7 +210,10 @@ final class ClientLoop: EffectPerformer {
             if connection.isEstablished { connection.send(.backoff(minMs: backoff.minMs, maxMs: backoff.maxMs)) }
         case .close(let code): connection.close(code)
         case .act(let envelope, let user): act(envelope, as: user, for: connection.sessionID)
-        case .join(let join): router.ask(.join(join))
+        case .join(let join):
+            // The answer to who is back leaves with what the sign-in was answered.
+            if join.isBack, !router.owns(join.name.stream) { loop.late.append(connection, of: loop) }
+            router.ask(.join(join))
         case .forget(let name): router.ask(.forget(connection.sessionID, name))
         case .leave(let name): router.ask(.leave(name))
         case .users(let requests): router.ask(.users(requests))

@@ -44,6 +44,8 @@ final class Router {
 
     private func owner(of stream: StreamID) -> Int { Self.owner(of: stream, loops: loops) }
 
+    func owns(_ stream: StreamID) -> Bool { loops == 1 || owner(of: stream) == here }
+
     func owner(of channel: ChannelKey) -> Int { channel.shard(of: loops) }
 
     /// The feed's outputs for each loop, in order: those of a stream for its owner, those of none for all loops.

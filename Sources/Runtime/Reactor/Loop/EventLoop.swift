@@ -32,6 +32,8 @@ public final class EventLoop {
     // A removed source stays in `removed` until the tick ends: nothing here outlives its source.
     @usableFromInline var dirty: ContiguousArray<Unmanaged<EventSource>> = []
     private var removed: ContiguousArray<EventSource> = []
+    /// Sources that are written later than others.
+    public let late = LateSources()
     private var isTicking = false
     /// Each hands out its mailbox's messages. A thread that only borrows the loop passes true, and gets false where messages
     /// stay for the loop's own thread; else false says that there were such messages.
@@ -108,7 +110,7 @@ public final class EventLoop {
 
     /// - Parameter limit: in nanoseconds; `UInt64.max` for no limit.
     private func tick(waiting limit: UInt64) {
-        let time = timeout(limit)
+        let time = late.isEmpty ? timeout(limit) : 0
         let waits = time != 0 && handle.waker.mayWait()
         if waits { handle.lease?.lend(self) }
         let count = epoll_wait(epoll, events.baseAddress, Int32(events.count), waits ? time : 0)
@@ -121,6 +123,7 @@ public final class EventLoop {
         if handle.lease != nil { postsLeft = count <= Self.readyFew ? Self.postsFew &+ 1 : 0 }
         handle.ticks(at: now)
         isTicking = true
+        late.tickBegins(ready: Int(count))
         // With mail of its own the tick may be a long one, and other loops are told of theirs at once.
         if handle.waker.isPending, !takeMail(borrowed: false) { tellAll() }
         if count > 0 {
@@ -144,6 +147,7 @@ public final class EventLoop {
         // Before anything is written: a client that is answered now may speak to another loop next, which has to take its
         // mail before it listens.
         for handle in untold { handle.waker.mark() }
+        late.tickEnds(of: self)
         endTick()
         isTicking = false
         letGo()
@@ -192,7 +196,7 @@ public final class EventLoop {
             generations.append(0)
         }
         let generation = generations[Int(slot)] &+ 1
-        if descriptor >= 0, cl_epoll_add(epoll, descriptor, interest.epoll, Self.token(slot, generation)) != 0 {
+        if descriptor >= 0, cl_epoll_add(epoll, descriptor, interest.epoll, token(slot, generation)) != 0 {
             freeSlots.append(slot)
             throw ReactorError("epoll_ctl", errno)
         }
@@ -208,7 +212,7 @@ public final class EventLoop {
     public func setInterest(_ source: EventSource, _ interest: Readiness) {
         guard source.isAdded, source.descriptor >= 0, source.interest != interest else { return }
         source.interest = interest
-        _ = cl_epoll_modify(epoll, source.descriptor, interest.epoll, Self.token(source.slot, source.generation))
+        _ = cl_epoll_modify(epoll, source.descriptor, interest.epoll, token(source.slot, source.generation))
     }
 
     /// Watches another descriptor for the source. libpq may replace its socket, even by one of the same number, which the
@@ -221,7 +225,7 @@ public final class EventLoop {
         source.descriptor = descriptor
         source.interest = interest
         guard descriptor >= 0 else { return }
-        let token = Self.token(source.slot, source.generation)
+        let token = token(source.slot, source.generation)
         if cl_epoll_add(epoll, descriptor, interest.epoll, token) == 0 { return }
         guard errno == EEXIST, cl_epoll_modify(epoll, descriptor, interest.epoll, token) == 0 else {
             throw ReactorError("epoll_ctl", errno)
@@ -339,10 +343,11 @@ public final class EventLoop {
         var batch: ContiguousArray<Message> = []
         mailboxes.append { isBorrowed in
             let isQuick = mailbox.takeAll(into: &batch, borrowed: isBorrowed)
-            for message in batch {
-                received(message)
-            }
-            batch.removeAll(keepingCapacity: batch.count <= 1024)
+            let count = batch.count
+            // Turned round, because only from the end are messages moved out and not copied.
+            if count > 1 { batch.withUnsafeMutableBufferPointer { $0.reverse() } }
+            while let message = batch.popLast() { received(message) }
+            if count > 1024 { batch = [] }
             return isQuick
         }
         // Messages posted earlier have woken nobody who would look here.
@@ -405,10 +410,10 @@ public final class EventLoop {
         // Rounded up; otherwise a deadline a fraction of a millisecond away would spin.
         return Int32(clamping: (wait / 1_000_000) + (wait % 1_000_000 == 0 ? 0 : 1))
     }
+}
 
-    private static func token(_ slot: UInt32, _ generation: UInt32) -> UInt64 {
-        UInt64(generation) << 32 | UInt64(slot)
-    }
+private func token(_ slot: UInt32, _ generation: UInt32) -> UInt64 {
+    UInt64(generation) << 32 | UInt64(slot)
 }
 
 extension Readiness {
