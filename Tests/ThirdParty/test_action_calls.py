@@ -135,6 +135,11 @@ def test_bulk_and_its_undo(hub, user):
     assert answer.body["items"][0]["occurrence"]["status"] == "taken"
     again = caller.settle(body, route="bulk")
     assert again.body == {**answer.body, "_sync": {**answer.body["_sync"], "replayed": True}}
+    with joined(hub, user) as device:
+        # The socket's clients write what they have no value for as null.
+        payload = {"occurrenceIds": body["occurrenceIds"], "criteria": None, "takenAt": None}
+        told = act(device, envelope("bulkMarkAll", payload, body["idempotencyKey"]))
+        assert (told["status"], told["replayed"], told["result"]["counts"]) == ("partial", True, answer.body["counts"])
     # One of them changes by another hand; the rest come back.
     hub.query("update care.dose_occurrence set status = 'missed', taken_at = null where id = %s", [doses[1]])
     undone = caller.settle(plain("undo", {"targetKey": body["idempotencyKey"]}))

@@ -131,6 +131,26 @@ def test_a_medication_from_its_creation_to_its_archiving(hub, user, rest):
         assert rest.ask("GET", "medications/nothing").status == 404
 
 
+def test_an_entry_sent_back_whole_is_one_action_by_every_way(hub, user, rest):
+    """Its rev is what the device saw, by the route and by the socket; after a lost answer either way is a repeat."""
+    medication, key, other = (str(uuid.uuid4()) for _ in range(3))
+    made = rest.ask("POST", "medications", {"id": medication, "name": "Zinc"}).body
+    assert rest.ask("PATCH", f"medications/{medication}", {"name": "Zinc 10", "rev": 1}).body["rev"] == 2
+    shown = {name: value for name, value in made.items() if name != "_sync"} | {"name": "Zinc 25"}
+    with Device(hub, token=hub.token(user)) as device:
+        stale = rest.ask("PATCH", f"medications/{medication}", {**shown, "idempotencyKey": key})
+        assert (stale.status, stale.body["code"]) == (409, "state")
+        again = act(device, envelope("updateMedication", shown, key))
+        assert (again["code"], again["replayed"], again["conflict"]) == ("state", True, stale.body["conflict"])
+        first = act(device, envelope("updateMedication", shown, other))
+        assert (first["status"], first["code"]) == ("conflict", "state")
+        again = rest.ask("PATCH", f"medications/{medication}", {**shown, "idempotencyKey": other})
+        assert again.status == 409 and again.body["_sync"]["replayed"] is True
+        assert again.body["conflict"] == first["conflict"]
+        seen = act(device, envelope("updateMedication", {**shown, "rev": 2}))
+        assert (seen["status"], seen["result"]["name"]) == ("applied", "Zinc 25")
+
+
 def test_a_schedule_is_made_moved_paused_and_deleted(hub, user, rest):
     medication, schedule = str(uuid.uuid4()), str(uuid.uuid4())
     with watching(hub, user) as device:
