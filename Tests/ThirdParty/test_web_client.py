@@ -279,6 +279,35 @@ def test_time_is_folded_over_what_the_hub_said(browser, hub, user):
         assert shown in ("missed", "of another day")
 
 
+def test_a_whole_object_says_what_the_person_saw(browser, hub, user):
+    """What another device changed between the look and the tap, the person has not seen, though the page has it."""
+    with browser.device(hub, user) as phone, browser.device(hub, user) as tablet:
+        one, other = phone.tab().settles(), tablet.tab().settles()
+        made = one.run("return await client.act('createMedication', {name: 'Iron'})")["id"]
+        one.act("createReminder", {"productId": made, "time": "08:00", "repeat": "daily", "label": "Iron"})
+
+        def shown(tab):
+            rules, entries = ((tab.value(name) or {"items": []})["items"] for name in ("reminders", "medications"))
+            return [(each["time"], each["isPending"]) for each in rules] + [
+                (each["name"], each["isPending"]) for each in entries]
+
+        for tab in (one, other):
+            tab.becomes(lambda: shown(tab) == [("08:00", False), ("Iron", False)], "both are confirmed")
+        (rule,), (entry,) = one.value("reminders")["items"], one.value("medications")["items"]
+        other.act("updateReminder", {"id": rule["id"], "time": "10:00"})
+        other.act("updateMedication", {"id": made, "name": "Zinc"})
+        one.becomes(lambda: shown(one) == [("10:00", False), ("Zinc", False)], "the other device's changes are here")
+        stale = [one.act("updateReminder", {**rule, "time": "09:00"}),
+                 one.act("updateMedication", {**entry, "name": "Copper"})]
+        one.becomes(lambda: [each["key"] for each in one.get("conflicts")] == stale, "both are conflicts")
+        for key in stale:
+            one.run("await client.resolve(given, 'accept_server')", key)
+        one.becomes(lambda: shown(one) == [("10:00", False), ("Zinc", False)], "the person takes what is there")
+        one.act("updateReminder", {**rule, "label": "Mine"})
+        one.becomes(lambda: one.value("reminders")["items"][0]["label"] == "Mine" and shown(one)[0] == ("10:00", False),
+                    "what was only sent along is no wish")
+
+
 def test_reminders_and_medications(browser, hub, user):
     with browser.device(hub, user) as phone, browser.device(hub, user) as tablet:
         one, other = phone.tab().settles(), tablet.tab().settles()
@@ -288,16 +317,19 @@ def test_reminders_and_medications(browser, hub, user):
         rule = one.run(
             "return await client.act('createReminder', {productId: given, time: '08:30', repeat: 'daily'})", made["id"])
         one.act("updateReminder", {"id": rule["id"], "time": "09:00"})
+        # Sent back whole: its rev is from before an own action, and is not told.
+        whole, = one.value("medications")["items"]
+        one.act("updateMedication", {**whole, "name": "Ramipril 5"})
         shown, = one.value("reminders")["items"]
         assert shown["time"] == "09:00" and shown["isPending"] and len(shown["nextOccurrences"]) == 10
-        assert [item["name"] for item in one.value("medications")["items"]] == ["Ramipril"]
+        assert [item["name"] for item in one.value("medications")["items"]] == ["Ramipril 5"]
         phone.online()
         one.settles()
         for tab in (one, other):
             tab.becomes(lambda: [(item["time"], item["isPending"]) for item in tab.value("reminders")["items"]]
                         == [("09:00", False)], "the reminder is there")
             tab.becomes(
-                lambda: [item["name"] for item in tab.value("medications")["items"]] == ["Ramipril"],
+                lambda: [item["name"] for item in tab.value("medications")["items"]] == ["Ramipril 5"],
                 "and its medication")
         other.act("deleteReminder", {"id": rule["id"]})
         one.becomes(lambda: one.value("reminders")["items"] == [], "the reminder is gone")

@@ -93,41 +93,53 @@ function describeReminder(row, mirror, zone) {
   const rule = book.rule(name);
   row.entities = [`reminder:${rule?.id ?? name}`];
   if (payload.clientId) row.entities.push(`reminder:${payload.clientId}`);
-  if (rule && (type === 'updateReminder' || type === 'deleteReminder')) {
-    row.base = { rev: rule.rev };
-    row.seen = { id: rule.id, rev: rule.rev, fields: fieldsOf(rule.fields) };
+  // Of an occurrence the base is its own revision, also where the whole rule is sent back for it.
+  if (type === 'setReminderOccurrence' || payload.applyTo === 'occurrence') {
+    if (occurrence?.rev !== undefined) row.base = { rev: occurrence.rev };
+  } else if (type === 'updateReminder' || type === 'deleteReminder') {
+    const rev = seenRev(payload.rev, rule?.rev);
+    if (rev !== undefined) row.base = { rev };
+    if (rule) row.seen = { id: rule.id, rev: rule.rev, fields: fieldsOf(rule.fields) };
   }
-  if (type === 'setReminderOccurrence' && occurrence?.rev !== undefined) row.base = { rev: occurrence.rev };
 }
+
+/**
+ * The revision that the person saw: of an object that is sent back whole its `rev`, else what the device has. Worst
+ * interleaving: another device's change arrives between the look and the tap. The device has it, and the person has not
+ * seen it. One that was shown before the hub knew it has 0, and is made as 1.
+ */
+const seenRev = (told, known) => (Number.isInteger(told) && told >= 0 ? Math.max(told, 1) : known);
 
 function describeList(row, mirror) {
   const { type, payload } = row;
-  // The hub would take the `rev` of an entry that is sent back whole for the base.
+  const told = type.startsWith('create') ? undefined : payload.rev;
+  // The hub would take it for the base where none is told.
   delete payload.rev;
   const rows = (kind) => [...mirror.kind(kind).values()].map(({ value }) => value).filter(Boolean);
   const all = [...rows('medication').map((one) => ['medication', one]), ...rows('stack').map((one) => ['stack', one])];
-  const add = (kind, one, seen) => {
-    row.entities = [`${kind}:${one}`];
-    if (seen && !hasOwn(mirror, row)) row.base = { rev: seen.rev };
+  const add = (entity, seen) => {
+    row.entities = [entity];
+    const rev = seenRev(told, seen?.rev);
+    if (rev !== undefined && !hasOwn(mirror, row)) row.base = { rev };
   };
   if (type === 'updateSettings') {
-    row.entities = ['settings'];
+    add('settings');
   } else if (type.endsWith('Schedule')) {
     const found = all.find(([, one]) => one.schedules?.some(({ id }) => id === payload.id));
-    add('schedule', payload.id, found?.[1].schedules.find(({ id }) => id === payload.id));
+    add(`schedule:${payload.id}`, found?.[1].schedules.find(({ id }) => id === payload.id));
     const owner = found ? `${found[0]}:${found[1].id}`
       : payload.stackId ? `stack:${payload.stackId}` : `medication:${payload.productId}`;
     row.entities.push(owner);
     if (hasOwn(mirror, row)) delete row.base;
   } else {
     const kind = type.endsWith('Stack') ? 'stack' : 'medication';
-    add(kind, payload.id, rows(kind).find(({ id }) => id === payload.id));
+    add(`${kind}:${payload.id}`, rows(kind).find(({ id }) => id === payload.id));
   }
 }
 
 /** Whether an action of this device on the same thing is not confirmed: the revision that the person saw is about to go. */
 function hasOwn(mirror, row) {
-  const parked = [...mirror.actions.values()].filter((other) => other.state === 'parked');
+  const parked = [...mirror.actions.values()].filter(({ state }) => state === 'parked');
   return [...counting(mirror), ...parked].some((other) => meets(other, row));
 }
 

@@ -258,7 +258,10 @@ function edge(account, zone, now) {
 /** The action of a row as the book has it; null where it names an occurrence that is not known. */
 export function bookAction(row, book, mirror, remembered = new Map()) {
   const { type, payload } = row;
-  const base = Number.isInteger(row.base?.rev) ? row.base.rev : null;
+  // The hub decides what of it counts, and of which day it is.
+  if (type === 'updateReminder' && payload.applyTo === 'occurrence') return null;
+  // A revision that the person saw and the device has not is known to the hub alone: until it answers, all is shown.
+  const base = row.seen?.rev ?? (Number.isInteger(row.base?.rev) ? row.base.rev : null);
   const fields = Object.fromEntries(Object.entries(fieldsOf({})).flatMap(
     ([name]) => (Object.hasOwn(payload, name) ? [[name, payload[name]]] : [])));
   const day = () => {

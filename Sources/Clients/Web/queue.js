@@ -128,7 +128,7 @@ export class Queue {
 
   /**
    * What the person saw, and what this device itself has changed since: own actions never conflict with each other. Of
-   * reminders the hub knows what a device has changed itself: a newer revision would hide what others have.
+   * reminders the hub knows what a device changed: a later revision would hide what others changed in between.
    */
   base(work, { base, entities }) {
     if (!base || entities[0]?.startsWith('reminder:')) return base;

@@ -326,6 +326,80 @@ import Testing
         #expect(value()?.rules.map(\.productID) == ["q"])
     }
 
+    /// What came from another device between the look and the tap, the person has not seen: of an object that is sent back
+    /// whole, its `rev` is the base, and not what the device has by now.
+    @Test(arguments: [
+        ("updateReminder", "r1"), ("deleteReminder", "r1"), ("updateMedication", "m1"), ("archiveMedication", "m1"),
+        ("updateSchedule", "s1"), ("updateStack", "k1"), ("updateSettings", "settings"),
+    ])
+    func aWholeObjectSaysWhatThePersonSaw(type: String, id: String) throws {
+        func base(_ rev: String) throws -> Int64? {
+            let values: [(EntityKind, String, String)] = [
+                (.reminder, "r1", #"{"id": "r1", "rev": 5, "productId": "p", "time": "09:00", "timezone": "UTC"}"#),
+                (.medication, "m1", #"{"id": "m1", "rev": 5, "schedules": [{"id": "s1", "rev": 5}]}"#),
+                (.stack, "k1", #"{"id": "k1", "rev": 5}"#), (.settings, "settings", #"{"rev": 5}"#),
+            ]
+            var mirror = Mirror(
+                entities: values.map { Entity($0, $1, offset: 1, value: .parsed($2)) },
+                meta: [MetaName.device: "phone"])
+            _ = try act(type, #"{"id": "\#(id)"\#(rev)}"#, &mirror, at: morning)
+            return mirror.actions.first?.base?["rev"]?.integer
+        }
+        #expect(try base(#", "rev": 3"#) == 3)
+        #expect(try base(#", "rev": 7"#) == 7)
+        // It was shown before the hub knew it.
+        #expect(try base(#", "rev": 0"#) == 1)
+        #expect(try base("") == (type == "updateSettings" ? nil : 5))
+    }
+
+    /// An own action goes without a base as long as the revision that it makes is not here, and no longer.
+    @Test func aConfirmedActionIsUnderWayNoMore() throws {
+        let channel = "user.u.medications"
+        let medication = Entity(.medication, "m1", offset: 1, value: .parsed(#"{"id": "m1", "name": "A", "rev": 2}"#))
+        var mirror = Mirror(
+            entities: [medication], positions: [channel: StoredPosition(epoch: "e", offset: 1)],
+            meta: [MetaName.device: "phone"])
+        _ = try act("updateMedication", #"{"id": "m1", "name": "B"}"#, &mirror, at: morning)
+        _ = mirror.number()
+        let answer = #"""
+            {"key": "\#(mirror.actions[0].key)", "status": "applied", "result": {"rev": 3},
+             "positions": {"\#(channel)": {"epoch": "e", "offset": 2}}}
+            """#
+        mirror.settle([.parsed(answer)], at: morning)
+        func base() throws -> JSONTree? {
+            let builder = RowBuilder(mirror: mirror, zone: "UTC", now: morning)
+            var overlay = DoseOverlay()
+            let payload = JSONTree.parsed(#"{"id": "m1", "name": "C"}"#)
+            return try builder.row("updateMedication", payload, overlay: &overlay) { UUID().uuidString }.row.base
+        }
+        #expect(try base() == nil)
+        mirror.put(StoredPosition(epoch: "e", offset: 2), of: channel)
+        #expect(try base()?["rev"]?.integer == 2)
+    }
+
+    /// The hub alone knows what a person saw whom another device's change has overtaken.
+    @Test func whatThePersonWantsOfAnOldObjectIsShown() throws {
+        let rule = JSONTree.parsed(
+            #"""
+            {"id": "r1", "rev": 5, "productId": "p", "appliesTo": "item", "time": "09:00", "timezone": "UTC",
+             "tzMode": "fixed", "repeat": "daily", "delivery": "local", "enabled": true}
+            """#)
+        var mirror = Mirror(
+            entities: [Entity(.reminder, "r1", offset: 1, value: rule)],
+            positions: ["user.u.reminders": StoredPosition(epoch: "e", offset: 1)], meta: [MetaName.device: "phone"])
+        func shown() -> CarillonReminder? {
+            ReminderOverlay.value(mirror, zone: "UTC", channel: "user.u.reminders", now: morning.second)?.rules.first
+        }
+        // Which day it is of, and what of it counts, the hub says.
+        let whole = #"{"id": "r1", "rev": 5, "applyTo": "occurrence", "date": "2025-11-21", "time": "07:00"}"#
+        _ = try act("updateReminder", whole, &mirror, at: morning)
+        #expect(mirror.actions[0].base == nil && shown()?.time == "09:00")
+        _ = try act("updateReminder", #"{"id": "r1", "rev": 3, "time": "08:15"}"#, &mirror, at: morning)
+        #expect(mirror.actions[1].base?["rev"]?.integer == 3 && shown()?.time == "08:15" && shown()?.isPending == true)
+        _ = try act("deleteReminder", #"{"id": "r1", "rev": 3}"#, &mirror, at: morning)
+        #expect(shown() == nil)
+    }
+
     @Test func largeActionsAreRefused() {
         let builder = RowBuilder(mirror: Mirror(), zone: "UTC", now: morning)
         let text = JSONTree.object([.init("text", .string(String(repeating: "x", count: 60_000)))])

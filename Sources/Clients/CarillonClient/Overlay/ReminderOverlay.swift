@@ -104,10 +104,12 @@ struct ReminderOverlay {
         }
     }
 
-    /// Nil where a row names an occurrence that is not known.
-    private func action(of row: QueuedAction) -> ReminderAction? {
+    /// Nil where a row names an occurrence that is not known, or the whole rule for one: the hub decides what of it counts.
+    private func action(of row: QueuedRow) -> ReminderAction? {
         let payload = row.payload
-        let base = mirror.base(of: row)?["rev"]?.integer
+        if row.type == "updateReminder", payload["applyTo"]?.string == "occurrence" { return nil }
+        // A revision that the person saw and the device has not is known to the hub alone: until it answers, all is shown.
+        let base = row.more.seen?["rev"]?.integer ?? row.base?["rev"]?.integer
         let id = payload["id"]?.string.map { Identifier($0) }
         switch row.type {
         case "createReminder":

@@ -39,11 +39,11 @@ extension Mirror {
     }
 
     /// What the person saw, and what this device itself has changed since: own actions never conflict with each other. Of
-    /// reminders the hub knows what a device has changed itself: a newer revision would hide what others have.
+    /// reminders the hub knows what a device changed: a later revision would hide what others changed in between.
     ///
     /// - Parameter folded: the revision that an action of this device which is not answered yet will probably make.
-    func base(of row: QueuedAction, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
-        guard let base = row.base else { return nil }
+    func base(of row: QueuedRow, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
+        guard let base = row.base, row.entities.first?.hasPrefix("reminder:") != true else { return row.base }
         func newest(_ seen: JSONTree, _ entity: String) -> JSONTree {
             guard let rev = seen.integer, !entity.hasPrefix("reminder:") else { return seen }
             return .integer(max(rev, self.entity(.own, entity)?.offset ?? 0, folded(entity) ?? 0))

@@ -108,22 +108,35 @@ struct RowBuilder {
         let (name, rule) = overlay.rule(of: row.payload)
         row.entities = ["reminder:\(rule?.id.text ?? name)"]
         if let client = row.payload["clientId"]?.string { row.entities.append("reminder:\(client)") }
-        guard let rule else { return }
-        if row.type == "updateReminder" || row.type == "deleteReminder" {
-            row.base = .object([.init("rev", .integer(rule.rev))])
+        // Of an occurrence the base is its own revision, also where the whole rule is sent back for it.
+        if row.type == "setReminderOccurrence" || row.payload["applyTo"]?.string == "occurrence" {
+            row.base = overlay.revision(ofOccurrence: row.payload).map(Self.base)
+        } else if row.type == "updateReminder" || row.type == "deleteReminder" {
+            row.base = Self.seen(row.payload["rev"], rule?.rev).map(Self.base)
+            guard let rule else { return }
             row.more.seen = .object([
                 .init("id", .string(rule.id.text)), .init("rev", .integer(rule.rev)),
                 .init("fields", .object(rule.fields.members)),
             ])
-        } else if row.type == "setReminderOccurrence", let rev = overlay.revision(ofOccurrence: row.payload) {
-            row.base = .object([.init("rev", .integer(rev))])
         }
     }
 
+    /// The revision that the person saw: of an object that is sent back whole its `rev`, else what the device has.
+    ///
+    /// Worst interleaving: another device's change arrives between the look and the tap. The device has it, and the person
+    /// has not seen it. One that was shown before the hub knew it has 0, and is made as 1.
+    private static func seen(_ told: JSONTree?, _ known: Int64?) -> Int64? {
+        guard let rev = told?.integer, rev >= 0 else { return known }
+        return max(rev, 1)
+    }
+
+    private static func base(_ rev: Int64) -> JSONTree { .object([.init("rev", .integer(rev))]) }
+
     // MARK: Medications
 
-    private func list(_ row: inout QueuedAction) {
-        // The hub would take the `rev` of an entry that is sent back whole for the base.
+    private func list(_ row: inout QueuedRow) {
+        let told = row.type.hasPrefix("create") ? nil : row.payload["rev"]
+        // The hub would take it for the base where none is told.
         row.payload = .object(row.payload.members.filter { $0.name != "rev" })
         let id = row.payload["id"]?.string ?? ""
         var seen: JSONTree?
@@ -145,8 +158,8 @@ struct RowBuilder {
             seen = mirror.value(kind, id)
         }
         // A revision that an action of this device is about to change is none that the person saw.
-        guard let rev = seen?["rev"]?.integer, !hasOwn(row) else { return }
-        row.base = .object([.init("rev", .integer(rev))])
+        guard !hasOwn(row) else { return }
+        row.base = Self.seen(told, seen?["rev"]?.integer).map(Self.base)
     }
 
     private func owner(of schedule: String) -> (String, JSONTree)? {
@@ -159,13 +172,10 @@ struct RowBuilder {
         return nil
     }
 
-    /// Whether an action of this device on the same thing is not confirmed.
-    private func hasOwn(_ row: QueuedAction) -> Bool {
+    private func hasOwn(_ row: QueuedRow) -> Bool {
         mirror.actions.contains { other in
-            guard other.meets(row) else { return false }
-            if other.state.isWaiting || other.state == .parked { return true }
-            guard let until = other.more.until else { return false }
-            return !mirror.isConfirmed(until)
+            let isUnderWay = other.more.until.map { !mirror.isConfirmed($0) } ?? false
+            return (other.state.isWaiting || other.state == .parked || isUnderWay) && other.meets(row)
         }
     }
 }
