@@ -265,7 +265,8 @@ struct VectorReminders {
             type = "\(kind)Reminder"
             payload = (action["fields"]?.members ?? []) + [.init("id", .string(name))]
         case "snooze", "set":
-            guard let day = action["day"]?.integer else { return nil }
+            // Who has decided about a day since is the hub's to know.
+            guard let day = action["day"]?.integer, status != "conflict" else { return nil }
             payload = [.init("id", .string(name)), .init("date", .string(TimeText.text(LocalDate(days: Int(day)))))]
             if kind == "snooze" {
                 type = "snoozeReminder"
@@ -279,7 +280,7 @@ struct VectorReminders {
         var row = QueuedAction(
             key: key, type: type, payload: .object(payload), clientTime: "2026-03-01T00:00:00+00:00", zone: zone)
         if let base = action["base"]?.integer {
-            // A device names the revision that it made itself: the library sees to that.
+            // What a device made itself since is the hub's to know.
             let later = rule?["id"]?.string.flatMap { makers[$0] }?.filter { $0.key > base } ?? [:]
             if later.values.contains(step["device"]?.string ?? "") { return nil }
             row.base = .object([.init("rev", .integer(base))])

@@ -102,7 +102,7 @@ struct ReminderVector {
     private mutating func changes() -> ReminderFields {
         var fields = ReminderFields()
         for _ in 0..<pick([1, 1, 2, 3]) {
-            switch Int.random(in: 0..<8, using: &random) {
+            switch Int.random(in: 0..<9, using: &random) {
             case 0, 1: fields[.time] = .number(pick([480, 490, 500]))
             case 2: fields[.label] = pick([.absent, .text("a"), .text("b")])
             case 3: fields[.enabled] = .flag(chance(50))
@@ -112,6 +112,7 @@ struct ReminderVector {
                 fields[.repeats] = .text(days.isEmpty ? pick(["daily", "weekdays", "custom"]) : "custom")
                 fields[.days] = days.isEmpty ? .absent : .days(days)
             case 6: fields[pick([.product, .stack])] = .text(pick(["p1", "s1"]))
+            case 8: fields[.zone] = .text(pick(ReminderWeek.zones).name)
             default: fields[.zoneMode] = .text(pick(["follow", "fixed"]))
             }
         }
