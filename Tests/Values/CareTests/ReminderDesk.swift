@@ -169,7 +169,7 @@ final class ReminderDesk {
     private func changes() -> ReminderFields {
         var fields = ReminderFields()
         for _ in 0..<pick([1, 1, 2, 3]) {
-            switch Int.random(in: 0..<9, using: &random) {
+            switch Int.random(in: 0..<10, using: &random) {
             case 8: fields[.schedule] = pick([.absent, .text("plan1"), .text("plan2"), .text("plan3")])
             case 0, 1: fields[.time] = .number(pick([480, 490, 500]))
             case 2: fields[.label] = pick([.absent, .text("a"), .text("b")])
@@ -180,6 +180,7 @@ final class ReminderDesk {
                 fields[.repeats] = .text(days.isEmpty ? pick(["daily", "weekdays", "custom"]) : "custom")
                 fields[.days] = days.isEmpty ? .absent : .days(days)
             case 6: fields[pick([.product, .stack])] = .text(pick(["p1", "s1"]))
+            case 9: fields[.zone] = .text(pick(ReminderWeek.zones).name)
             default: fields[.zoneMode] = .text(pick(["follow", "fixed"]))
             }
         }
