@@ -341,7 +341,7 @@ import Testing
             ]
             var mirror = Mirror(
                 entities: values.map { Entity($0, $1, offset: 1, value: .parsed($2)) },
-                meta: [MetaName.device: "phone"])
+                meta: [MirrorKey.device: "phone"])
             _ = try act(type, #"{"id": "\#(id)"\#(rev)}"#, &mirror, at: morning)
             return mirror.actions.first?.base?["rev"]?.integer
         }
@@ -358,7 +358,7 @@ import Testing
         let medication = Entity(.medication, "m1", offset: 1, value: .parsed(#"{"id": "m1", "name": "A", "rev": 2}"#))
         var mirror = Mirror(
             entities: [medication], positions: [channel: StoredPosition(epoch: "e", offset: 1)],
-            meta: [MetaName.device: "phone"])
+            meta: [MirrorKey.device: "phone"])
         _ = try act("updateMedication", #"{"id": "m1", "name": "B"}"#, &mirror, at: morning)
         _ = mirror.number()
         let answer = #"""
@@ -386,7 +386,7 @@ import Testing
             """#)
         var mirror = Mirror(
             entities: [Entity(.reminder, "r1", offset: 1, value: rule)],
-            positions: ["user.u.reminders": StoredPosition(epoch: "e", offset: 1)], meta: [MetaName.device: "phone"])
+            positions: ["user.u.reminders": StoredPosition(epoch: "e", offset: 1)], meta: [MirrorKey.device: "phone"])
         func shown() -> CarillonReminder? {
             ReminderOverlay.value(mirror, zone: "UTC", channel: "user.u.reminders", now: morning.second)?.rules.first
         }

@@ -39,13 +39,13 @@ import Testing
     /// Worst interleaving: the person sees revision 3, another device makes 4, and an own action is merged with it as 5. A
     /// base of 5 would say that the person has seen 4. The hub knows which of them this device has made.
     @Test func aReminderIsChangedAsItWasSeen() throws {
-        var rows = [QueuedRow.made("a", "updateReminder", base: 3), .made("b", "setReminderOccurrence", base: 1)]
+        var rows = [QueuedAction.made("a", "updateReminder", base: 3), .made("b", "setReminderOccurrence", base: 1)]
         for index in rows.indices { rows[index].entities = ["reminder:r1"] }
         var mirror = try mirror(rows)
         _ = mirror.number()
         mirror.settle([.parsed(#"{"key": "a", "status": "applied", "result": {"rev": 5}}"#)], at: now)
         #expect(mirror.number().first?.base?["rev"]?.integer == 1)
-        var next = QueuedRow.made("c", "updateReminder", base: 3)
+        var next = QueuedAction.made("c", "updateReminder", base: 3)
         next.entities = ["reminder:r1"]
         try mirror.enqueue(next)
         mirror.settle([.parsed(#"{"key": "b", "status": "applied", "result": {"rev": 2}}"#)], at: now)

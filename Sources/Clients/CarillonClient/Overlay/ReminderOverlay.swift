@@ -105,7 +105,7 @@ struct ReminderOverlay {
     }
 
     /// Nil where a row names an occurrence that is not known, or the whole rule for one: the hub decides what of it counts.
-    private func action(of row: QueuedRow) -> ReminderAction? {
+    private func action(of row: QueuedAction) -> ReminderAction? {
         let payload = row.payload
         if row.type == "updateReminder", payload["applyTo"]?.string == "occurrence" { return nil }
         // A revision that the person saw and the device has not is known to the hub alone: until it answers, all is shown.

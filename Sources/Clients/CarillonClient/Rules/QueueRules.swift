@@ -42,10 +42,10 @@ extension Mirror {
     /// reminders the hub knows what a device changed: a later revision would hide what others changed in between.
     ///
     /// - Parameter folded: the revision that an action of this device which is not answered yet will probably make.
-    func base(of row: QueuedRow, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
+    func base(of row: QueuedAction, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
         guard let base = row.base, row.entities.first?.hasPrefix("reminder:") != true else { return row.base }
         func newest(_ seen: JSONTree, _ entity: String) -> JSONTree {
-            guard let rev = seen.integer, !entity.hasPrefix("reminder:") else { return seen }
+            guard let rev = seen.integer else { return seen }
             return .integer(max(rev, self.entity(.own, entity)?.offset ?? 0, folded(entity) ?? 0))
         }
         if let rev = base["rev"], !rev.isObject {

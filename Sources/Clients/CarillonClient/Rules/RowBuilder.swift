@@ -134,7 +134,7 @@ struct RowBuilder {
 
     // MARK: Medications
 
-    private func list(_ row: inout QueuedRow) {
+    private func list(_ row: inout QueuedAction) {
         let told = row.type.hasPrefix("create") ? nil : row.payload["rev"]
         // The hub would take it for the base where none is told.
         row.payload = .object(row.payload.members.filter { $0.name != "rev" })
@@ -172,7 +172,8 @@ struct RowBuilder {
         return nil
     }
 
-    private func hasOwn(_ row: QueuedRow) -> Bool {
+    /// Whether an action of this device on the same thing is not confirmed.
+    private func hasOwn(_ row: QueuedAction) -> Bool {
         mirror.actions.contains { other in
             let isUnderWay = other.more.until.map { !mirror.isConfirmed($0) } ?? false
             return (other.state.isWaiting || other.state == .parked || isUnderWay) && other.meets(row)
