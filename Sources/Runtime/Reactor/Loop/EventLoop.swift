@@ -26,8 +26,8 @@ public final class EventLoop {
     // Internal, and inlinable below, for the message path: only so are calls inlined across targets. The table retains each
     // source by hand, so that a delivery (through the table, `dirty`, `deadlines`) retains none.
     @usableFromInline var sources: ContiguousArray<Unmanaged<EventSource>?> = []
-    private var generations: ContiguousArray<UInt32> = []
-    private var freeSlots: ContiguousArray<UInt32> = []
+    /// Slots without a source, each with the generation of its last one.
+    private var freeSlots: ContiguousArray<(slot: UInt32, generation: UInt32)> = []
     private var deadlines = DeadlineQueue()
     // A removed source stays in `removed` until the tick ends: nothing here outlives its source.
     @usableFromInline var dirty: ContiguousArray<Unmanaged<EventSource>> = []
@@ -187,20 +187,14 @@ public final class EventLoop {
     /// - Throws: the error of `epoll_ctl(2)`, out of watches or memory; the source is not added then.
     public func add(_ source: EventSource, descriptor: Int32 = -1, interest: Readiness = []) throws(ReactorError) {
         precondition(!source.isAdded, "a source is added once")
-        let slot: UInt32
-        if let free = freeSlots.popLast() {
-            slot = free
-        } else {
-            slot = UInt32(sources.count)
-            sources.append(nil)
-            generations.append(0)
-        }
-        let generation = generations[Int(slot)] &+ 1
+        let free = freeSlots.popLast()
+        let slot = free?.slot ?? UInt32(sources.count)
+        let generation = (free?.generation ?? 0) &+ 1
+        if free == nil { sources.append(nil) }
         if descriptor >= 0, cl_epoll_add(epoll, descriptor, interest.epoll, token(slot, generation)) != 0 {
-            freeSlots.append(slot)
+            defer { freeSlots.append((slot, generation)) }
             throw ReactorError("epoll_ctl", errno)
         }
-        generations[Int(slot)] = generation
         source.slot = slot
         source.generation = generation
         source.descriptor = descriptor
@@ -251,7 +245,7 @@ public final class EventLoop {
         guard source.isAdded else { return }
         if source.descriptor >= 0 { _ = cl_epoll_remove(epoll, source.descriptor) }
         deadlines.unset(source)
-        freeSlots.append(source.slot)
+        freeSlots.append((source.slot, source.generation))
         if isTicking || source.isDirty { removed.append(source) }
         sources[Int(source.slot)]?.release()
         sources[Int(source.slot)] = nil
