@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test func entriesOfTablesStaySmall() {
-        #expect(MemoryLayout<StreamState>.stride <= 48)
+        #expect(MemoryLayout<StreamState>.stride <= 40)
         #expect(MemoryLayout<StreamChannel>.stride <= 8)
         #expect(MemoryLayout<Subscription?>.stride <= 16)
         #expect(MemoryLayout<UserKey>.stride <= 16)

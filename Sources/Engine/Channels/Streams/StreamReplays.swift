@@ -280,7 +280,7 @@ extension ContiguousArray<StreamShard.Effect> {
 extension StreamState {
     /// A page from the window; nil where the window does not reach back so far.
     fileprivate func page(_ name: StreamName, after: Int64, _ limits: StreamLimits) -> StreamPage? {
-        guard window.reaches(after) else { return nil }
+        guard let window, window.reaches(after) else { return nil }
         let page = window.page(after: after, limits)
         return StreamPage(page, last: after &+ Int64(page.count), name)
     }

@@ -62,9 +62,9 @@ package struct StreamShard {
     private static let spareListsMax = 256
     private static let spareCapacityMax = 16
     private var replays: StreamReplays
-    /// Over all windows.
-    private(set) var windowBytes = 0
-    private(set) var windowEvents = 0
+    /// Bytes of all windows, including what keeping them costs.
+    package private(set) var windowByteCount = 0
+    private var windowEvents = 0
     /// The events of all windows in the order in which they came. The oldest of all is evicted first.
     private var evictions = Fifo<WindowedEvent>()
     /// The streams without subscribers, in the order in which they were left.
@@ -81,8 +81,6 @@ package struct StreamShard {
     package var streamCount: Int { streams.count }
     /// Streams without subscribers.
     package private(set) var lingeringCount = 0
-    /// Bytes of all windows, including what keeping them costs.
-    package var windowByteCount: Int { windowBytes }
     /// Entries in the eviction order of all windows.
     package var evictionEntries: Int { evictions.count }
     /// Sessions that wait for a page of the log.
@@ -179,9 +177,13 @@ package struct StreamShard {
 
     private mutating func forget(_ id: StreamID) {
         guard let stream = streams.remove(id) else { return }
-        windowBytes -= stream.window.byteCount
-        windowEvents -= stream.window.count
+        countOut(stream.window)
         replays.forgetAll(of: id)
+    }
+
+    private mutating func countOut(_ window: ReplayWindow?) {
+        windowByteCount -= window?.byteCount ?? 0
+        windowEvents -= window?.count ?? 0
     }
 
     // MARK: The feed
@@ -217,11 +219,8 @@ package struct StreamShard {
     /// that ends too late. All subscribers, also those who wait for a page, are told to fetch a snapshot.
     package mutating func reset(_ id: StreamID, to position: StreamPosition, _ effects: inout ContiguousArray<Effect>) {
         guard let index = streams.index(of: id), let old = streams[index].position else { return }
-        windowBytes -= streams[index].window.byteCount
-        windowEvents -= streams[index].window.count
-        streams[index].window.removeAll()
-        streams[index].state = .positioned(position)
-        streams[index].isAwaited = false
+        countOut(streams[index].window)
+        streams[index].reset(to: position)
         replays.forgetAll(of: id)
         let isSameEpoch = old.epoch == position.epoch && position.offset >= old.offset
         for form in StreamForm.allCases {
@@ -236,11 +235,10 @@ package struct StreamShard {
     /// a stream without a position, comes before anything that a subscriber was promised.
     package mutating func received(_ event: StreamEvent, _ effects: inout ContiguousArray<Effect>) {
         guard let index = streams.index(of: event.stream) else { return }
-        let bytes = streams[index].window.byteCount
-        let events = streams[index].window.count
+        let (bytes, events) = (streams[index].window?.byteCount ?? 0, streams[index].window?.count ?? 0)
         guard streams[index].advance(by: event, limits) else { return }
-        windowBytes += streams[index].window.byteCount - bytes
-        windowEvents += streams[index].window.count - events
+        windowByteCount += (streams[index].window?.byteCount ?? 0) - bytes
+        windowEvents += (streams[index].window?.count ?? 0) - events
         for form in StreamForm.allCases {
             let loops = streams[index].loops(form)
             guard !loops.isEmpty else { continue }
@@ -283,11 +281,11 @@ package struct StreamShard {
     /// Keeps all windows together within their bound: the oldest event of all is evicted first.
     private mutating func evict(behind event: StreamEvent) {
         evictions.append(WindowedEvent(stream: event.stream, offset: event.offset))
-        while windowBytes > limits.windowTotalBytes, let oldest = evictions.popFirst() {
+        while windowByteCount > limits.windowTotalBytes, let oldest = evictions.popFirst() {
             guard let index = streams.index(of: oldest.stream) else { continue }
-            let bytes = streams[index].window.byteCount
+            let bytes = streams[index].window?.byteCount ?? 0
             guard streams[index].forgetEvent(upTo: oldest.offset) else { continue }
-            windowBytes += streams[index].window.byteCount - bytes
+            windowByteCount += (streams[index].window?.byteCount ?? 0) - bytes
             windowEvents -= 1
         }
         if evictions.needsSweep(live: windowEvents) {

@@ -3,19 +3,20 @@ import Sync
 
 /// One stream at its shard.
 struct StreamState: TableEntry {
-    // 48 bytes, in an order without gaps (tested): a hub has one for each stream of each user.
+    // 40 bytes, in an order without gaps (tested): a hub has one for each stream of each user.
     let id: StreamID
-    var state: State
-    var window = ReplayWindow()
+    private var state: State
     private var subscribing = SubscribingLoops.user([])
     /// Whether a reader waits until the stream reaches its offset. Only a subscribed stream has such readers.
     var isAwaited = false
     let watch: UInt32
 
-    enum State {
+    private enum State {
         /// The feed has not answered yet: these joins wait for the position. Bounded: sessions that leave are removed.
         case awaiting(ContiguousArray<Waiting>)
         case positioned(StreamPosition)
+        /// At the window's end.
+        case windowed(ReplayWindow)
     }
 
     struct Waiting {
@@ -81,8 +82,17 @@ private enum SubscribingLoops {
 
 extension StreamState {
     var position: StreamPosition? {
-        guard case .positioned(let position) = state else { return nil }
-        return position
+        switch state {
+        case .awaiting: nil
+        case .positioned(let position): position
+        case .windowed(let window): window.end
+        }
+    }
+
+    /// The most recent events; nil where none are kept.
+    var window: ReplayWindow? {
+        guard case .windowed(let window) = state else { return nil }
+        return window
     }
 
     var waiting: ContiguousArray<Waiting>? {
@@ -134,25 +144,37 @@ extension StreamState {
         return waiting
     }
 
+    /// The stream goes on from there, without a window.
+    mutating func reset(to position: StreamPosition) {
+        state = .positioned(position)
+        isAwaited = false
+    }
+
     /// The next event has come. False where it was handed on before, or the position is not known yet.
     mutating func advance(by event: borrowing StreamEvent, _ limits: StreamLimits) -> Bool {
-        guard case .positioned(let position) = state, event.offset > position.offset else { return false }
+        guard let position, event.offset > position.offset else { return false }
         // The feed leaves no gap. If there were one, the window still has none.
-        if event.offset != position.offset &+ 1 { window.removeAll() }
-        state = .positioned(StreamPosition(in: position.epoch, offset: event.offset))
+        let known = event.offset == position.offset &+ 1 ? window : nil
+        let window = known ?? ReplayWindow(in: position.epoch, from: event.offset)
+        if known == nil { state = .windowed(window) }
         window.append(copy event)
         while window.count > limits.windowEvents || (window.byteCount > limits.windowBytes && window.count > 0) {
-            window.removeFirst()
+            removeFirst(of: window)
         }
         return true
     }
 
-    func holds(_ offset: Int64) -> Bool { window.count > 0 && window.first <= offset }
+    func holds(_ offset: Int64) -> Bool { window.map { $0.first <= offset } ?? false }
 
     /// Drops the window's oldest event, to evict the one at `offset`. False where that one left before.
     mutating func forgetEvent(upTo offset: Int64) -> Bool {
-        guard holds(offset) else { return false }
-        window.removeFirst()
+        guard let window, window.first <= offset else { return false }
+        removeFirst(of: window)
         return true
+    }
+
+    private mutating func removeFirst(of window: ReplayWindow) {
+        window.removeFirst()
+        if window.count == 0 { state = .positioned(window.end) }
     }
 }
