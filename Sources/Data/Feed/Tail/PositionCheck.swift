@@ -60,10 +60,10 @@ struct PositionCheck {
         var behind: [Lag] = []
         for (ticket, position) in zip(tickets, positions) {
             guard let index = watches.index(of: ticket), watches[index].phase == .live else { continue }
-            let watch = watches[index]
-            if position.epoch != watch.epoch || position.offset < watch.delivered {
+            let (watch, epoch) = (watches[index], watches.number(of: position.epoch))
+            if !watch.isIn(epoch) || position.offset < watch.delivered {
                 // Read later than all that was delivered: the reset holds at once, and rows up to it are dropped.
-                watches[index].restart(at: position)
+                watches[index].restart(at: position.offset, in: epoch)
                 outputs.append(.reset(ticket.stream, position))
             } else if position.offset > watch.delivered {
                 behind.append((ticket, position.offset))

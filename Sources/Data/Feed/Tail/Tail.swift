@@ -246,7 +246,8 @@ package struct Tail {
         for (ticket, position) in zip(tickets, positions) {
             // A later watch has its own ticket: its subscriber may know of a commit that this position lacks.
             guard let index = watches.index(of: ticket.stream) else { continue }
-            if watches[index].settle(ticket, position, &outputs) == .healing {
+            let epoch = watches.number(of: position.epoch)
+            if watches[index].settle(ticket, position, in: epoch, &outputs) == .healing {
                 healing.begin(ticket, upTo: position.offset, watches)
             }
         }
@@ -414,8 +415,9 @@ package struct Tail {
 
     /// Another reader saw the stream in a new epoch: its position is requested at once.
     package mutating func suspected(_ stream: StreamID, otherThan epoch: Epoch) {
+        let number = watches.number(of: epoch)
         guard previous != nil, let index = watches.index(of: stream), watches[index].phase == .live,
-            watches[index].epoch == epoch
+            watches[index].isIn(number)
         else { return }
         watches[index].phase = .checking
         positions.draw(for: watches[index], watches)
