@@ -9,18 +9,23 @@
 
 /// The range of a `ByteBlock`'s storage in use: a frame may be built after spare room for its header.
 @usableFromInline struct ByteExtent {
-    @usableFromInline var start: Int
-    @usableFromInline var count: Int
+    // 32 bits, because there are many small blocks, one for each user: none has 4 GB.
+    @usableFromInline let first: UInt32
+    @usableFromInline let length: UInt32
 
     @inlinable init(start: Int, count: Int) {
-        self.start = start
-        self.count = count
+        first = UInt32(truncatingIfNeeded: start)
+        length = UInt32(truncatingIfNeeded: count)
     }
+
+    @inlinable var start: Int { Int(truncatingIfNeeded: first) }
+    @inlinable var count: Int { Int(truncatingIfNeeded: length) }
 }
 
 /// The allocation of a `SharedBytes` or a `ByteWriter`: object header, extent, bytes.
 @usableFromInline final class ByteBlock: ManagedBuffer<ByteExtent, UInt8> {
     @inlinable static func allocate(capacity: Int) -> ByteBlock {
+        precondition(capacity <= Int(UInt32.max), "a block of 4 GB")
         let buffer = ByteBlock.create(minimumCapacity: capacity) { _ in ByteExtent(start: 0, count: 0) }
         return unsafeDowncast(buffer, to: ByteBlock.self)
     }
