@@ -34,6 +34,18 @@ import Testing
         #expect(session.subscriptions.count == 1)
     }
 
+    /// The id of a user is kept once for a session and its streams, whichever comes first, the sign-in or the subscribe.
+    @Test(arguments: [false, true]) func aSessionsStreamsShareItsUsersID(_ isEarly: Bool) throws {
+        let engine = EngineFixture()
+        let session = engine.session(1)
+        if isEarly { _ = try engine.subscribe("user.u1.reminders", from: session) }
+        _ = try engine.signin("u1", from: session)
+        if !isEarly { _ = try engine.subscribe("user.u1.reminders", from: session) }
+        let stream = try #require(session.subscriptions.first?.channel.stream?.stream)
+        let user = try #require(session.identity).user
+        #expect(stream.withUser { $0.baseAddress } == user.baseAddress)
+    }
+
     @Test(arguments: 1...50 as ClosedRange<UInt64>)
     func aSubscriptionListIsAnArray(seed: UInt64) {
         var random = SeededRandom(seed: seed)

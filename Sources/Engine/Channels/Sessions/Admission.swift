@@ -81,7 +81,7 @@ final class Admission {
             effects.append(.send(.refused(text, .otherUser)))
             return true
         }
-        let stream = StreamName(text)
+        let stream = StreamName(text, of: identity.user)
         // A channel that somebody is in is in the table. If it is not, as nearly always, the session is not in it.
         let channel = channels[stream]
         if let channel, let index = session.index(of: channel) {

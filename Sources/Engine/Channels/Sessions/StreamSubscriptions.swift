@@ -33,7 +33,12 @@ package final class StreamSubscriptions {
     // MARK: Coming and going
 
     func enter(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
-        enter(channels[stream] ?? channels.insert(stream), of: stream, session, &effects)
+        if let channel = channels[stream] { return enter(channel, of: stream, session, &effects) }
+        var stream = stream
+        if let identity = session.identity, identity.owns(stream.stream) {
+            stream = StreamName(form: stream.form, stream: stream.stream.sharing(identity.user))
+        }
+        enter(channels.insert(stream), of: stream, session, &effects)
     }
 
     /// Adds a subscription that awaits the shard of `stream`, whose channel is given.

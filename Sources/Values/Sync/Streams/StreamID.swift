@@ -28,7 +28,17 @@ public struct StreamID: Hashable, TableKey, @unchecked Sendable {
     ///
     /// - Parameter isPlain: true when both are known to need no escapes in names; false when unknown.
     package init(user: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer, isPlain: Bool = false) {
+        self.init(user: .copy(user), topic: topic, isPlain: isPlain)
+    }
+
+    /// The stream of `topic` for the user whose id is shared with it.
+    package init(user: SharedBytes, topic: UnsafeRawBufferPointer, isPlain: Bool = false) {
         text = StreamText.make(user, topic, isPlain)
+    }
+
+    /// This stream, with `user`, the id of its user, shared.
+    package func sharing(_ user: SharedBytes) -> StreamID {
+        withTopic { StreamID(user: user, topic: $0, isPlain: isPlain) }
     }
 
     /// The user's id, any non-empty text.
@@ -39,22 +49,19 @@ public struct StreamID: Hashable, TableKey, @unchecked Sendable {
     /// Calls `body` with the UTF-8 of the user's id.
     @inlinable @inline(__always)
     public func withUser<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
-        text.withUnsafeMutablePointers { header, bytes in
-            body(UnsafeRawBufferPointer(start: bytes, count: Int(header.pointee.userCount)))
-        }
+        text.withUnsafeMutablePointerToHeader { $0.pointee.user.withUnsafeBytes(body) }
     }
 
     /// Calls `body` with the UTF-8 of the topic.
     @inlinable @inline(__always)
     public func withTopic<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         text.withUnsafeMutablePointers { header, bytes in
-            let start = Int(header.pointee.userCount)
-            return body(UnsafeRawBufferPointer(start: bytes + start, count: Int(header.pointee.count) &- start))
+            body(UnsafeRawBufferPointer(start: bytes, count: header.pointee.topicCount))
         }
     }
 
     /// Whether both texts are known to need no escapes in names.
-    var isPlain: Bool { text.withUnsafeMutablePointerToHeader { $0.pointee.isPlain } }
+    var isPlain: Bool { text.withUnsafeMutablePointerToHeader { $0.pointee.bits & 1 == 1 } }
 
     /// Whether both have the same topic.
     package func hasSameTopic(as other: StreamID) -> Bool {
@@ -89,29 +96,27 @@ public struct StreamID: Hashable, TableKey, @unchecked Sendable {
     }
 }
 
-/// The allocation of a `StreamID`: the user's bytes, then the topic's.
+/// The allocation of a `StreamID`: the topic's bytes. The user's are shared with the user's connection and other streams.
 @usableFromInline final class StreamText: ManagedBuffer<StreamText.Header, UInt8> {
     @usableFromInline struct Header {
-        // 32 bits to save memory for each stream: no text of ours or PostgreSQL's has 4 GB.
+        // 14 bytes, to save memory for each stream: with a topic of ten letters, a block of 48.
+        @usableFromInline let user: SharedBytes
         @usableFromInline let code: UInt32
-        @usableFromInline let userCount: UInt32
-        @usableFromInline let count: UInt32
-        @usableFromInline let isPlain: Bool
+        /// The number of the topic's bytes, twice, and one more if both texts are known to need no escapes in names.
+        @usableFromInline let bits: UInt16
+
+        @inlinable var topicCount: Int { Int(truncatingIfNeeded: bits >> 1) }
     }
 
-    fileprivate static func make(
-        _ user: UnsafeRawBufferPointer, _ topic: UnsafeRawBufferPointer, _ isPlain: Bool
-    ) -> StreamText {
-        let code = KeyedHash.hash(topic, seed: KeyedHash.hash(user))
-        let count = user.count + topic.count
+    fileprivate static func make(_ user: SharedBytes, _ topic: UnsafeRawBufferPointer, _ isPlain: Bool) -> StreamText {
+        // A name has at most 200 bytes, and the database 64 for a topic. What is longer by far than both names nothing.
+        let topic = topic.part(0..<min(topic.count, Int(UInt16.max) >> 1))
+        let code = KeyedHash.hash(topic, seed: user.withUnsafeBytes { KeyedHash.hash($0) })
         let header = Header(
-            code: UInt32(truncatingIfNeeded: code), userCount: UInt32(user.count), count: UInt32(count),
-            isPlain: isPlain)
-        let buffer = StreamText.create(minimumCapacity: count) { _ in header }
-        buffer.withUnsafeMutablePointerToElements { target in
-            let target = UnsafeMutableRawBufferPointer(start: target, count: count)
-            target.copyMemory(from: user)
-            UnsafeMutableRawBufferPointer(rebasing: target[user.count...]).copyMemory(from: topic)
+            user: user, code: UInt32(truncatingIfNeeded: code), bits: UInt16(topic.count) << 1 | (isPlain ? 1 : 0))
+        let buffer = StreamText.create(minimumCapacity: topic.count) { _ in header }
+        buffer.withUnsafeMutablePointerToElements {
+            UnsafeMutableRawBufferPointer(start: $0, count: topic.count).copyMemory(from: topic)
         }
         return unsafeDowncast(buffer, to: StreamText.self)
     }

@@ -103,6 +103,12 @@ public struct StreamName: Hashable, Sendable {
         stream = text.stream
     }
 
+    /// The name that `text` holds, of the user with this id (`Text.belongs`), which the stream shares.
+    package init(_ text: Text, of user: SharedBytes) {
+        form = text.form
+        stream = StreamID(user: user, topic: text.topic, isPlain: !text.isEscaped)
+    }
+
     /// Reads a channel name; nil for an ordinary channel, with neither prefix.
     package static func parse(_ name: UnsafeRawBufferPointer) throws(StreamNameError) -> StreamName? {
         try Text(name).map { StreamName($0) }
