@@ -36,7 +36,7 @@ final class StoreLoop: EventSource {
     private var rates: ActionRates
     private let faults: FaultLog
     private var pool: RequestPool?
-    private var waker: FeedWaker?
+    private var feedAnnouncer: Announcer?
     private var announcer: Announcer?
     private var snapshots: SnapshotPool?
     private var exports: ExportRunner?
@@ -58,9 +58,12 @@ final class StoreLoop: EventSource {
         super.init()
         try loop.add(self)
         stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
-        waker = try FeedWaker(loop, committed)
+        feedAnnouncer = try Announcer(loop) {
+            committed()
+            return .told
+        }
         announcer = try Announcer(loop, configuration.announceInterval, metrics.announced) { [weak self] in
-            self?.announce() ?? false
+            self?.announce() == true ? .underWay : .failed
         }
         let changed = { [weak self] in
             if let self { self.loop.markDirty(self) }
@@ -134,13 +137,9 @@ final class StoreLoop: EventSource {
         pool?.pump()
         snapshots?.pump()
         let isCrowded = pool?.isCrowded == true && !isStopping
-        if commitsOfTick > 0 {
-            waker?.want()
-            announcer?.want(commitsOfTick)
-            commitsOfTick = 0
-        }
-        waker?.tell(now: loop.now, isCrowded: isCrowded)
-        announcer?.tell(now: loop.now, atOnce: isStopping, isCrowded: isCrowded)
+        let commits = exchange(&commitsOfTick, with: 0)
+        feedAnnouncer?.tell(commits, now: loop.now, atOnce: isStopping, isCrowded: isCrowded)
+        announcer?.tell(commits, now: loop.now, atOnce: isStopping, isCrowded: isCrowded)
         if isStopping { endWhereDone() }
         // What comes meanwhile is handled in one tick, and wakes nobody.
         if isCrowded { usleep(StoreLimits.crowdedRestMicroseconds) }
