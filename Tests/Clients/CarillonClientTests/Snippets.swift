@@ -21,7 +21,7 @@ private func start(hub: URL, folder: URL, backend: Backend) async throws {
 
 private func showDoses(_ client: CarillonClient) async {
     for await today in client.today() {
-        for dose in today.doses { print(dose.time, dose.productName ?? "", dose.status.rawValue) }
+        for dose in today.doses { print(dose.time, dose.product.name ?? "", dose.status.rawValue) }
         print("\(today.summary.takenCount) of \(today.summary.scheduledCount)")
     }
 }

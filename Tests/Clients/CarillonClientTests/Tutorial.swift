@@ -39,7 +39,7 @@ func show(_ client: CarillonClient) async {
         print("\n\(today.date): \(today.summary.takenCount) of \(today.summary.scheduledCount) taken")
         for (number, dose) in zip(1..., today.doses) {
             let mark = dose.isPending ? "(not sent)" : ""
-            print("\(number). \(dose.time) \(dose.productName ?? dose.id): \(dose.status.rawValue) \(mark)")
+            print("\(number). \(dose.time) \(dose.product.name ?? dose.id): \(dose.status.rawValue) \(mark)")
         }
     }
 }

@@ -11,18 +11,31 @@ public struct CarillonDose: Sendable, Equatable, Identifiable {
         case skipped, cancelled
     }
 
+    /// What is taken.
+    public struct Product: Sendable, Equatable {
+        /// Its id; nil where the dose names no product.
+        public let id: String?
+        /// Its name.
+        public let name: String?
+        /// Its strength, such as `5 mg`.
+        public let strength: String?
+        /// Its form, such as `tablet`.
+        public let form: String?
+
+        init(_ tree: JSONTree) {
+            id = tree["productId"]?.string
+            name = tree["productName"]?.string
+            strength = tree["strength"]?.string
+            form = tree["form"]?.string
+        }
+    }
+
     /// Its id, for actions.
     public let id: String
     /// Its schedule; nil for an intake that no schedule asked for.
     public let scheduleID: String?
-    /// Its product.
-    public let productID: String?
-    /// The product's name.
-    public let productName: String?
-    /// The product's strength, such as `5 mg`.
-    public let strength: String?
-    /// The product's form, such as `tablet`.
-    public let form: String?
+    /// What is taken.
+    public let product: Product
     /// How much of it.
     public let amount: String?
     /// Whether no schedule asked for it. It counts in no summary.
@@ -61,10 +74,7 @@ public struct CarillonDose: Sendable, Equatable, Identifiable {
     init(_ tree: JSONTree, isPending: Bool, hasConflict: Bool) {
         id = tree["id"]?.string ?? ""
         scheduleID = tree["scheduleId"]?.string
-        productID = tree["productId"]?.string
-        productName = tree["productName"]?.string
-        strength = tree["strength"]?.string
-        form = tree["form"]?.string
+        product = Product(tree)
         amount = tree["dose"]?.string
         isAsNeeded = tree["asNeeded"]?.flag ?? false
         status = tree["status"]?.string.flatMap(Status.init(rawValue:)) ?? .scheduled
