@@ -103,8 +103,8 @@ enum HubProcess {
             })
         let control = try HubControl(
             ControlledHub(
-                gateway: gateway, health: health, listeners: listeners, pages: pages, pause: settings.drainPause,
-                drain: settings.drain, logger: logger),
+                gateway: gateway, health: health, listeners: listeners, pages: pages, drain: settings.drain,
+                logger: logger),
             predecessor: given.predecessor, stop: stop)
         defer { control.stop() }
         try onListening(addresses)
@@ -182,13 +182,15 @@ enum HubProcess {
         configuration.keepsTraces = keepsTraces
         configuration.tls = tls
         // Clients must never take the descriptors that database connections need to reconnect.
-        let room = max(1, DescriptorLimit.raise() - configuration.limits.refusalsMax)
-        if room < configuration.limits.connectionsMax {
+        let room = max(1, DescriptorLimit.raise() - configuration.admission.refusalsMax)
+        if room < configuration.admission.connectionsMax {
             logger.log(
                 level: room < Self.roomWarnedOf ? .warning : .notice,
                 "fewer descriptors than limits.connections: raise LimitNOFILE (ulimit -n) to use them all",
-                metadata: ["connections": "\(room)", "limits.connections": "\(settings.gateway.limits.connectionsMax)"])
-            configuration.limits.connectionsMax = room
+                metadata: [
+                    "connections": "\(room)", "limits.connections": "\(settings.gateway.admission.connectionsMax)",
+                ])
+            configuration.admission.connectionsMax = room
         }
         let files = try SQLFileSet.embedded()
         do {

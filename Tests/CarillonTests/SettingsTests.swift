@@ -28,10 +28,11 @@ struct SettingsTests {
         #expect(gateway.timeouts.stalled == GatewayTimeouts().stalled)
         #expect(gateway.channelLimits.streams == StreamLimits())
         #expect(gateway.channelLimits.shards == ShardLimits())
-        #expect(gateway.limits.connectionsMax == limits.connectionsMax)
-        #expect(gateway.limits.connectionsPerAddressMax == limits.connectionsPerAddressMax)
-        #expect(gateway.limits.addressConnectsPerSecond == limits.addressConnectsPerSecond)
-        #expect(gateway.limits.addressConnectsBurst == limits.addressConnectsBurst)
+        let admission = AdmissionLimits()
+        #expect(gateway.admission.connectionsMax == admission.connectionsMax)
+        #expect(gateway.admission.connectionsPerAddressMax == admission.connectionsPerAddressMax)
+        #expect(gateway.admission.addressConnectsPerSecond == admission.addressConnectsPerSecond)
+        #expect(gateway.admission.addressConnectsBurst == admission.addressConnectsBurst)
         #expect(gateway.channelLimits.subscriptionsPerSessionMax == ChannelLimits().subscriptionsPerSessionMax)
         #expect(gateway.channelLimits.parkedPerSessionMax == ChannelLimits().parkedPerSessionMax)
         #expect(gateway.httpLimits == GatewayConfiguration().httpLimits)
@@ -92,7 +93,8 @@ struct SettingsTests {
         let settings = try Settings(effectiveSettings(names.flatMap { [$0, "\(rate)"] }, profile: .development))
         let limits = settings.gateway.limits
         #expect(limits.messagesPerSecond == rate && limits.messagesBurst == max(10 * rate, 17))
-        #expect(limits.addressConnectsPerSecond == rate && limits.addressConnectsBurst == 20 * rate)
+        let admission = settings.gateway.admission
+        #expect(admission.addressConnectsPerSecond == rate && admission.addressConnectsBurst == 20 * rate)
         #expect(settings.store.userRate == Rate(perSecond: rate, burst: 10 * rate))
         #expect(settings.store.deviceRate == Rate(perSecond: ofDevice, burst: 10 * ofDevice))
         #expect(settings.store.userRate.isBounded == (rate > 0) && settings.store.deviceRate.isBounded == (rate > 0))
@@ -134,8 +136,8 @@ struct SettingsTests {
                 environment: ["CARILLON_LISTEN": "127.0.0.2:2", "CARILLON_LOOPS": "2", "CARILLON_CONFIG": "/nowhere"])
             #expect(effective.values.listen == [.address(ListenAddress(host: "127.0.0.1", port: 1))])
             #expect(effective.source(of: SettingsTable[\.listen]) == "command line --listen")
-            #expect(effective.values.loops == 2)
-            #expect(effective.source(of: SettingsTable[\.loops]) == "environment CARILLON_LOOPS")
+            #expect(effective.values.gateway.loops == 2)
+            #expect(effective.source(of: SettingsTable[\.gateway.loops]) == "environment CARILLON_LOOPS")
             #expect(effective.values.jwt.issuer == "file")
             #expect(effective.source(of: SettingsTable[\.jwt.issuer]) == "file \(path) line 1 jwt.issuer")
             #expect(effective.values.gateway.timeouts.pong == .seconds(7))
@@ -265,7 +267,7 @@ struct SettingsTests {
 
     @Test(arguments: ["0660", "600", "0777"]) func modesAreOctal(_ text: String) throws {
         let settings = try Settings(effectiveSettings(["--unix-socket-mode", text], profile: .development))
-        #expect(settings.unixSocketMode == UInt32(text, radix: 8))
+        #expect(settings.unixSockets.mode == UInt32(text, radix: 8))
         for bad in ["0400", "1777", "rw", "8", ""] { #expect(refusedSettings(["--unix-socket-mode=" + bad]) != nil) }
     }
 

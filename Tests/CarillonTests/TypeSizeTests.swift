@@ -4,12 +4,8 @@ import Testing
     /// Larger types, each with its reason.
     private static let exceptions = [
         "CarillonClient.CarillonClient": "the actor: what apps ask and what it carries out, a file for each subject",
-        "CarillonClient.CarillonDose": "the members of a dose on the wire",
         "CarillonClient.Mirror": "all that a device keeps: its rules are functions on it, a file for each subject",
         "Care.ReminderBook": "the reference model of reminders: each of its rules asks the others",
-        "Gateway.GatewayLimits": "a list of bounds, none of which knows another",
-        "Gateway.GatewayMetrics": "a list of counters, none of which knows another",
-        "carillon.Settings": "a list of settings, by subject",
     ]
 
     @Test func typesAreWithinTheirBounds() throws {

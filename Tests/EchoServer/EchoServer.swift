@@ -75,7 +75,7 @@ extension GatewayConfiguration {
         configuration.limits.messageFragmentsMax = 1 << 17
         configuration.limits.sendQueueBytesMax = 128 << 20
         configuration.limits.sendQueueFramesMax = 1 << 17
-        configuration.limits.exemptsLoopback = true
+        configuration.admission.exemptsLoopback = true
         // However short: what is echoed shall have been compressed.
         configuration.compression?.threshold = 0
         configuration.responder = { payload, isText in

@@ -48,7 +48,7 @@ package final class GatewayFixture {
         // Clients that tests leave behind answer no close frame.
         configuration.timeouts.close = .milliseconds(200)
         // Tests connect, leave and send faster than people.
-        configuration.limits.addressConnectsPerSecond = 0
+        configuration.admission.addressConnectsPerSecond = 0
         configuration.limits.messagesPerSecond = 0
         configuration.limits.controlFramesPerSecond = 0
         // A busy machine must not look like a slow client or a slow hub.

@@ -50,7 +50,7 @@ import Reactor
         configuration.loops = loops
         let credentials = AppCredentials(key: appKey, secret: appSecret)
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: true)]
-        configuration.limits.exemptsLoopback = true
+        configuration.admission.exemptsLoopback = true
         // No pings during a measurement.
         configuration.timeouts.activity = .seconds(3600)
         let logger = Logger(label: "corehub") { _ in SwiftLogNoOpLogHandler() }

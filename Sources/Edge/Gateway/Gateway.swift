@@ -53,7 +53,7 @@ final class HubContext: Sendable {
         self.routes = routes
         firstApps = apps
         admission = AdmissionControl(
-            loops: mailboxes.count, limits: configuration.limits, trusted: configuration.trustedPeers)
+            loops: mailboxes.count, limits: configuration.admission, trusted: configuration.trustedPeers)
     }
 
     /// Whether there is a feed, which reports revocations.
@@ -224,7 +224,7 @@ package final class Gateway: Sendable {
 
     /// Closes connections in random order, each when its actions are answered. Nil takes that back for the others.
     package func drain(_ order: DrainOrder?) {
-        context.metrics.draining.set(order == nil ? 0 : 1)
+        context.metrics.drains.underWay.set(order == nil ? 0 : 1)
         for mailbox in context.mailboxes { mailbox.post(.drain(order)) }
     }
 

@@ -17,6 +17,8 @@ package struct GatewayConfiguration: Sendable {
     package var tls: TLSServer?
     /// The origins whose pages may connect from a browser.
     package var origins = AllowedOrigins.any
+    /// Who is let in, and how fast.
+    package var admission = AdmissionLimits()
     /// Bounds of connections and their queues.
     package var limits = GatewayLimits()
     /// Bounds of sessions, channels and streams.
@@ -83,7 +85,7 @@ package struct ListenerConfiguration: Sendable {
     }
 }
 
-/// The gateway's bounds. Each is tested at the bound and one past it.
+/// The bounds of connections that were let in, and of their queues. Each is tested at the bound and one past it.
 package struct GatewayLimits: Sendable {
     /// Bytes of one WebSocket message. Above it the connection is closed with 1009.
     package var messageBytesMax = 65_536
@@ -133,26 +135,6 @@ package struct GatewayLimits: Sendable {
     /// Above it clients' events are dropped, and backends' calls answered with 503. Above half of it the same holds for an
     /// app with more than its even share (`PublishBacklog`).
     package var publishesUnderWayMax = 10_000
-    /// Connections in all. Above it a request is answered with 503.
-    package var connectionsMax = 200_000
-    /// Connections from one address, or one IPv6 network (/64). Above it a request is answered with 429. Nil: no bound.
-    package var connectionsPerAddressMax: Int? = 1_000
-    /// Connections that one address may begin per second on average. Above it they wait for their turn. 0: no bound.
-    package var addressConnectsPerSecond = 50
-    /// Connections that one address may begin at once after a pause.
-    package var addressConnectsBurst = 1_000
-    /// Connections of one address beyond its rate that may wait for their turn. One more is refused.
-    package var addressConnectsWaitingMax = 500
-    /// Whether loopback and unix-domain sockets are exempt from the bounds for one address.
-    package var exemptsLoopback = false
-    /// TLS handshakes in progress, on all loops. More wait.
-    package var tlsHandshakesMax = 1_024
-    /// TLS handshakes waiting to begin, on all loops. Above it a connection is closed.
-    package var tlsHandshakesWaitingMax = 16_384
-    /// Connections beyond `connectionsMax` that are told so. Further ones are closed without an answer.
-    package var refusalsMax = 128
-    /// Connections beyond the bounds for one address that are told so.
-    package var refusalsPerAddressMax = 8
 
     /// The defaults.
     package init() {}

@@ -48,7 +48,7 @@ struct DevCommand: SettingsReader {
         let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
         try HubProcess.run(
             settings: settings, logger: logger, stop: stop, hangUp: hangUp, demonstration: demonstration(of: settings),
-            console: Console(settings.consoleRules, version: Carillon.version, logger: logger)
+            console: Console(settings.console, version: Carillon.version, logger: logger)
         ) { addresses in
             guard let clients = addresses.reachable else { return }
             try folder.writeHub(record(of: settings, at: clients, addresses))

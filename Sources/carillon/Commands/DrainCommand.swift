@@ -13,7 +13,7 @@ struct DrainCommand: SettingsReader {
             """)
 
     static let settingsHelp = SettingsHelp(
-        groups: [SettingGroup("Control", [SettingsTable[\.controlSocket]])], profile: .serve,
+        groups: [SettingGroup("Control", [SettingsTable[\.unixSockets.control]])], profile: .serve,
         pointer: "Other settings are accepted, and not used: carillon check-config --help lists them.")
 
     @Flag(help: "Take a drain back: connections that are left stay, and the hub is ready again.")
@@ -23,8 +23,8 @@ struct DrainCommand: SettingsReader {
 
     func run() throws {
         let effective = try arguments.effective(.serve)
-        guard let path = effective.values.controlSocket else {
-            throw effective.missing(SettingsTable[\.controlSocket])
+        guard let path = effective.values.unixSockets.control else {
+            throw effective.missing(SettingsTable[\.unixSockets.control])
         }
         guard let connection = LocalSocket.connect(path) else {
             throw Failure("control.socket \(path): no hub listens there (\(String(cString: strerror(errno))))")

@@ -44,8 +44,8 @@ struct ServeCommand: SettingsReader {
         try HubProcess.run(
             settings: settings, logger: logger, stop: stop, hangUp: hangUp, given: given,
             reloading: (effective, sources),
-            console: settings.consoleCredential == nil
-                ? nil : Console(settings.consoleRules, version: Carillon.version, logger: logger),
+            console: settings.console.credential == nil
+                ? nil : Console(settings.console, version: Carillon.version, logger: logger),
             onListening: { addresses in
                 let endpoints = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.endpoint.description }
                 var metadata: Logger.Metadata = ["address": "\(endpoints.joined(separator: ","))"]
@@ -63,7 +63,9 @@ struct ServeCommand: SettingsReader {
             logger.info("systemd gives sockets", metadata: ["sockets": "\(given.systemd)"])
         }
         guard takeOver else { return given }
-        guard let path = settings.controlSocket else { throw effective.missing(SettingsTable[\.controlSocket]) }
+        guard let path = settings.unixSockets.control else {
+            throw effective.missing(SettingsTable[\.unixSockets.control])
+        }
         given.predecessor = try Predecessor.ask(at: path, stop, logger)
         if let predecessor = given.predecessor {
             logger.info("taking over", metadata: ["process": "\(predecessor.process)"])

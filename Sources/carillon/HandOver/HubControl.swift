@@ -12,9 +12,8 @@ struct ControlledHub: Sendable {
     let health: Health
     let listeners: HubListeners
     let pages: OperationsPagesSwitch
-    /// Before the first connection is closed.
-    let pause: Duration
-    let drain: (perSecond: Int, deadline: Duration)
+    /// The pause before the first connection is closed; connections closed each second from then on; the time for all.
+    let drain: (pause: Duration, perSecond: Int, deadline: Duration)
     let logger: Logger
 }
 
@@ -145,7 +144,7 @@ private final class ControlLoop {
         self.ended = ended
         self.wake = wake
         machine = HandOver(
-            hasPredecessor: predecessor != nil, pauses: hub.pause > .zero, outlives: hub.listeners.isOfSystemd)
+            hasPredecessor: predecessor != nil, pauses: hub.drain.pause > .zero, outlives: hub.listeners.isOfSystemd)
     }
 
     /// - Parameter posted: takes out what other threads say; nil in it ends this thread.
@@ -311,7 +310,7 @@ private final class ControlLoop {
 
     private func begin(_ manner: HandOver.Drain) {
         hub.health.drains()
-        let pause = manner == .hand || manner == .signal ? hub.pause : .zero
+        let pause = manner == .hand || manner == .signal ? hub.drain.pause : .zero
         let deadline = manner == .restart ? min(Self.restartTime, hub.drain.deadline) : hub.drain.deadline
         let grace = manner == .restart ? min(Self.visitorsTime, hub.drain.deadline - deadline) : .zero
         drainManner = manner

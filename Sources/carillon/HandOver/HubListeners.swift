@@ -47,9 +47,9 @@ final class HubListeners: Sendable {
             sockets.operations = try pool.take(
                 .operations, at: .tcp(host: address.host, port: address.port), SettingsTable[\.operations])
         }
-        if let path = settings.controlSocket {
+        if let path = settings.unixSockets.control {
             sockets.control = try pool.take(
-                .control, at: .unix(path: path, mode: 0o600), SettingsTable[\.controlSocket])
+                .control, at: .unix(path: path, mode: 0o600), SettingsTable[\.unixSockets.control])
         }
         try pool.close(logger)
         isOfSystemd = !given.systemd.isEmpty

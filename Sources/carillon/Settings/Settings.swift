@@ -15,10 +15,9 @@ import Store
 struct Settings: Sendable {
     /// Where clients connect; never empty.
     var listen = [ListenSetting.address(ListenAddress(host: "127.0.0.1", port: 6001))]
-    /// Permissions of the unix-domain sockets in `listen`.
-    var unixSocketMode: UInt32 = 0o660
-    /// 0: one for each core.
-    var loops = 0
+    /// Permissions of the unix-domain sockets in `listen`, and the path of the one for a successor and for `carillon drain`;
+    /// nil for none.
+    var unixSockets = (mode: 0o660 as UInt32, control: nil as String?)
     /// Never empty once checked.
     var apps: [ApplicationSettings] = []
     /// Connection string of the hub's role; nil makes it a plain Pusher server.
@@ -27,7 +26,7 @@ struct Settings: Sendable {
     var databaseApp: String?
     var tls = TLSSettings()
     var jwt = TokenPolicy()
-    /// The gateway's settings, except those above.
+    /// The gateway's settings, except those above. 0 loops until it is derived: one for each core.
     var gateway = GatewayConfiguration()
     /// For one user; half as many for one device. 0: no bound.
     var actionsPerSecond = 100
@@ -41,33 +40,19 @@ struct Settings: Sendable {
     var feed = FeedConfiguration(connectionString: "")
     /// Address of `/livez`, `/readyz` and `/metrics`; nil for none.
     var operations: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9601)
-    /// What opens the console at `/console` there; nil: only `carillon dev` has one.
-    var consoleCredential: String?
-    /// Whether the console shows the data of users' events.
-    var consoleShowsPayloads = false
-    /// From SIGTERM to the end of the first connection.
-    var drainPause = Duration.zero
-    /// Connections closed each second, and the time for all of them.
-    var drain = (perSecond: 1_000, deadline: Duration.seconds(20))
-    /// Path of the socket for a successor and for `carillon drain`; nil for none.
-    var controlSocket: String?
+    /// Who may use the console at `/console` there, and for what; without a credential only `carillon dev` has one.
+    var console = Console.Rules(credential: nil, showsPayloads: false)
+    /// From SIGTERM to the end of the first connection; connections closed each second from then on; the time for all.
+    var drain = (pause: Duration.zero, perSecond: 1_000, deadline: Duration.seconds(20))
     var log = (level: LogLevelName.info, format: LogFormat.auto)
     /// Settings that are accepted but may surprise.
     private(set) var warnings: [String] = []
-    /// Settings that are probably meant but not obvious.
-    private(set) var notices: [String] = []
 
     init() {
+        gateway.loops = 0
         webhooks.userAgent = "Carillon/\(Carillon.version)"
         // A proxy on this machine speaks for many clients.
-        gateway.limits.exemptsLoopback = true
-    }
-}
-
-extension Settings {
-    /// Who may use the console, and for what.
-    var consoleRules: Console.Rules {
-        Console.Rules(credential: consoleCredential, showsPayloads: consoleShowsPayloads)
+        gateway.admission.exemptsLoopback = true
     }
 }
 
@@ -92,22 +77,27 @@ extension Settings {
                 "\(effective.source(of: SettingsTable[\.databaseApp])): databaseApp has no effect without a database (DATABASE_URL)"
             )
         }
-        if databaseURL != nil, jwt.keySetFile == nil, jwt.secret == nil {
-            notices.append("no jwt.keysFile: tokens are refused; users sign in by your backend's signature alone")
-        }
+    }
+
+    /// Settings that are probably meant but not obvious.
+    var notices: [String] {
+        databaseURL == nil || jwt.keySetFile != nil || jwt.secret != nil
+            ? [] : ["no jwt.keysFile: tokens are refused; users sign in by your backend's signature alone"]
     }
 
     /// - Throws: a failure that names a setting of a console which nobody could reach.
     private func checkConsole(_ effective: EffectiveSettings) throws(Failure) {
-        if consoleCredential != nil, operations == nil {
+        if console.credential != nil, operations == nil {
             throw effective.failure(
-                SettingsTable[\.consoleCredential], "console.credential is of no use without operations.listen")
+                SettingsTable[\.console.credential], "console.credential is of no use without operations.listen")
         }
     }
 
     /// Derives values from one setting or several.
     private mutating func derive() {
-        gateway.loops = loops > 0 ? loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
+        if gateway.loops == 0 {
+            gateway.loops = min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
+        }
         // The grace must exceed the leeway, or an accepted token's connection might close at once, again and again.
         gateway.timeouts.identity.grace = max(gateway.timeouts.identity.grace, jwt.leeway + .seconds(5))
         // What waits at most before pages of the log take over.
@@ -116,9 +106,9 @@ extension Settings {
         // In the unit of the rate: a message within the size limit must always fit.
         let largestMessage = 1 + gateway.limits.messageBytesMax / 4_096
         gateway.limits.messagesBurst = max(Self.burstSeconds * gateway.limits.messagesPerSecond, largestMessage)
-        gateway.limits.addressConnectsBurst = Self.connectsBurstSeconds * gateway.limits.addressConnectsPerSecond
-        gateway.limits.addressConnectsWaitingMax =
-            Self.connectsWaitSeconds * gateway.limits.addressConnectsPerSecond
+        gateway.admission.addressConnectsBurst = Self.connectsBurstSeconds * gateway.admission.addressConnectsPerSecond
+        gateway.admission.addressConnectsWaitingMax =
+            Self.connectsWaitSeconds * gateway.admission.addressConnectsPerSecond
         gateway.timeouts.tlsHandshake = gateway.timeouts.handshake
         gateway.timeouts.unacked = gateway.timeouts.pong * 2
         gateway.timeouts.stalled = gateway.timeouts.unacked
@@ -186,7 +176,7 @@ extension Settings {
     private func raisedBounds(_ effective: EffectiveSettings) -> [String] {
         let gateway = GatewayConfiguration(self)
         func warning(_ bound: Setting, _ given: Int, ofLoop share: Int, of one: [Setting]) -> String? {
-            let sources = (one + [bound, SettingsTable[\.loops]]).map { effective.source(of: $0) }
+            let sources = (one + [bound, SettingsTable[\.gateway.loops]]).map { effective.source(of: $0) }
             guard share > given / gateway.loops, sources.contains(where: { $0 != "default" }) else { return nil }
             return """
                 \(effective.source(of: bound)): \(bound.key) of \(Form.brief(given)) is raised to \
@@ -229,7 +219,7 @@ extension Settings {
     var listenEndpoints: [ListenEndpoint] {
         listen.map { listener in
             switch listener {
-            case .socket(let path): return .unix(path: path, mode: unixSocketMode)
+            case .socket(let path): return .unix(path: path, mode: unixSockets.mode)
             case .address(let address), .secured(let address):
                 let hasIPv4 = listen.contains { $0.address.map { $0.port == address.port && !$0.isIPv6 } ?? false }
                 return .tcp(

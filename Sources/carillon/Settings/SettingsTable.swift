@@ -41,13 +41,15 @@ enum SettingsTable {
             means TLS; unix:/PATH is a unix-domain socket.
             """),
         Setting(
-            "unixSocketMode", \.unixSocketMode, .mode,
+            "unixSocketMode", \.unixSockets.mode, .mode,
             "Permissions of the unix-domain sockets in `listen`. A user who may write to a socket may connect."),
         Setting(
             "trustedProxies", \.gateway.trustedPeers, .peers,
             "Proxies whose X-Forwarded-For is believed: addresses, ranges such as 10.0.0.0/8, and unix, separated by commas."
         ),
-        Setting("loops", \.loops, .count(0...64), "Number of event loops, each with a thread. 0: one for each core."),
+        Setting(
+            "loops", \.gateway.loops, .count(0...64),
+            "Number of event loops, each with a thread. 0: one for each core."),
         Setting(
             "apps", \.apps, .applications,
             development: #"[{"id":"1","key":"carillon-key","secret":"carillon-secret","clientEvents":true,"#
@@ -162,13 +164,13 @@ enum SettingsTable {
 
     private static let admission: [Setting] = [
         Setting(
-            "limits.connections", \.gateway.limits.connectionsMax, .count(1...10_000_000),
+            "limits.connections", \.gateway.admission.connectionsMax, .count(1...10_000_000),
             "Connections that the hub accepts at a time."),
         Setting(
-            "limits.connectionsPerAddress", \.gateway.limits.connectionsPerAddressMax, .bound(0...10_000_000),
+            "limits.connectionsPerAddress", \.gateway.admission.connectionsPerAddressMax, .bound(0...10_000_000),
             "Connections from one address (IPv6: one /64). Loopback, unix and trustedProxies are exempt. 0: no bound."),
         Setting(
-            "limits.connectsPerSecond", \.gateway.limits.addressConnectsPerSecond, .count(0...1_000_000),
+            "limits.connectsPerSecond", \.gateway.admission.addressConnectsPerSecond, .count(0...1_000_000),
             """
             Connections that one address may open each second, twenty times as many at once. Then ten seconds' worth wait for \
             their turn, and more are refused. 0: no bound.
@@ -269,17 +271,17 @@ enum SettingsTable {
             "Address and port of /livez, /readyz and /metrics. They need no credentials, so choose a private address. off: none."
         ),
         Setting(
-            "console.credential", \.consoleCredential,
+            "console.credential", \.console.credential,
             .optional(.text(bytes: 32...1024, mustBe: "32 to 1024 bytes long")), mask: SettingMask.nothing,
             """
             Secret that opens the console at /console of operations.listen. Without one there is no console; under \
             `carillon dev` browsers of this machine need none.
             """),
         Setting(
-            "console.payloads", \.consoleShowsPayloads, .flag, development: "true",
+            "console.payloads", \.console.showsPayloads, .flag, development: "true",
             "Whether the console shows the data of users' events, which is health data. The log names each look."),
         Setting(
-            "drainPause", \.drainPause, .time(.zero ... .seconds(600)),
+            "drainPause", \.drain.pause, .time(.zero ... .seconds(600)),
             "Time for which the hub serves on after SIGTERM, but is not ready, so that balancers send it no new clients."
         ),
         Setting(
@@ -292,7 +294,7 @@ enum SettingsTable {
             "drain.deadline", \.drain.deadline, .time(.zero ... .seconds(3600)),
             "Time that a drain may take. Then the rest is closed at once."),
         Setting(
-            "control.socket", \.controlSocket, .optional(.socketPath),
+            "control.socket", \.unixSockets.control, .optional(.socketPath),
             """
             Path of a unix-domain socket, for carillon serve --take-over and carillon drain. Only the hub's user and root may \
             use it.

@@ -143,7 +143,7 @@ import Testing
 
     /// Includes errors that no route makes: a full hub, and an answer that did not come in time.
     @Test func theGatewaysOwnErrorsCanBeRead() async throws {
-        let full = try await fixture { $0.limits.connectionsMax = 1 }
+        let full = try await fixture { $0.admission.connectionsMax = 1 }
         let first = try TestClient(port: full.port)
         try await first.upgrade()
         let late = try await fixture(routes: NoAnswer()) { $0.timeouts.answer = .milliseconds(1) }

@@ -136,10 +136,10 @@ import WebSocket
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
             // One connect per quarter of an hour: no machine is that slow.
-            $0.limits.addressConnectsPerSecond = 1
-            $0.limits.addressConnectsBurst = 3
-            $0.limits.addressConnectsWaitingMax = 0
-            $0.limits.refusalsPerAddressMax = 1
+            $0.admission.addressConnectsPerSecond = 1
+            $0.admission.addressConnectsBurst = 3
+            $0.admission.addressConnectsWaitingMax = 0
+            $0.admission.refusalsPerAddressMax = 1
         }
         var clients: [TestClient] = []
         var refusal: TestClient.Failure?
@@ -250,8 +250,8 @@ import WebSocket
     @Test func aClientOfAFullHubIsCounted() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
-            $0.limits.connectionsMax = 1
-            $0.limits.refusalsMax = 1
+            $0.admission.connectionsMax = 1
+            $0.admission.refusalsMax = 1
         }
         let (client, _) = try await TestClient.opened(port: fixture.port)
         #expect(metrics.text.contains("carillon_connections_refused_total{reason=\"hub_full\"} 0\n"))

@@ -8,8 +8,8 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct AdmissionControlTests {
     private let start = Instant(nanoseconds: 1_000_000_000_000)
 
-    private func limits(_ change: (inout GatewayLimits) -> Void) -> GatewayLimits {
-        var limits = GatewayLimits()
+    private func limits(_ change: (inout AdmissionLimits) -> Void) -> AdmissionLimits {
+        var limits = AdmissionLimits()
         limits.addressConnectsPerSecond = 0
         limits.addressConnectsWaitingMax = 0
         change(&limits)

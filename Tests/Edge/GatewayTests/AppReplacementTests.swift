@@ -106,7 +106,7 @@ import Testing
         let (crowded, calm) = (TestApp(0), TestApp(1))
         let fixture = try await GatewayFixture(loops: 2) {
             $0.apps = [crowded.app, calm.app]
-            $0.limits.connectionsPerAddressMax = nil
+            $0.admission.connectionsPerAddressMax = nil
         }
         let (bystander, _) = try await TestClient.opened(fixture, calm)
         var crowd: [TestClient] = []

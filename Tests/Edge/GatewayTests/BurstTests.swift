@@ -68,7 +68,7 @@ import WebSocket
         #expect(most <= 65_536, "one message, which is all that a turn has room for")
         #expect(isFair)
         #expect(plainBytes(hub) == 40 * 65_536)
-        #expect(hub.metrics.unfinishedBytes.level == 0)
+        #expect(hub.metrics.held.unfinishedBytes.level == 0)
     }
 
     /// Short messages, compressed and plain, whose tables cost as much as 64 KiB: eight fit into a turn.
@@ -92,7 +92,7 @@ import WebSocket
         #expect(most <= 65_536 / WebSocketMachine.messageCost + 1)
         #expect(isFair)
         #expect(try #require(try hub.connection(of: peer)).interest == .readable)
-        #expect(hub.metrics.unfinishedBytes.level == 0)
+        #expect(hub.metrics.held.unfinishedBytes.level == 0)
     }
 
     /// Messages that fit into one turn need no second one.
@@ -161,7 +161,7 @@ import WebSocket
         try hub.turn { try heard().count == count }
         #expect(try heard().map { Int($0.filter(\.isNumber)) } == Array(0..<count), "in order")
         try hub.turn { hub.facts("private-a").subscriptionCount == 1 }
-        #expect(hub.metrics.unfinishedBytes.level == 0)
+        #expect(hub.metrics.held.unfinishedBytes.level == 0)
     }
 
     enum Other: CaseIterable {
@@ -189,7 +189,7 @@ import WebSocket
         hub.turn()
         // The shutdown is queued after the turn.
         #expect(hub.metrics.messages.count - before <= (other == .hubEnds ? 235 : 0))
-        #expect(hub.metrics.unfinishedBytes.level == 0)
+        #expect(hub.metrics.held.unfinishedBytes.level == 0)
         #expect(hub.metrics.connections.level == 0)
     }
 
@@ -200,7 +200,7 @@ import WebSocket
         let connection = try #require(try hub.connection(of: peer))
         peer.write(pings(1_000))
         try hub.turn { connection.turn == .coming }
-        #expect(hub.metrics.unfinishedBytes.level > 0, "what waits is held")
+        #expect(hub.metrics.held.unfinishedBytes.level > 0, "what waits is held")
         #expect(connection.messageSince == ClientConnection.never, "nor is it an unfinished message")
         connection.awaitsPong = true
         connection.deadlineReached()
@@ -283,7 +283,7 @@ import WebSocket
         }
         #expect(most <= 3, "two of the user's and the other's")
         #expect(1...10 ~= others, "the other's came before most of them: \(others)")
-        #expect(hub.metrics.unfinishedBytes.level == 0)
+        #expect(hub.metrics.held.unfinishedBytes.level == 0)
     }
 
     // MARK: After a stall

@@ -244,7 +244,7 @@ import Testing
                 (loop: ClientLoop, answer: @escaping @Sendable (UInt64) -> Void) -> UInt64? in
                 let publication = Publication(channel: name, event: "e", data: [0x31])
                 let facts = loop.directory.publish([publication], of: app, tellsFacts: tellsFacts) { _ in
-                    answer(metrics.channelDeliveries.count)
+                    answer(metrics.deliveries.ofChannels.count)
                 }
                 return facts.map { _ in 0 }
             }

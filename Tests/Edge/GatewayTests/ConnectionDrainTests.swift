@@ -55,14 +55,14 @@ import WebSocket
         let fixture = try await GatewayFixture(loops: 1, metrics: metrics)
         let clients = try await clients(8, fixture)
         fixture.gateway.drain(DrainOrder(perSecond: 20, hasSuccessor: false))
-        #expect(eventually { metrics.drained.count > 0 })
+        #expect(eventually { metrics.drains.closed.count > 0 })
         fixture.gateway.drain(nil)
         var left = 0
         for client in clients {
             try await client.send(#"{"event":"pusher:ping","data":{}}"#)
             if case .text = try await client.next() { left += 1 }
         }
-        #expect(left == clients.count - Int(metrics.drained.count))
+        #expect(left == clients.count - Int(metrics.drains.closed.count))
         #expect(metrics.text.contains("carillon_draining 0\n"))
         let newcomer = try await TestClient.opened(port: fixture.port).0
         #expect(try await lives(newcomer))
@@ -201,5 +201,5 @@ import WebSocket
 
 extension GatewayFixture {
     /// Whether a request has begun on one of its connections.
-    fileprivate var holdsRequest: Bool { metrics.unfinishedBytes.level > 0 }
+    fileprivate var holdsRequest: Bool { metrics.held.unfinishedBytes.level > 0 }
 }

@@ -35,7 +35,7 @@ final class DrivenHub {
             App(
                 id: "1", credentials: credentials, index: 0, ownsDatabase: false, features: features, limits: limits)
         ]
-        configuration.limits.addressConnectsPerSecond = 0
+        configuration.admission.addressConnectsPerSecond = 0
         configuration.timeouts.handshake = .seconds(600)
         change(&configuration)
         let handles = try (0..<count).map { _ in try LoopHandle() }
@@ -84,9 +84,7 @@ final class DrivenHub {
     /// Open connections of the hub, on all loops.
     var connections: [ClientConnection] {
         var found: [ClientConnection] = []
-        for loop in loops {
-            loop.forEachSource { if let connection = $0 as? ClientConnection { found.append(connection) } }
-        }
+        for loop in loops { loop.forEachConnection { found.append($0) } }
         return found
     }
 

@@ -29,7 +29,7 @@ extension GatewayFixture {
             webhooks: webhooks, toll: toll, routes: { _, _ in routes }, change)
     }
 
-    var accepted: UInt64 { metrics.accepted.count }
+    var accepted: UInt64 { metrics.arrivals.accepted.count }
     var connections: Int { metrics.connections.level }
 
     /// Closes all connections of the user; returns when all loops have confirmed.
@@ -55,9 +55,7 @@ extension ClientLoop {
     /// Connections open now or until just now.
     var connections: [ClientConnection] {
         var found: [ClientConnection] = []
-        loop.forEachSource { source in
-            if let connection = source as? ClientConnection { found.append(connection) }
-        }
+        loop.forEachConnection { found.append($0) }
         return found
     }
 }

@@ -96,8 +96,8 @@ import WebSocket
         let tls = try Self.tls()
         let hub = try await DrivenHub(eventsPerWait: 1) {
             $0.tls = tls
-            $0.limits.tlsHandshakesMax = 1
-            $0.limits.tlsHandshakesWaitingMax = 1
+            $0.admission.tlsHandshakesMax = 1
+            $0.admission.tlsHandshakesWaitingMax = 1
         }
         let settled = try hub.open()
         settled.send(#"{"event":"pusher:ping","data":{}}"#)
@@ -257,21 +257,21 @@ import WebSocket
     @Test func neitherTheHubNorAnAddressNorAnAppIsFullOfTheDead() async throws {
         for change: @Sendable (inout GatewayConfiguration, inout AppLimits) -> Void in [
             { configuration, _ in
-                configuration.limits.connectionsMax = 20
-                configuration.limits.refusalsMax = 0
+                configuration.admission.connectionsMax = 20
+                configuration.admission.refusalsMax = 0
             },
-            { configuration, _ in configuration.limits.connectionsPerAddressMax = 20 },
+            { configuration, _ in configuration.admission.connectionsPerAddressMax = 20 },
             { _, limits in limits.connectionsMax = 20 },
         ] {
             var limits = AppLimits()
             var configuration = GatewayConfiguration()
             change(&configuration, &limits)
-            let bounds = configuration.limits
+            let bounds = configuration.admission
             let hub = try await hub(limits: limits) {
                 $0.limits.departuresPerTurnMax = 1
-                $0.limits.connectionsMax = bounds.connectionsMax
-                $0.limits.refusalsMax = bounds.refusalsMax
-                $0.limits.connectionsPerAddressMax = bounds.connectionsPerAddressMax
+                $0.admission.connectionsMax = bounds.connectionsMax
+                $0.admission.refusalsMax = bounds.refusalsMax
+                $0.admission.connectionsPerAddressMax = bounds.connectionsPerAddressMax
             }
             let dead = try (0..<20).map { _ in try hub.subscribed(to: "news") }
             for peer in dead { peer.go() }

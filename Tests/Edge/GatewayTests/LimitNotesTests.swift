@@ -34,8 +34,8 @@ import Testing
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
             $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.1")].compactMap { $0 })
-            $0.limits.connectionsPerAddressMax = 0
-            $0.limits.refusalsPerAddressMax = 1
+            $0.admission.connectionsPerAddressMax = 0
+            $0.admission.refusalsPerAddressMax = 1
         }
         var clients: [TestClient] = []
         for _ in 0..<2 {

@@ -79,7 +79,7 @@ import WebSocket
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
             $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.0/8")].compactMap { $0 })
-            $0.limits.connectionsPerAddressMax = 1
+            $0.admission.connectionsPerAddressMax = 1
         }
         let first = try TestClient(port: fixture.port)
         try await first.upgrade(fields: forwarded("198.51.100.1, 192.0.2.1"))
@@ -101,7 +101,7 @@ import WebSocket
     }
 
     @Test func anUntrustedPeersForwardingIsIgnored() async throws {
-        let fixture = try await GatewayFixture { $0.limits.connectionsPerAddressMax = 1 }
+        let fixture = try await GatewayFixture { $0.admission.connectionsPerAddressMax = 1 }
         let first = try TestClient(port: fixture.port)
         try await first.upgrade(fields: forwarded("192.0.2.1"))
         let second = try TestClient(port: fixture.port)
@@ -115,7 +115,7 @@ import WebSocket
     @Test func aKeptConnectionCountsForTheClientOfItsLastRequest() async throws {
         let fixture = try await GatewayFixture {
             $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.1")].compactMap { $0 })
-            $0.limits.connectionsPerAddressMax = 1
+            $0.admission.connectionsPerAddressMax = 1
         }
         let kept = try TestClient(port: fixture.port)
         func ask(_ address: String) async throws -> String {
@@ -135,8 +135,8 @@ import WebSocket
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) {
             $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.1")].compactMap { $0 })
-            $0.limits.connectionsPerAddressMax = 1
-            $0.limits.refusalsPerAddressMax = 2
+            $0.admission.connectionsPerAddressMax = 1
+            $0.admission.refusalsPerAddressMax = 2
             $0.timeouts.close = .seconds(600)
         }
         let first = try TestClient(port: fixture.port)

@@ -84,7 +84,7 @@ private func patientFixture(loops: Int) async throws -> GatewayFixture {
         // No device is dropped for being slow on a busy machine.
         $0.timeouts.close = .seconds(60)
         $0.timeouts.farewell = .seconds(60)
-        $0.limits.exemptsLoopback = true
+        $0.admission.exemptsLoopback = true
     }
 }
 

@@ -88,7 +88,7 @@ import Testing
     @Test(arguments: 0..<20 as Range<UInt64>) func theFewestFirst(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let loops = Int.random(in: 1...64, using: &random)
-        var limits = GatewayLimits()
+        var limits = AdmissionLimits()
         limits.connectionsPerAddressMax = nil
         limits.addressConnectsPerSecond = 0
         let admission = AdmissionControl(loops: loops, limits: limits)

@@ -82,7 +82,7 @@ import Testing
 
     /// Waits until that many bytes are held: with two cores, bytes sent before a ping may be read after it.
     private func reach(_ bytes: Int, _ metrics: GatewayMetrics, _ client: TestClient) async throws {
-        while metrics.unfinishedBytes.level != bytes { try await ping(client) }
+        while metrics.held.unfinishedBytes.level != bytes { try await ping(client) }
     }
 
     @Test func unfinishedMessagesAreBoundedInAll() async throws {
@@ -108,7 +108,7 @@ import Testing
         try await ping(healthy)
         // Down to an eighth below the bound: the largest, and one other.
         #expect(metrics.overloads["unfinished_full"].count == 2)
-        #expect(metrics.unfinishedBytes.level == 240_000)
+        #expect(metrics.held.unfinishedBytes.level == 240_000)
         var finished = 0
         for client in others {
             // A closed client's socket may close during the write.
@@ -122,7 +122,7 @@ import Testing
         }
         #expect(finished == 8)
         try await ping(healthy)
-        #expect(metrics.unfinishedBytes.level == 0)
+        #expect(metrics.held.unfinishedBytes.level == 0)
     }
 
     @Test func unfinishedRequestsAreToldToComeLater() async throws {
@@ -154,7 +154,7 @@ import Testing
             if head.hasPrefix("HTTP/1.1 503 "), head.contains("Retry-After: ") { answers += 1 }
         }
         #expect(answers == Int(refused))
-        #expect(metrics.unfinishedBytes.level == 0)
+        #expect(metrics.held.unfinishedBytes.level == 0)
     }
 
     @Test func whatIsGoneHoldsNothing() async throws {
@@ -166,7 +166,7 @@ import Testing
         try await reach(1_000, metrics, healthy)
         client = nil
         while fixture.gateway.connectionCount > 1 { try await ping(healthy) }
-        #expect(metrics.unfinishedBytes.level == 0)
-        #expect(metrics.queuedBytes.level == 0)
+        #expect(metrics.held.unfinishedBytes.level == 0)
+        #expect(metrics.held.queuedBytes.level == 0)
     }
 }

@@ -253,7 +253,7 @@ import Testing
         for client in healthy + [stalled] { start = try await acknowledgement(client).offset }
         try commit(10_000, bytes: 700)
         for client in healthy { try await readEvents(client, after: start, upTo: start + 10_000) }
-        #expect(fixture.gateway.context.metrics.pullModeEntries.count > 0)
+        #expect(fixture.gateway.context.metrics.deliveries.pullModeEntries.count > 0)
         try commit(1)
         for client in healthy { try await readEvents(client, after: start + 10_000, upTo: start + 10_001) }
         try await readEvents(stalled, after: start, upTo: start + 10_001)
@@ -354,7 +354,7 @@ import Testing
         let metrics = GatewayMetrics()
         let bound = 8 << 20
         let fixture = try await fixture(metrics) {
-            $0.limits.connectionsPerAddressMax = nil
+            $0.admission.connectionsPerAddressMax = nil
             $0.limits.sendQueuesBytesMax = 2 * bound
             $0.timeouts.stalled = .seconds(600)
             $0.timeouts.activity = .seconds(600)
@@ -371,13 +371,13 @@ import Testing
         for offset in start..<start + 60 {
             try commit(1, bytes: 9_000)
             for client in healthy { try await readEvents(client, after: offset, upTo: offset + 1) }
-            most = max(most, metrics.queuedBytes.level)
+            most = max(most, metrics.held.queuedBytes.level)
         }
         #expect(most > bound, "they are stalled, and their queues grow")
         #expect(most <= 2 * bound + slack)
         #expect(metrics.overloads["send_queues_full"].count > 0)
         #expect(metrics.overloads["send_queue_full"].count == 0, "none is beyond its own bound")
-        #expect(metrics.pullModeEntries.count > 0, "streams are fed by pages before anybody is closed")
+        #expect(metrics.deliveries.pullModeEntries.count > 0, "streams are fed by pages before anybody is closed")
         // Closed devices answer no close frame, and then are removed.
         while fixture.gateway.connectionCount > 1_001 {
             for client in healthy {
@@ -385,7 +385,7 @@ import Testing
                 #expect(try await text(client).contains("pusher:pong"))
             }
         }
-        #expect(metrics.queuedBytes.level <= 2 * bound)
+        #expect(metrics.held.queuedBytes.level <= 2 * bound)
         withExtendedLifetime(stalled) {}
     }
 }

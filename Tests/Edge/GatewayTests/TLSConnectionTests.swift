@@ -121,9 +121,9 @@ import WebSocket
         // The header of the longest record, without its content.
         let header: [UInt8] = [0x17, 3, 3, 0x40, 0]
         #expect(Glibc.send(client.descriptor, header, header.count, Int32(MSG_NOSIGNAL)) == header.count)
-        try wait("the record's part counts") { metrics.unfinishedBytes.level == TLSSession.heldBytesMax }
+        try wait("the record's part counts") { metrics.held.unfinishedBytes.level == TLSSession.heldBytesMax }
         shutdown(client.descriptor, Int32(SHUT_WR))
-        try wait("what is gone holds nothing") { metrics.unfinishedBytes.level == 0 }
+        try wait("what is gone holds nothing") { metrics.held.unfinishedBytes.level == 0 }
     }
 
     private struct LongAnswer: HTTPRoutes {
@@ -228,8 +228,8 @@ import WebSocket
 
     @Test func handshakesAreBoundedInNumber() async throws {
         let hub = try await hub(loops: 1) {
-            $0.limits.tlsHandshakesMax = 1
-            $0.limits.tlsHandshakesWaitingMax = 2
+            $0.admission.tlsHandshakesMax = 1
+            $0.admission.tlsHandshakesWaitingMax = 2
         }
         let hello = try hello(hub)
         let first = try TestClient(port: hub.port)
@@ -252,7 +252,7 @@ import WebSocket
     /// Clients that begin a handshake and fall silent keep their slots while nobody needs them, and not for long otherwise.
     @Test func aHandshakeThatHoldsUpOthersLosesItsSlot() async throws {
         let hub = try await hub(loops: 1) {
-            $0.limits.tlsHandshakesMax = 3
+            $0.admission.tlsHandshakesMax = 3
             $0.timeouts.tlsTurn = .milliseconds(100)
         }
         let hello = try hello(hub)
@@ -289,8 +289,8 @@ import WebSocket
 
     @Test func abruptEndsAtEveryStateLeaveNothing() async throws {
         let hub = try await hub(loops: 1) {
-            $0.limits.tlsHandshakesMax = 2
-            $0.limits.tlsHandshakesWaitingMax = 1000
+            $0.admission.tlsHandshakesMax = 2
+            $0.admission.tlsHandshakesWaitingMax = 1000
         }
         let hello = try hello(hub)
         for round in 0..<5 {

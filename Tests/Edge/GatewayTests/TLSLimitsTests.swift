@@ -95,8 +95,8 @@ import Testing
     /// A client that leaves while it waits frees its slot in the queue.
     @Test func theLineIsNotFullOfTheGone() async throws {
         let hub = try await hub {
-            $0.limits.tlsHandshakesMax = 1
-            $0.limits.tlsHandshakesWaitingMax = 2
+            $0.admission.tlsHandshakesMax = 1
+            $0.admission.tlsHandshakesWaitingMax = 2
         }
         let first = try TestClient(port: hub.port)
         try await first.sendRaw([0x16, 3, 1])

@@ -12,14 +12,14 @@ import Testing
 
     private func hub(_ change: (inout GatewayConfiguration) -> Void = { _ in }) async throws -> GatewayFixture {
         try await GatewayFixture(loops: 2, metrics: metrics) {
-            $0.limits.addressConnectsPerSecond = 20
-            $0.limits.addressConnectsBurst = 1
-            $0.limits.addressConnectsWaitingMax = 1_000
+            $0.admission.addressConnectsPerSecond = 20
+            $0.admission.addressConnectsBurst = 1
+            $0.admission.addressConnectsWaitingMax = 1_000
             change(&$0)
         }
     }
 
-    private var delayed: UInt64 { metrics.delayed.count }
+    private var delayed: UInt64 { metrics.arrivals.delayed.count }
 
     private func refused() -> Bool { metrics.text.contains(#"refused_total{reason="address_fast"} 0"#) == false }
 
@@ -41,7 +41,7 @@ import Testing
     /// The time for the request begins with the turn.
     @Test func theirTimeBeginsWithTheirTurn() async throws {
         let hub = try await hub {
-            $0.limits.addressConnectsPerSecond = 2
+            $0.admission.addressConnectsPerSecond = 2
             $0.timeouts.handshake = .milliseconds(400)
         }
         // The last turn is more than twice the time for a request away.
@@ -52,7 +52,7 @@ import Testing
 
     /// A client that leaves while it waits counts no more, and those behind it are served.
     @Test func aClientThatLeavesIsForgotten() async throws {
-        let hub = try await hub { $0.limits.addressConnectsPerSecond = 1 }
+        let hub = try await hub { $0.admission.addressConnectsPerSecond = 1 }
         let first = try TestClient(port: hub.port)
         try await first.upgrade()
         let leaver = try TestClient(port: hub.port)
@@ -92,7 +92,7 @@ import Testing
 
     /// The hub ends while they wait: so do they.
     @Test func theHubEndsMeanwhile() async throws {
-        let hub = try await hub { $0.limits.addressConnectsPerSecond = 1 }
+        let hub = try await hub { $0.admission.addressConnectsPerSecond = 1 }
         let clients = try (0..<3).map { _ in try TestClient(port: hub.port) }
         #expect(eventually { hub.gateway.connectionCount == 3 })
         await hub.end().value

@@ -55,14 +55,14 @@ import Testing
                 try await client.sendRaw(Self.request)
                 // The loop has read everything sent before.
                 try await answersPing(other)
-                largest = max(largest, metrics.queuedBytes.level)
+                largest = max(largest, metrics.held.queuedBytes.level)
             }
         } else {
             try await client.sendRaw(String(repeating: Self.request, count: Self.requestCount))
-            while metrics.queuedBytes.level <= answerBytesMax { try await answersPing(other) }
+            while metrics.held.queuedBytes.level <= answerBytesMax { try await answersPing(other) }
             for _ in 0..<2 * Self.requestCount {
                 try await answersPing(other)
-                largest = max(largest, metrics.queuedBytes.level)
+                largest = max(largest, metrics.held.queuedBytes.level)
             }
         }
         #expect(largest > answerBytesMax)
@@ -71,7 +71,7 @@ import Testing
             #expect(try await client.response().body.utf8.count == LongAnswers.byteCount)
         }
         try await answersPing(other)
-        #expect(metrics.queuedBytes.level == 0)
+        #expect(metrics.held.queuedBytes.level == 0)
     }
 
     /// `nc -N`: a client that ends its sending side still reads.

@@ -295,7 +295,7 @@ import WebSocket
     // MARK: Bounds on connections
 
     @Test func connectionsAreBounded() async throws {
-        let fixture = try await GatewayFixture(loops: 1) { $0.limits.connectionsMax = 2 }
+        let fixture = try await GatewayFixture(loops: 1) { $0.admission.connectionsMax = 2 }
         let (one, _) = try await TestClient.opened(port: fixture.port)
         let (two, _) = try await TestClient.opened(port: fixture.port)
         let third = try TestClient(port: fixture.port)
@@ -306,14 +306,14 @@ import WebSocket
     }
 
     @Test func connectionsOfOneAddressAreBounded() async throws {
-        let fixture = try await GatewayFixture(loops: 1) { $0.limits.connectionsPerAddressMax = 1 }
+        let fixture = try await GatewayFixture(loops: 1) { $0.admission.connectionsPerAddressMax = 1 }
         let (one, _) = try await TestClient.opened(port: fixture.port)
         let second = try TestClient(port: fixture.port)
         let failure = await #expect(throws: TestClient.Failure.self) { try await second.upgrade() }
         #expect(failure?.reason.hasPrefix("HTTP/1.1 429 ") == true)
         let exempt = try await GatewayFixture {
-            $0.limits.connectionsPerAddressMax = 1
-            $0.limits.exemptsLoopback = true
+            $0.admission.connectionsPerAddressMax = 1
+            $0.admission.exemptsLoopback = true
         }
         let (three, _) = try await TestClient.opened(port: exempt.port)
         let (four, _) = try await TestClient.opened(port: exempt.port)

@@ -253,7 +253,7 @@ import Testing
     @Test func aGrantTooLateCloses() throws {
         clock.seconds = 1_025
         #expect(try engine.subscribe(Self.name, auth: grant(session), from: session) == [.close(4109)])
-        #expect(session.identity == nil && session.subscriptionCount == 0)
+        #expect(session.identity == nil && session.channelCount == 0)
     }
 
     @Test func aGrantIsRevocable() throws {
@@ -264,7 +264,7 @@ import Testing
         #expect(revoke("u1", beforeSeconds: 600) == [0])
         #expect(isRefused(try engine.subscribe(Self.name, auth: grant(unused), from: unused), 401))
         #expect(isRefused(try engine.subscribe(Self.name, auth: grant(unused, issuedAt: 0), from: unused), 401))
-        #expect(unused.identity == nil && unused.subscriptionCount == 0)
+        #expect(unused.identity == nil && unused.channelCount == 0)
         // Its first two parts must not pass for a backend's signature, which never expires.
         let bare = try grant(unused).split(separator: ":").prefix(2).joined(separator: ":")
         let data = #"{"event":"pusher:subscribe","data":{"channel":"\#(Self.name)","auth":"\#(bare)""#

@@ -43,14 +43,14 @@ final class Acceptor: EventSource {
                 switch admission.arrived(from: address, at: loop.now) {
                 case .welcome(let loop): deal(descriptor, address, loop, nil, .min)
                 case .waits(let loop, let time):
-                    metrics.delayed.add()
+                    metrics.arrivals.delayed.add()
                     deal(descriptor, address, loop, nil, time)
                 case .refused(let loop, let refusal):
                     metrics.refused(refusal, address)
                     deal(descriptor, address, loop, refusal, .min)
                 case .shut(let refusal):
                     metrics.refused(refusal, address)
-                    metrics.shut.add()
+                    metrics.arrivals.shut.add()
                     Socket.close(descriptor)
                 }
             case .none:
@@ -67,7 +67,7 @@ final class Acceptor: EventSource {
     /// There are no descriptors, no memory or no epoll watches for further connections.
     func exhausted() {
         guard !isResting else { return }
-        metrics.exhaustions.add()
+        metrics.arrivals.exhaustions.add()
         rest(Self.exhaustionPause)
     }
 

@@ -50,13 +50,13 @@ final class AdmissionControl: Sendable {
         var total = 0
     }
 
-    private let limits: GatewayLimits
+    private let limits: AdmissionLimits
     private let trusted: TrustedPeers
     private let state: Locked<State>
     /// Connections that were counted out and have still to be closed.
     private let departing = Atomic<Int>(0)
 
-    init(loops: Int, limits: GatewayLimits, trusted: TrustedPeers = TrustedPeers()) {
+    init(loops: Int, limits: AdmissionLimits, trusted: TrustedPeers = TrustedPeers()) {
         self.limits = limits
         self.trusted = trusted
         let rates = AddressRates(

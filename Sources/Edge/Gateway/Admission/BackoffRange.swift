@@ -1,3 +1,5 @@
+import Metrics
+
 /// How long a client that asks by `sync:backoff` stays away when its connection has broken: a random time between the two.
 ///
 /// Stock clients are all back after exactly one second. Those that ask come at half the pace at which the hub takes them, so
@@ -16,5 +18,13 @@ struct BackoffRange: Equatable {
     init(connections: Int, loops: Int, usesTLS: Bool) {
         let pace = max(1, loops) * (usesTLS ? Self.perSecondByTLS : Self.perSecond)
         maxMs = min(Self.leastMs + max(Self.leastMs, max(0, connections) * 1_000 / pace), Self.longestMs)
+    }
+
+    /// For a client of this hub.
+    init(for connection: ClientConnection) {
+        let owner = connection.owner
+        self.init(
+            connections: owner.metrics.connections.level, loops: owner.router.loops,
+            usesTLS: connection.transport.tls != nil)
     }
 }

@@ -237,11 +237,9 @@ final class EventStreams {
 
     /// The hub ends, or its clients must go elsewhere: each stays away for a time of its own.
     func hubEnds(_ connection: ClientConnection) {
-        let owner = connection.owner
-        let backoff = BackoffRange(
-            connections: metrics.connections.level, loops: owner.router.loops, usesTLS: connection.transport.tls != nil)
+        let backoff = BackoffRange(for: connection)
         let time =
-            owner.drainage.hasSuccessor
+            connection.owner.drainage.hasSuccessor
             ? Int.random(in: 0...backoff.minMs) : Int.random(in: backoff.minMs...backoff.maxMs)
         var line = ByteWriter(capacity: 32)
         EventStreamWriter.append(retryAfterMs: time, to: &line)

@@ -159,7 +159,7 @@ final class HTTPConversation {
             switch move(connection, to: client, begins: isUpgrade) {
             case .taken: break
             case .waits(let until):
-                owner.metrics.delayed.add()
+                owner.metrics.arrivals.delayed.add()
                 time = until
             case .refused(let refusal): return answer(refusal, connection)
             case .ended(let refusal):

@@ -105,7 +105,7 @@ struct Upgrade {
     @discardableResult private func open(_ app: App, behind response: consuming ByteWriter) -> Session {
         let session = Session(id: connection.sessionID, app: app, socketID: SocketID(random: .random(in: 0 ... .max)))
         let early = conversation.handOver()
-        owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- conversation.startedAt.nanoseconds)
+        owner.metrics.arrivals.handshakes.record(owner.loop.now.nanoseconds &- conversation.startedAt.nanoseconds)
         owner.webSockets.open(session, behind: response, early, connection)
         return session
     }

@@ -178,7 +178,7 @@ final class ClientLoop: EffectPerformer {
     private func measure(_ outputs: [FeedOutput]) {
         let now = Instant.read()
         for case .event(let event) in outputs where event.committedAt > 0 {
-            metrics.latency.record(now.duration(since: Instant(nanoseconds: event.committedAt)))
+            metrics.deliveries.latency.record(now.duration(since: Instant(nanoseconds: event.committedAt)))
         }
     }
 
@@ -205,8 +205,7 @@ final class ClientLoop: EffectPerformer {
             identities.verify(token, for: connection.sessionID)
         case .watchIdentity(let wait): identities.watch(connection, after: wait)
         case .tellBackoff:
-            let backoff = BackoffRange(
-                connections: metrics.connections.level, loops: router.loops, usesTLS: connection.transport.tls != nil)
+            let backoff = BackoffRange(for: connection)
             if connection.isEstablished { connection.send(.backoff(minMs: backoff.minMs, maxMs: backoff.maxMs)) }
         case .close(let code): connection.close(code)
         case .act(let envelope, let user): act(envelope, as: user, for: connection.sessionID)
@@ -282,7 +281,7 @@ final class ClientLoop: EffectPerformer {
             let waits = beginsAt > loop.now
             try loop.add(connection, descriptor: descriptor, interest: waits ? [] : .readable)
             if waits { connection.conversation?.begins(at: beginsAt, connection) } else { connection.begin() }
-            metrics.accepted.add()
+            metrics.arrivals.accepted.add()
             metrics.connections.add(1)
             intake.came(connection.sessionID)
         } catch {
@@ -325,9 +324,7 @@ final class ClientLoop: EffectPerformer {
             intake.close()
             router.handOthers(.shutdown(hasSuccessor: hasSuccessor))
         }
-        loop.forEachSource { source in
-            (source as? ClientConnection)?.hubEnds()
-        }
+        loop.forEachConnection { $0.hubEnds() }
         if loop.sourceCount == 0 { loop.handle.stop() }
     }
 }

@@ -99,28 +99,22 @@ final class ConnectionDrain {
         while allowed >= 1, let id = waiting.popLast() {
             guard let connection = loop.connection(id), Self.mayGo(connection) else { continue }
             connection.hubEnds()
-            metrics.drained.add()
+            metrics.drains.closed.add()
             allowed -= 1
         }
         due.set(.drain, after: Self.interval)
     }
 
     private func collect() {
-        loop.forEachSource { source in
-            if let connection = source as? ClientConnection, Self.mayGo(connection) {
-                waiting.append(connection.sessionID)
-            }
-        }
+        loop.forEachConnection { if Self.mayGo($0) { waiting.append($0.sessionID) } }
         waiting.shuffle()
     }
 
     /// This loop's connections that `mayGo` keeps, and that are not being closed.
     var visitors: UnansweredConnections {
         var visitors = UnansweredConnections()
-        loop.forEachSource { source in
-            guard let connection = source as? ClientConnection, let conversation = connection.conversation else {
-                return
-            }
+        loop.forEachConnection { connection in
+            guard let conversation = connection.conversation else { return }
             switch connection.transport.state {
             case .securing:
                 let hasBegun = connection.transport.tls?.hasBegun == true || connection.interest == []

@@ -8,8 +8,8 @@ import Reactor
 /// been read, up to the end, the loop only marks the connection and stops watching its socket. Marked connections are closed
 /// in turns of `GatewayLimits.departuresPerTurnMax`, each behind whatever else is ready by then, newcomers included.
 ///
-/// The list is no longer than there were connections. Its descriptors count against `limits.connectionsMax` with the open
-/// ones (`AdmissionControl.awaitsDepartures`), but no longer against the bounds of an address or an app.
+/// The list is no longer than there were connections. Its descriptors count against `AdmissionLimits.connectionsMax` with
+/// the open ones (`AdmissionControl.awaitsDepartures`), but no longer against the bounds of an address or an app.
 ///
 /// Worst interleavings, each with its test in `GraceEndTests`; a marked connection
 /// - is sent something: it is still a subscriber, takes frames until the tick ends, and drops them then;

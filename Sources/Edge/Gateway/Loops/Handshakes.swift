@@ -25,8 +25,8 @@ final class Handshakes {
         turnTime = configuration.timeouts.tlsTurn
         queueTime = configuration.timeouts.tlsQueue
         queue = HandshakeQueue(
-            underWayMax: max(1, configuration.limits.tlsHandshakesMax / configuration.loops),
-            waitingMax: max(1, configuration.limits.tlsHandshakesWaitingMax / configuration.loops))
+            underWayMax: max(1, configuration.admission.tlsHandshakesMax / configuration.loops),
+            waitingMax: max(1, configuration.admission.tlsHandshakesWaitingMax / configuration.loops))
     }
 
     /// A session for a connection of a TLS listener; nil where OpenSSL has no memory.

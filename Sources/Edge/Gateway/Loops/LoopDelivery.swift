@@ -51,7 +51,7 @@ final class LoopDelivery {
         // Before the channel moves on: the event before this one is the last that they were handed.
         for id in slow {
             guard engine.streams.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }
-            metrics.pullModeEntries.add()
+            metrics.deliveries.pullModeEntries.add()
             slowReaders.pull(connection)
         }
         channel.advanced(to: offset)
@@ -86,11 +86,11 @@ final class LoopDelivery {
 
     /// An event has been queued to that many subscribers of the stream.
     private func count(_ subscribers: Int, of name: StreamName) {
-        metrics.fanout.record(UInt64(subscribers))
+        metrics.deliveries.fanout.record(UInt64(subscribers))
         if let counter = topicCounters.first(where: { $0.stream.hasSameTopic(as: name.stream) })?.counter {
             return counter.add(subscribers)
         }
-        let counter = metrics.deliveries[name.stream.topic]
+        let counter = metrics.deliveries.topics[name.stream.topic]
         counter.add(subscribers)
         if topicCounters.count < TopicCounters.topicsMax { topicCounters.append((name.stream, counter)) }
     }
@@ -120,8 +120,8 @@ final class LoopDelivery {
         // A sender may have left meanwhile.
         let isOneLeftOut = excluded != .nobody && subscribers.contains(excluded)
         let told = subscribers.count - (isOneLeftOut ? 1 : 0)
-        metrics.fanout.record(UInt64(told))
-        metrics.channelDeliveries.add(told)
+        metrics.deliveries.fanout.record(UInt64(told))
+        metrics.deliveries.ofChannels.add(told)
         return told
     }
 
@@ -170,11 +170,8 @@ final class LoopDelivery {
         guard isDegraded != self.isDegraded else { return }
         self.isDegraded = isDegraded
         let frame = FrameWriter.frames(of: .status(isDegraded: isDegraded))
-        loop.forEachSource { source in
-            guard let connection = source as? ClientConnection, connection.isEstablished,
-                connection.session?.app.ownsDatabase == true
-            else { return }
-            connection.queue(frame)
+        loop.forEachConnection { connection in
+            if connection.isEstablished, connection.session?.app.ownsDatabase == true { connection.queue(frame) }
         }
     }
 
@@ -188,5 +185,10 @@ final class LoopDelivery {
 extension EventLoop {
     func connection(_ id: SessionID) -> ClientConnection? {
         source(slot: id.slot, generation: id.generation) as? ClientConnection
+    }
+
+    /// Calls `body` for every connection; it may remove the connection.
+    func forEachConnection(_ body: (ClientConnection) -> Void) {
+        forEachSource { if let connection = $0 as? ClientConnection { body(connection) } }
     }
 }

@@ -59,13 +59,13 @@ final class MemoryBudget: EventSource {
 
     func queuedMoved(from old: UInt32, to new: UInt32) {
         queued.moved(from: old, to: new)
-        metrics.queuedBytes.add(Int(new) - Int(old))
+        metrics.held.queuedBytes.add(Int(new) - Int(old))
         if queued.isExceeded || isPressed != queued.isHalfFull { loop.markDirty(self) }
     }
 
     func unfinishedMoved(from old: UInt32, to new: UInt32) {
         unfinished.moved(from: old, to: new)
-        metrics.unfinishedBytes.add(Int(new) - Int(old))
+        metrics.held.unfinishedBytes.add(Int(new) - Int(old))
         if unfinished.isExceeded { loop.markDirty(self) }
     }
 
@@ -92,8 +92,7 @@ final class MemoryBudget: EventSource {
     /// All connections that hold anything: thousands, but only once for each eighth of the bound that comes anew.
     private func holders(_ part: (ClientConnection) -> UInt32) -> [(bytes: UInt32, holder: ClientConnection)] {
         var holders: [(bytes: UInt32, holder: ClientConnection)] = []
-        loop.forEachSource { source in
-            guard let connection = source as? ClientConnection else { return }
+        loop.forEachConnection { connection in
             let bytes = part(connection)
             if bytes > 0 { holders.append((bytes, connection)) }
         }

@@ -93,7 +93,7 @@ final class SlowReaders {
 
     /// The socket has not taken everything.
     func leftUnsent(_ connection: ClientConnection) {
-        metrics.queued.record(UInt64(connection.transport.output.byteCount))
+        metrics.held.queued.record(UInt64(connection.transport.output.byteCount))
         // An HTTP answer may be longer than that. No further one is made before it is sent (`HTTPMachine.reads`), and a
         // reader that takes nothing is found by unacknowledged bytes.
         if connection.webSocket != nil || connection.isEventStream, connection.transport.state == .open,

@@ -89,7 +89,7 @@ package final class OrdinarySubscriptions {
                 .enter(
                     ChannelEntry(
                         app: session.app, key: key, session: session.id, serial: session.lastSerial, member: member,
-                        subscriptionCount: session.subscriptionCount - 1))))
+                        subscriptionCount: session.channelCount - 1))))
     }
 
     /// A subscribe to a channel that the session is in is answered again: in a presence channel with its members, in a cache

@@ -185,9 +185,6 @@ package final class Session {
         }
         return detail.namedPositions.remove(at: index).position
     }
-
-    /// Channels that the connection is in or awaits.
-    package var subscriptionCount: Int { subscriptions.count }
 }
 
 /// One session's subscription to one channel. 16 bytes, because a hub has one for each stream of each session.

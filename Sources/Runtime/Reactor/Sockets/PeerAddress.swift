@@ -96,9 +96,7 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
     public var isIPv4: Bool { high == 0 && low >> 32 == 0xffff }
 
     /// A unix-domain socket's, 127.0.0.0/8 or ::1.
-    public var isOfThisMachine: Bool {
-        high == 0 && (low <= 1 || low >> 24 == 0xffff_7f)
-    }
+    public var isOfThisMachine: Bool { isLoopback || self == .unix }
 
     /// What identifies one peer: an IPv4 address, or the IPv6 network (/64) of one household or machine (RFC 6177).
     public var network: PeerAddress { high == 0 ? self : PeerAddress(high: high, low: 0) }

@@ -159,7 +159,7 @@ final class Echo {
             configuration.limits.messagesPerSecond = 0
             configuration.limits.controlFramesPerSecond = 0
             configuration.limits.sendQueueBytesMax = 64 << 20
-            configuration.limits.exemptsLoopback = true
+            configuration.admission.exemptsLoopback = true
             configuration.timeouts.close = .seconds(60)
             configuration.timeouts.farewell = .seconds(60)
             configuration.responder = { payload, isText in
