@@ -238,11 +238,11 @@ private final class PlanDesk {
         let product = pick(Self.products)
         let isArchived = !archived.contains(product)
         if isArchived { archived.insert(product) } else { archived.remove(product) }
+        // Who has a product of the catalogue is known from a commit on: deferred triggers write it.
+        try connection.execute("set constraints all immediate; set constraints all deferred")
         _ = try connection.query(
             "update care.product set archived_at = case when $2::boolean then sync.clock() end where id = $1",
             [product, String(isArchived)])
-        // Who has a product of the catalogue is known from a commit on: deferred triggers write it.
-        try connection.execute("set constraints all immediate; set constraints all deferred")
         while try connection.query("select more from care.job_spread_products(1000, sync.clock())") == [["t"]] {}
         plan.archive(product, isArchived, at: now)
         return "\(product) \(isArchived ? "archived" : "back")"
