@@ -57,6 +57,10 @@ import Testing
 
     private static let path = "/users/u1/events?topics=items"
 
+    private static func many(_ count: Int) -> String {
+        (0..<count).map { "t" + String(repeating: "a", count: $0) }.joined(separator: ",")
+    }
+
     private func publishing() throws -> (Database, BlockingConnection) {
         let database = try Cluster.shared.get().database()
         let writer = try database.owner()
@@ -217,7 +221,8 @@ import Testing
         let cases: [(String, String?, String?, String)] = [
             (Self.path, nil, nil, "401"), (Self.path, "no.token.atall", nil, "401"),
             ("/users/u2/events?topics=items", token, nil, "403"), ("/users/u1/events", token, nil, "400"),
-            ("/users/u1/events?topics=Items", token, nil, "400"), (Self.path, token, "8", "400"),
+            ("/users/u1/events?topics=Items", token, nil, "400"),
+            ("/users/u1/events?topics=" + Self.many(60), token, nil, "400"), (Self.path, token, "8", "400"),
             ("/app/nokey/events?channels=news", nil, nil, "404"), ("/app/key/events", nil, nil, "400"),
             ("/app/key/events?channels=private-a", nil, nil, "403"),
             ("/app/key/events?channels=news,presence-a", nil, nil, "403"),

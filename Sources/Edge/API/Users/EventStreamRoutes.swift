@@ -41,10 +41,15 @@ struct EventStreamRoutes: Sendable {
             return .problem(.notFound, "This hub has no database, so it knows no users.")
         }
         guard let token = request.bearerToken else { return BearerUser.missing }
-        guard let topics = Self.list("topics", request), topics.count <= Self.channelsMax,
+        guard let topics = Self.list("topics", request),
             topics.allSatisfy({ Array($0.utf8).withUnsafeBytes { StreamName.isTopic($0) } }),
             EventStreamRequest.channels(of: user, topics) != nil
         else { return .problem(.badRequest, "topics must name one topic or more, such as adherence,reminders.") }
+        let idBytes = topics.reduce(0) { $0 + $1.utf8.count + EventStreamID.positionBytesMax }
+        guard idBytes <= EventStreamID.bytesMax else {
+            return .problem(
+                .badRequest, "topics names too many topics for one stream: ask for some of them on another.")
+        }
         guard let positions = EventStreamID.positions(request.lastEventID ?? "") else {
             return .problem(.badRequest, "Last-Event-ID is not an id of this stream. Leave it out to begin anew.")
         }
