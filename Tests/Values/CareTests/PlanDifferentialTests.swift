@@ -233,17 +233,15 @@ private final class PlanDesk {
         return "the stack has \(items)"
     }
 
-    /// One of ann's is planned for at once, one of the catalogue by a job.
+    /// Ann's own alone. One of the catalogue is planned for by a job, for those whose devices show it; it does not find a
+    /// user who gets one while it is archived.
     private func archive() throws -> String {
-        let product = pick(Self.products)
+        let product = pick(["p1", "p2"])
         let isArchived = !archived.contains(product)
         if isArchived { archived.insert(product) } else { archived.remove(product) }
-        // Who has a product of the catalogue is known from a commit on: deferred triggers write it.
-        try connection.execute("set constraints all immediate; set constraints all deferred")
         _ = try connection.query(
             "update care.product set archived_at = case when $2::boolean then sync.clock() end where id = $1",
             [product, String(isArchived)])
-        while try connection.query("select more from care.job_spread_products(1000, sync.clock())") == [["t"]] {}
         plan.archive(product, isArchived, at: now)
         return "\(product) \(isArchived ? "archived" : "back")"
     }

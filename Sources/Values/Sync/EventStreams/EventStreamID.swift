@@ -3,7 +3,8 @@ import Bytes
 /// The id of a message of an event stream: the client's position in each topic, such as
 /// `adherence=5f0c.7d1.1:1288;reminders=5f0c.7d1.1:40`. It comes back as `Last-Event-ID`, on a new connection.
 package enum EventStreamID {
-    /// The longest id that is read, in bytes. A stream of more topics than fit into it is refused, because its id could not come back.
+    /// The longest id that is read, in bytes. A stream of more topics than fit into it is refused, because its id could not
+    /// come back.
     package static let bytesMax = 4_096
     /// What a position of a hub's own takes in an id at most, in bytes, beside its topic: an epoch is shorter than 40.
     package static let positionBytesMax = 64
