@@ -16,7 +16,7 @@ struct EventStreamRoutes: Sendable {
         case app(key: String)
     }
 
-    /// Streams in one request: as many as the hub takes positions in one `sync:resume`.
+    /// Ordinary channels in one request. A user's topics are bounded by the id that names them all (`EventStreamID`).
     static let channelsMax = 100
 
     /// The app that owns the database; nil where none does.
