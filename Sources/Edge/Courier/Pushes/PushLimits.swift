@@ -20,10 +20,6 @@ package enum PushLimits {
     static let requestTimeout = Duration.seconds(10)
     /// How long a connection may acknowledge nothing. Beyond that, its requests go to another one.
     static let silenceMax = Duration.seconds(15)
-    /// Requests in flight from which on answers are looked for at intervals, and not as each comes.
-    static let crowd = 64
-    /// That interval, in microseconds.
-    static let crowdPause: UInt32 = 2_000
     /// How long handles of requests that have ended are kept for the next ones: each has some 20 KiB.
     static let spareKept = Duration.seconds(1)
     /// How often one push is sent again at once, with another credential.

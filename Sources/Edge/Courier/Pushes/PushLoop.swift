@@ -1,16 +1,10 @@
 import CCurl
 import Clock
-import Glibc
 import Logging
 import Outbox
 import Reactor
 
 /// The pushes' thread: passes claimed pushes to the plan, and the plan's requests to libcurl.
-///
-/// libcurl looks at every transfer whenever one of them may go on. With hundreds in flight, a look at each answer takes the
-/// processor from the database and costs more than the answer: the loop then looks once in two milliseconds, and finds many.
-/// Worst interleaving: the last answer, a stop or another push comes just after a look. It waits for one pause. While fewer
-/// than `crowd` are in flight, or none has just ended, the loop waits for the next answer as ever.
 final class PushLoop {
     private let configuration: PushConfiguration
     private let inbox: PushInbox
@@ -22,8 +16,6 @@ final class PushLoop {
     /// Those whose request has ended, for the next one. They go when nothing was sent for a while.
     private var spare: [PushTransfer] = []
     private var lastEnd = Instant.read()
-    /// Whether the last look found a request that has ended.
-    private var isBusy = false
     private var told: [PushPlan.Trouble: Instant] = [:]
     /// Set when the hub stops: the deadline.
     private var end: Instant?
@@ -48,12 +40,7 @@ final class PushLoop {
             hand()
             if let end, plan.underWay == 0 || Instant.read() >= end { break }
             if isQuiet, Instant.read().duration(since: lastEnd) >= PushLimits.spareKept { spare = [] }
-            if isBusy, transfers.count >= PushLimits.crowd {
-                usleep(PushLimits.crowdPause)
-            } else {
-                inbox.multi.wait(milliseconds: patience())
-            }
-            isBusy = false
+            inbox.multi.wait(milliseconds: patience())
             inbox.multi.perform(ended)
         }
         // Their leases end, and another hub sends them again: whether they have arrived is unknown.
@@ -91,7 +78,7 @@ final class PushLoop {
 
     private func ended(_ transfer: PushTransfer, _ code: CURLcode) {
         let end = transfer.end(code, time: .read())
-        (lastEnd, isBusy) = (Instant.read(), true)
+        lastEnd = .read()
         metrics.request(took: lastEnd.duration(since: transfer.startedAt))
         inbox.multi.remove(transfer)
         transfers[ObjectIdentifier(transfer)] = nil
