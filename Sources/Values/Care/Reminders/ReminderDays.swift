@@ -1,0 +1,116 @@
+/// Single days of rules: cancelled, moved and snoozed.
+struct ReminderDays: Sendable {
+    /// Seconds after its start until which a reminder may be snoozed.
+    static let snoozeSeconds = 14_400
+    /// How often it may be.
+    static let snoozesMax = 10
+    /// Minutes of a snooze where neither the device nor the rule tells.
+    static let snoozeMinutes = 10
+
+    /// The days that differ from their rule.
+    private(set) var exceptions: [ReminderDay: ReminderException] = [:]
+    /// Which device made each revision of a day.
+    private var decisions: [ReminderDay: [Int64: Identifier?]] = [:]
+
+    // MARK: Changes
+
+    mutating func set(
+        _ day: ReminderDay, of rule: ReminderRule, _ change: ReminderDayChange, _ base: Int64?, _ cause: ReminderCause,
+        in regimen: Regimen
+    ) -> ReminderOutcome {
+        guard exceptions[day] != nil || regimen.gives(day.day, by: rule) else { return .rejected("invalid") }
+        let before = exceptions[day] ?? ReminderException()
+        var after = before
+        switch change {
+        case .cancel: after.isCancelled = true
+        case .bringBack: after.isCancelled = false
+        // To where the rule has it is no move.
+        case .move(let wall): after.movedTo = wall == day.day.days * 86_400 + rule.minute * 60 ? nil : wall
+        }
+        guard after != before else { return ReminderOutcome(status: .noop, rule: rule) }
+        if let base, before.rev > base, isDecided(day, since: base, cause) {
+            let conflict = ReminderConflict(
+                code: "state", id: rule.id, day: day.day, server: rule, serverRev: before.rev, local: ReminderFields(),
+                fields: [],
+                merged: nil)
+            let pending = PendingReminder(action: .set(day, change, base: nil), rev: before.rev)
+            return ReminderOutcome(status: .conflict, code: "state", conflict: conflict, pending: pending)
+        }
+        write(after, of: day, cause)
+        return ReminderOutcome(status: .applied, rule: rule)
+    }
+
+    mutating func snooze(
+        _ day: ReminderDay, of rule: ReminderRule, _ until: Int?, _ minutes: Int?, _ cause: ReminderCause,
+        in regimen: Regimen
+    ) -> ReminderOutcome {
+        var exception = exceptions[day] ?? ReminderException()
+        guard regimen.gives(day.day, by: rule), !exception.isCancelled else {
+            return ReminderOutcome(status: .noop, rule: rule)
+        }
+        let start = rule.start(on: day.day, exception, in: regimen.zone(of: rule))
+        var length = minutes ?? Self.snoozeMinutes
+        if minutes == nil, case .number(let own) = rule.fields[.snoozeMinutes] { length = own }
+        // A device may hold what no hub would accept.
+        length = min(max(length, 0), Self.snoozeSeconds / 60)
+        let wanted = min(until ?? cause.now + length * 60, start + Self.snoozeSeconds)
+        guard wanted > max(start, exception.snoozedUntil ?? start, cause.now), exception.snoozes < Self.snoozesMax
+        else {
+            return ReminderOutcome(status: .noop, rule: rule)
+        }
+        exception.snoozedUntil = wanted
+        exception.snoozes += 1
+        write(exception, of: day, cause)
+        return ReminderOutcome(status: .applied, rule: rule)
+    }
+
+    private mutating func write(_ exception: ReminderException, of day: ReminderDay, _ cause: ReminderCause) {
+        var exception = exception
+        exception.rev += 1
+        exceptions[day] = exception
+        decisions[day, default: [:]][exception.rev] = .some(cause.device)
+    }
+
+    /// A day as the hub told it.
+    mutating func adopt(_ exception: ReminderException, of day: ReminderDay) { exceptions[day] = exception }
+
+    /// The rule was deleted.
+    mutating func remove(_ rule: Identifier) {
+        exceptions = exceptions.filter { $0.key.rule != rule }
+        decisions = decisions.filter { $0.key.rule != rule }
+    }
+
+    /// Whether anybody but the device itself decided something about a day after a revision.
+    private func isDecided(_ day: ReminderDay, since rev: Int64, _ cause: ReminderCause) -> Bool {
+        decisions[day, default: [:]].contains { later, device in
+            later > rev && (device == nil || device != cause.device)
+        }
+    }
+
+    // MARK: Times
+
+    /// The second at which a day's reminder comes, by rule, exception and snooze.
+    func shownStart(of day: LocalDate, by rule: ReminderRule, in zone: ZoneTransitions) -> Int {
+        let exception = exceptions[ReminderDay(rule.id, day)]
+        let start = rule.start(on: day, exception, in: zone)
+        return max(start, exception?.snoozedUntil ?? start)
+    }
+
+    /// The next times of a rule after a second, with the day that each is of.
+    func upcoming(
+        _ rule: ReminderRule, after now: Int, _ wanted: Int, in regimen: Regimen
+    ) -> [(day: LocalDate, start: Int)] {
+        guard rule.isEnabled else { return [] }
+        let (zone, first) = (regimen.zone(of: rule), regimen.firstDay(of: rule, at: now))
+        var found: [(day: LocalDate, start: Int)] = []
+        // Two days back: a reminder of yesterday may have been moved or snoozed. A rule fires every week.
+        for number in -2..<(wanted + exceptions.count + 1) * 7 + 9 {
+            let day = first.adding(number)
+            let isCancelled = exceptions[ReminderDay(rule.id, day)]?.isCancelled == true
+            guard regimen.gives(day, by: rule), !isCancelled else { continue }
+            let shown = shownStart(of: day, by: rule, in: zone)
+            if shown > now { found.append((day, shown)) }
+        }
+        return Array(found.sorted { ($0.start, $0.day) < ($1.start, $1.day) }.prefix(wanted))
+    }
+}
