@@ -1,20 +1,10 @@
 import Testing
 
 @Suite struct TypeSizeTests {
-    /// Larger types, each with its reason.
-    private static let exceptions = [
-        "CarillonClient.CarillonClient": "the actor: what apps ask and what it carries out, a file for each subject",
-        "CarillonClient.Mirror": "all that a device keeps: its rules are functions on it, a file for each subject",
-        "Care.ReminderBook": "the reference model of reminders: each of its rules asks the others",
-    ]
-
     @Test func typesAreWithinTheirBounds() throws {
         let breaches = TypeSizes(sources: try SourceTree.texts()).breaches
-        for (name, size) in breaches.sorted(by: { $0.key < $1.key }) where Self.exceptions[name] == nil {
+        for (name, size) in breaches.sorted(by: { $0.key < $1.key }) {
             Issue.record("\(name) has \(size.lines) lines and \(size.properties) stored properties")
-        }
-        for name in Self.exceptions.keys.sorted() {
-            #expect(breaches[name] != nil, "\(name) is no exception any more")
         }
     }
 

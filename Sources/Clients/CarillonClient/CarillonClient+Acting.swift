@@ -13,7 +13,7 @@ extension CarillonClient {
     @discardableResult
     public func act(_ action: CarillonAction, base: Int64? = nil) throws -> CarillonReceipt {
         let given = base.map { JSONTree.object([.init("rev", .integer($0))]) }
-        let made = try row(action.type, CarillonPayload.object(action.payload).tree, base: given, store.mirror)
+        let made = try display.row(action.type, CarillonPayload.object(action.payload).tree, base: given, store.mirror)
         try keep { try $0.enqueue(made.row) }
         return CarillonReceipt(
             key: made.row.key, id: made.row.payload["id"]?.string, status: made.prediction?.status,
@@ -26,7 +26,7 @@ extension CarillonClient {
         let payload = JSONTree.object([.init("targetKey", .string(key))])
         return try keep { mirror in
             guard mirror.cancel(key) else { return nil }
-            let undo = try self.row("undo", payload, base: nil, mirror).row
+            let undo = try display.row("undo", payload, base: nil, mirror).row
             try mirror.enqueue(undo)
             return undo.key
         }
@@ -36,31 +36,11 @@ extension CarillonClient {
     @discardableResult
     public func resolve(key: String, choice: CarillonChoice) throws -> String? {
         try keep { mirror in
-            guard var stored = mirror.row(key: key), stored.state == .parked, stored.more.answer != nil,
-                stored.more.decidedBy == nil
-            else { throw CarillonError.noConflict }
-            guard let wanted = stored.decision(choice) else {
-                mirror.release(key)
-                return nil
-            }
-            let made = try self.row(wanted.type, wanted.payload, base: wanted.base, mirror).row
-            if made.type == "resolve" {
-                stored.more.decidedBy = made.key
-                mirror.put(stored)
-                mirror.append(made)
-            } else {
-                // The change again goes before what has waited behind the conflict.
-                let behind = mirror.actions.filter { $0.more.behind == key }
-                for row in behind { mirror.remove(row) }
-                mirror.release(key)
-                mirror.append(made)
-                for var row in behind {
-                    row.more.behind = nil
-                    row.state = .queued
-                    try mirror.enqueue(row)
-                }
-            }
-            return made.key
+            guard let stored = mirror.queue.conflict(key) else { throw CarillonError.noConflict }
+            let wanted = stored.decision(choice)
+            let made = try wanted.map { try display.row($0.type, $0.payload, base: $0.base, mirror).row }
+            try mirror.decide(key, made)
+            return made?.key
         }
     }
 
@@ -82,13 +62,6 @@ extension CarillonClient {
     public func rotateKey() throws {
         guard let keys = options.keyStore else { throw CarillonError.invalid("the store is not encrypted") }
         try store.seal(with: try Vault.rotate(keys))
-    }
-
-    private func row(
-        _ type: String, _ payload: JSONTree, base: JSONTree?, _ mirror: Mirror
-    ) throws -> (row: QueuedAction, prediction: Prediction?) {
-        let builder = RowBuilder(mirror: mirror, zone: Self.zone(mirror, options), now: Timestamp(options.now()))
-        return try builder.row(type, payload, base: base, overlay: &overlay) { UUID().uuidString.lowercased() }
     }
 
     /// Writes what a person does, shows it, and sends it.

@@ -30,15 +30,15 @@ extension CarillonClient {
         case .send(let text): socket?.send(text)
         case .token(let serial): Task { await giveToken(serial) }
         case .fetch(let topic, let parts, let serial): Task { await fetch(topic, parts, serial) }
-        case .timer(let timer, let milliseconds): schedule(timer, milliseconds)
-        case .cancel(let timer): timers.removeValue(forKey: timer)?.cancel()
+        case .timer(let timer, let milliseconds):
+            let wait = UInt64(max(0, milliseconds)) * 1_000_000
+            timers[timer, default: DelayedTask()].set(nanoseconds: wait) { [weak self] in await self?.due(timer) }
+        case .cancel(let timer): timers[timer]?.cancel()
         case .connection(let state): signals.connection.set(state)
         case .problem(let error): if let error { failed(error) } else { signals.problem.set(nil) }
         case .changed: break
         case .message(let channel, let event, let data):
-            for listener in listeners[channel, default: [:]].values {
-                listener.yield(CarillonMessage(event: event, data: data))
-            }
+            channels.tell(channel, CarillonMessage(event: event, data: data))
         }
     }
 
@@ -47,14 +47,6 @@ extension CarillonClient {
             perform { machine.stop(&$0) }
         } else if error != .closed {
             signals.problem.set(error)
-        }
-    }
-
-    private func schedule(_ timer: MachineTimer, _ milliseconds: Int) {
-        timers[timer]?.cancel()
-        timers[timer] = Task { [weak self] in
-            guard (try? await Task.sleep(nanoseconds: UInt64(max(0, milliseconds)) * 1_000_000)) != nil else { return }
-            await self?.due(timer)
         }
     }
 
@@ -77,17 +69,14 @@ extension CarillonClient {
         disconnect()
         let serial = socketSerial
         guard let url = options.socketURL else { return }
-        Task { [transport, weak self] in
+        Task { [transport = snapshots.transport, weak self] in
             do {
                 let socket = try await transport.connect(to: url)
                 guard await self?.opened(socket, serial) == true else {
                     socket.close()
                     return
                 }
-                while true {
-                    let events = await socket.inbox.next()
-                    guard !events.isEmpty, await self?.heard(events, serial) == true else { return }
-                }
+                await socket.inbox.read { await self?.heard($0, serial) == true }
             } catch {
                 await self?.notOpened(CarillonError(error), serial)
             }
@@ -108,97 +97,45 @@ extension CarillonClient {
 
     private func heard(_ events: [SocketEvent], _ serial: Int) -> Bool {
         guard serial == socketSerial, !isClosed else { return false }
-        let texts = events.compactMap { event -> String? in
-            if case .text(let text) = event { text } else { nil }
-        }
-        let now = options.now()
-        perform { machine.hear(texts, store, at: Timestamp(now), random: random, &$0) }
+        let now = Timestamp(options.now())
+        perform { machine.hear(events.compactMap(\.text), store, at: now, random: random, &$0) }
         if case .closed(let code, let reason) = events.last {
             perform { machine.lost(code: code, reason: reason, random: random, &$0) }
             return false
         }
-        tellSync(now)
+        perform { machine.noteSync(store, at: now, &$0) }
         return serial == socketSerial
-    }
-
-    /// Notes when the hub has confirmed what is here.
-    private func tellSync(_ now: Date) {
-        guard machine.isCaughtUp(store.mirror), now.timeIntervalSince(syncedAt) >= 1 else { return }
-        syncedAt = now
-        let text = TimeText.text(Timestamp(now))
-        do {
-            try store.write(isFenced: true) { $0.set(MirrorKey.lastSync, text) }
-            computeSoon()
-        } catch {
-            failed(CarillonError(error))
-        }
     }
 
     // MARK: The app's backend, and HTTP
 
-    private func token() async -> Result<String, CarillonError> {
-        do {
-            let token = try await options.token()
-            return token.isEmpty ? .failure(.noToken) : .success(token)
-        } catch {
-            return .failure(error as? CarillonError ?? .noToken)
-        }
-    }
-
     private func giveToken(_ serial: Int) async {
-        let result = await token()
+        let result = await snapshots.token()
         perform { machine.token(result, serial: serial, random: random, &$0) }
     }
 
     private func fetch(_ topic: Topic, _ parts: [ClientSnapshot.Part], _ serial: Int) async {
-        var snapshots: [ClientSnapshot] = []
-        var result: Result<[ClientSnapshot], CarillonError> = .success([])
-        do {
-            for part in parts { snapshots.append(try await get(part)) }
-            result = .success(snapshots)
-        } catch {
-            result = .failure(CarillonError(error))
-        }
+        let result = await snapshots.fetch(parts)
         guard !isClosed else { return }
         perform { machine.fetched(topic, result, serial: serial, store, random: random, &$0) }
         // No message has to follow.
-        tellSync(options.now())
-    }
-
-    private func get(_ part: ClientSnapshot.Part) async throws -> ClientSnapshot {
-        guard let url = options.url(of: part) else { throw CarillonError.invalid("the hub's address") }
-        let token = try await token().get()
-        let reply = try await transport.get(url, fields: ["Authorization": "Bearer \(token)"])
-        guard reply.status == 200 else { throw CarillonError.http(reply.status) }
-        guard let position = reply.fields["x-sync-position"], let colon = position.lastIndex(of: ":"),
-            let offset = Int64(position[position.index(after: colon)...]),
-            let body = try? JSONTree(String(decoding: reply.body, as: UTF8.self))
-        else { throw CarillonError.network("the answer has no position") }
-        return ClientSnapshot(
-            part: part, body: body, position: StoredPosition(epoch: String(position[..<colon]), offset: offset))
+        perform { machine.noteSync(store, at: Timestamp(options.now()), &$0) }
     }
 
     // MARK: Channels of the app's own
 
     /// Joins any channel of the hub. The subscription ends with the stream.
     public func subscribe(_ channel: String) -> AsyncStream<CarillonMessage> {
-        let (stream, continuation) = AsyncStream<CarillonMessage>.makeStream(bufferingPolicy: .bufferingNewest(1000))
-        guard !isClosed else {
-            continuation.finish()
-            return stream
+        guard !isClosed else { return AsyncStream { $0.finish() } }
+        let stream = channels.add(channel) { [weak self] serial in
+            Task { await self?.unsubscribe(channel, serial) }
         }
-        listenerSerial += 1
-        let serial = listenerSerial
-        listeners[channel, default: [:]][serial] = continuation
-        continuation.onTermination = { [weak self] _ in Task { await self?.unsubscribe(channel, serial) } }
         perform { machine.subscribe(channel, &$0) }
         return stream
     }
 
     private func unsubscribe(_ channel: String, _ serial: Int) {
-        listeners[channel]?[serial] = nil
-        guard listeners[channel]?.isEmpty == true else { return }
-        listeners[channel] = nil
-        if !isClosed { perform { machine.unsubscribe(channel, &$0) } }
+        guard channels.remove(channel, serial), !isClosed else { return }
+        perform { machine.unsubscribe(channel, &$0) }
     }
 }

@@ -21,46 +21,29 @@ public actor CarillonClient {
     public nonisolated let options: CarillonOptions
     nonisolated let signals = ClientSignals()
     let store: ClientStore
-    let transport: any ClientTransport
+    let snapshots: SnapshotSource
     var machine: ClientMachine
-    var overlay = DoseOverlay()
-    var lists = ListCache()
-    var months: [String: CarillonValues<[CarillonDay]>] = [:]
-    var listeners: [String: [Int: AsyncStream<CarillonMessage>.Continuation]] = [:]
-    var listenerSerial = 0
+    var display: ClientDisplay
+    var channels = AppChannels()
     var socket: (any TransportSocket)?
     /// Counts connections: what an old one tells is not heard.
     var socketSerial = 0
-    var timers: [MachineTimer: Task<Void, Never>] = [:]
+    var timers: [MachineTimer: DelayedTask] = [:]
     /// Runs while the client is started.
-    var heartbeat: Task<Void, Never>?
-    var edge: Task<Void, Never>?
+    var heartbeat = Heartbeat()
+    var edge = DelayedTask()
     var pace = ComputeThrottle()
-    var syncedAt = Date.distantPast
     var isClosed = false
 
     /// Opens the user's store. The values that the device has are there at once; nothing is sent before `start`.
     public init(_ options: CarillonOptions) throws {
         try options.check()
         self.options = options
-        transport = try options.transport ?? Self.systemTransport()
-        store = try ClientStore(
-            options.file, vault: try options.keyStore.map { try Vault($0) } ?? .open, now: options.now)
-        if let keys = options.keyStore { store.unlock = { try Vault(keys) } }
-        try store.write(isFenced: false) { $0.set(MirrorKey.signedOut, nil) }
-        machine = ClientMachine(
-            user: options.user,
-            backoff: JitteredWait(baseMs: options.backoffMs.lowerBound, capMs: options.backoffMs.upperBound))
-        let state = Self.computed(store.mirror, &overlay, &lists, options, channel: machine.channel(.reminders))
-        signals.set(state)
-    }
-
-    private static func systemTransport() throws -> any ClientTransport {
-        #if canImport(Security)
-        try URLSessionTransport()
-        #else
-        try NIOTransport()
-        #endif
+        snapshots = SnapshotSource(options: options, transport: try options.network())
+        store = try ClientStore(options)
+        machine = ClientMachine(options)
+        display = ClientDisplay(signals, options, channel: machine.channel(.reminders))
+        display.show(store.mirror, at: Timestamp(options.now()))
     }
 
     // MARK: Life
@@ -68,22 +51,14 @@ public actor CarillonClient {
     /// Begins to sync, and goes on until `close`.
     public func start() throws {
         guard !isClosed else { throw CarillonError.closed }
-        guard heartbeat == nil else { return }
+        guard !heartbeat.isBeating else { return }
         beat(0)
-        heartbeat = Task { [weak self] in
-            var count = 0
-            while !Task.isCancelled {
-                // Cancelled while it slept, it must not lead once more: the app is suspended.
-                guard (try? await Task.sleep(nanoseconds: 1_000_000_000)) != nil else { return }
-                count += 1
-                await self?.beat(count)
-            }
-        }
+        heartbeat.start { [weak self] in await self?.beat($0) }
     }
 
     /// Looks at what other processes have written, and holds the lease.
     private func beat(_ count: Int) {
-        guard !isClosed, count == 0 || heartbeat != nil else { return }
+        guard !isClosed, count == 0 || heartbeat.isBeating else { return }
         do {
             let isLeading = count % 3 == 0 || store.fence == nil ? try store.lead() : true
             // A store that was full when this process began to lead is tried again.
@@ -112,8 +87,7 @@ public actor CarillonClient {
 
     /// Call when the system suspends the app: the connection ends, and locks of shared files are released.
     public func suspend() {
-        heartbeat?.cancel()
-        heartbeat = nil
+        heartbeat.stop()
         perform { machine.stop(&$0) }
         store.resign()
     }
@@ -123,13 +97,12 @@ public actor CarillonClient {
         guard !isClosed else { return }
         suspend()
         isClosed = true
-        edge?.cancel()
-        for timer in timers.values { timer.cancel() }
+        edge.cancel()
+        for timer in timers.keys { timers[timer]?.cancel() }
         store.close()
         signals.connection.set(.closed)
-        for channel in listeners.values { for listener in channel.values { listener.finish() } }
-        for month in months.values { month.finish() }
-        signals.finish()
+        channels.finish()
+        display.finish()
     }
 
     /// Signs the user out, and deletes what the device keeps. `unsent` says what becomes of actions that no hub has
@@ -139,12 +112,7 @@ public actor CarillonClient {
         switch unsent {
         case .keep: return close()
         case .discard: try? keep { $0.set(MirrorKey.signedOut, "1") }
-        case .ask:
-            try keep { mirror in
-                let open = mirror.actions.filter { $0.state.isWaiting || $0.state == .parked }
-                guard open.isEmpty else { throw CarillonError.unsentActions(open.count) }
-                mirror.set(MirrorKey.signedOut, "1")
-            }
+        case .ask: try keep { try $0.signOut() }
         }
         close()
         try ClientStore.remove(options.file)
@@ -157,9 +125,8 @@ public actor CarillonClient {
 
     /// The summaries of the days of a month, such as `2025-11`.
     public func month(_ month: String) -> CarillonValues<[CarillonDay]> {
-        if let known = months[month] { return known }
-        let made = CarillonValues<[CarillonDay]>()
-        months[month] = made
+        if let known = display.month(month) { return known }
+        let made = display.addMonth(month)
         machine.months.insert(month)
         compute()
         return made
@@ -196,7 +163,5 @@ public actor CarillonClient {
     public var deviceID: String { store.mirror.meta[MirrorKey.device] ?? "" }
 
     /// The user's zone.
-    public var zone: String { Self.zone(store.mirror, options) }
-
-    static func zone(_ mirror: Mirror, _ options: CarillonOptions) -> String { mirror.userZone ?? options.timeZone() }
+    public var zone: String { display.zone(store.mirror) }
 }

@@ -16,6 +16,8 @@ struct ClientMachine: Sendable {
     /// Counts completions. What they fetch has the negative number, and so is no stream's own snapshot.
     private var completion = 0
     private var completions = JitteredWait()
+    /// When the hub last confirmed what is here: microseconds since 1970.
+    private var syncedAt: Int64?
     /// Months that somebody watches.
     var months: Set<String> = []
 
@@ -25,6 +27,11 @@ struct ClientMachine: Sendable {
     init(user: String, backoff: JitteredWait = JitteredWait()) {
         line = ConnectionMachine(backoff)
         streams = Topic.allCases.map { StreamMachine(user: user, topic: $0) }
+    }
+
+    init(_ options: CarillonOptions) {
+        let (base, cap) = (options.backoffMs.lowerBound, options.backoffMs.upperBound)
+        self.init(user: options.user, backoff: JitteredWait(baseMs: base, capMs: cap))
     }
 
     var channels: [Topic: String] { Dictionary(uniqueKeysWithValues: streams.map { ($0.topic, $0.name) }) }
@@ -227,6 +234,19 @@ struct ClientMachine: Sendable {
 
     /// Whether all that the hub has told is here.
     func isCaughtUp(_ mirror: Mirror) -> Bool { streams.allSatisfy { $0.phase == .stopped || $0.isCaughtUp(mirror) } }
+
+    /// Notes when the hub has confirmed what is here: once a second at most.
+    mutating func noteSync(_ storage: any MirrorStorage, at now: Timestamp, _ out: inout [ClientEffect]) {
+        let isDue = syncedAt.map { now.microseconds - $0 >= 1_000_000 } ?? true
+        guard isDue, isCaughtUp(storage.mirror) else { return }
+        syncedAt = now.microseconds
+        do {
+            try storage.write(isFenced: true) { $0.set(MirrorKey.lastSync, TimeText.text(now)) }
+            out.append(.changed)
+        } catch {
+            report(CarillonError(error), &out)
+        }
+    }
 
     // MARK: Time
 

@@ -23,8 +23,8 @@ struct QueueMachine: Sendable {
         _ out: inout [ClientEffect]
     ) -> CarillonError? {
         // A transaction for many: as long as half of them have no answer, the hub is busy.
-        guard !isPaused, let device, flying.count <= Mirror.window / 2 else { return nil }
-        guard storage.mirror.next().contains(where: { !flying.contains($0.key) }) else { return nil }
+        guard !isPaused, let device, flying.count <= ActionQueue.window / 2 else { return nil }
+        guard storage.mirror.queue.next().contains(where: { !flying.contains($0.key) }) else { return nil }
         do {
             let rows = try storage.write(isFenced: true) { $0.number() }
             for row in rows where !flying.contains(row.key) {

@@ -39,7 +39,7 @@ struct DoseOverlay: Sendable {
     ///
     /// - Parameter isReached: an action comes that names another one.
     mutating func fold(_ mirror: Mirror, zone: String, at now: Timestamp, isReached: Bool = false) {
-        var rows = mirror.rows(after: last)
+        var rows = mirror.queue.rows(after: last)
         var isNext =
             turn == mirror.turns[.dose] && rowTurn == mirror.rowTurn && self.zone == zone && at <= now && now < edge
         if let trial {
@@ -123,7 +123,7 @@ struct DoseOverlay: Sendable {
 
     /// As the queue will name it when it is sent: own actions before it never conflict with it.
     private func base(of row: QueuedAction, _ mirror: Mirror) -> JSONTree? {
-        mirror.base(of: row) { entity in
+        mirror.entities.base(of: row) { entity in
             let id = Identifier(String(entity.dropFirst(5)))
             guard entity.hasPrefix("dose:"), let dose = doses[id], dose.rev != before[id]?.rev else { return nil }
             return dose.rev

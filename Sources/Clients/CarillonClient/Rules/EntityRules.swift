@@ -43,7 +43,7 @@ func escaped(_ text: String) -> String {
     }.joined()
 }
 
-extension Mirror {
+extension EntityTable {
     // MARK: Events
 
     /// Folds one event. `own`: the action of this device that caused it.

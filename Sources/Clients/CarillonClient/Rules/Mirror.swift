@@ -14,97 +14,54 @@ struct Mirror: Sendable {
         var isEmpty: Bool { actions.isEmpty && entities.isEmpty && positions.isEmpty && meta.isEmpty }
     }
 
-    /// In their order.
-    private(set) var actions: [QueuedAction] = []
-    /// Which of them are asked for often.
-    private(set) var index = RowIndex()
-    private var ids: [String: Int64] = [:]
-    private var entities: [EntityKind: [String: Entity]] = [:]
+    var queue = ActionQueue()
+    var entities = EntityTable()
     private(set) var positions: [String: StoredPosition] = [:]
     private(set) var meta: [String: String] = [:]
-    /// Counts the changes of each kind of entity: a fold that has seen the count is not old.
-    private(set) var turns: [EntityKind: Int] = [:]
-    /// Counts what changes rows, or which of them count, other than a new row at the end: a fold that has seen the count has
-    /// only to go on.
-    private(set) var rowTurn = 0
-    private(set) var changes = Changes()
+    /// Counts the changes of positions.
+    private var positionTurn = 0
+    private var changes = Changes()
 
     // MARK: Reading
 
-    func row(key: String) -> QueuedAction? { ids[key].flatMap(row(id:)) }
+    var actions: [QueuedAction] { queue.rows }
 
-    func row(id: Int64) -> QueuedAction? { arrayIndex(of: id).map { actions[$0] } }
+    var index: RowIndex { queue.index }
 
-    func all(_ kind: EntityKind) -> [String: Entity] { entities[kind] ?? [:] }
-
-    func entity(_ kind: EntityKind, _ id: String) -> Entity? { entities[kind]?[id] }
-
-    /// What the hub said of an entity; nil where it is deleted or not known.
-    func value(_ kind: EntityKind, _ id: String) -> JSONTree? { entities[kind]?[id]?.value }
+    func row(key: String) -> QueuedAction? { queue.row(key: key) }
 
     /// The rows of a list of the index.
-    func rows(_ ids: [Int64]) -> some Sequence<QueuedAction> { ids.lazy.compactMap { row(id: $0) } }
+    func rows(_ ids: [Int64]) -> some Sequence<QueuedAction> { queue.rows(ids) }
 
-    /// The rows behind the one with that id.
-    func rows(after id: Int64) -> ArraySlice<QueuedAction> { actions[actions.partition(after: id) { $0.id }...] }
+    func all(_ kind: EntityKind) -> [String: Entity] { entities.all(kind) }
 
-    /// Rows are sorted by id.
-    private func arrayIndex(of id: Int64) -> Int? {
-        let found = actions.partition(after: id - 1) { $0.id }
-        return found < actions.count && actions[found].id == id ? found : nil
-    }
+    func entity(_ kind: EntityKind, _ id: String) -> Entity? { entities.entity(kind, id) }
+
+    /// What the hub said of an entity; nil where it is deleted or not known.
+    func value(_ kind: EntityKind, _ id: String) -> JSONTree? { entities.entity(kind, id)?.value }
+
+    /// Counts the changes of each kind of entity: a fold that has seen the count is not old.
+    var turns: [EntityKind: Int] { entities.turns }
+
+    /// Counts what changes rows, or which of them count, other than a new row at the end: a fold that has seen the count has
+    /// only to go on.
+    var rowTurn: Int { queue.turn + positionTurn }
 
     // MARK: Changing
 
-    /// Appends a row, which gets the next id.
-    mutating func append(_ row: QueuedAction) {
-        var row = row
-        row.id = (actions.last?.id ?? 0) + 1
-        actions.append(row)
-        ids[row.key] = row.id
-        index.add(row)
-        changes.actions.insert(row.id)
-    }
+    mutating func append(_ row: QueuedAction) { queue.append(row) }
 
-    mutating func put(_ row: QueuedAction) {
-        guard let found = arrayIndex(of: row.id) else { return }
-        index.remove(actions[found])
-        actions[found] = row
-        index.add(row)
-        rowTurn += 1
-        changes.actions.insert(row.id)
-    }
+    mutating func put(_ row: QueuedAction) { queue.put(row) }
 
-    mutating func remove(_ row: QueuedAction) {
-        guard let found = arrayIndex(of: row.id) else { return }
-        index.remove(actions.remove(at: found))
-        rowTurn += 1
-        ids[row.key] = nil
-        changes.actions.insert(row.id)
-    }
+    mutating func remove(_ row: QueuedAction) { queue.remove(row) }
 
-    mutating func put(_ entity: Entity) {
-        entities[entity.kind, default: [:]][entity.id] = entity
-        touch(entity.key)
-    }
+    mutating func put(_ entity: Entity) { entities.put(entity) }
 
-    mutating func remove(_ key: EntityKey) {
-        guard entities[key.kind]?.removeValue(forKey: key.id) != nil else { return }
-        touch(key)
-    }
-
-    mutating func clear(_ kind: EntityKind) {
-        for id in all(kind).keys { remove(EntityKey(kind: kind, id: id)) }
-    }
-
-    private mutating func touch(_ key: EntityKey) {
-        turns[key.kind, default: 0] += 1
-        changes.entities.insert(key)
-    }
+    mutating func remove(_ key: EntityKey) { entities.remove(key) }
 
     mutating func put(_ position: StoredPosition, of channel: String) {
         positions[channel] = position
-        rowTurn += 1
+        positionTurn += 1
         changes.positions.insert(channel)
     }
 
@@ -117,14 +74,40 @@ struct Mirror: Sendable {
     /// What is to be written; afterwards nothing is.
     mutating func takeChanges() -> Changes {
         defer { changes = Changes() }
+        changes.actions = queue.takeChanges()
+        changes.entities = entities.takeChanges()
         return changes
     }
 
     /// All that is kept, as changes.
     var everything: Changes {
         Changes(
-            actions: Set(actions.map(\.id)), entities: Set(entities.values.flatMap { $0.values.map(\.key) }),
-            positions: Set(positions.keys), meta: Set(meta.keys))
+            actions: Set(actions.map(\.id)), entities: entities.keys, positions: Set(positions.keys),
+            meta: Set(meta.keys))
+    }
+
+    // MARK: What a person does
+
+    /// Appends a row, unless the user has signed out.
+    mutating func enqueue(_ row: QueuedAction) throws {
+        guard meta[MirrorKey.signedOut] == nil else { throw CarillonError.signedOut }
+        queue.enqueue(row)
+    }
+
+    /// Takes an action back. Returns whether an `undo` has to be sent.
+    mutating func cancel(_ key: String) -> Bool { queue.cancel(key) }
+
+    /// Lets go what waited behind a conflict, which is decided.
+    mutating func release(_ key: String) { queue.release(key) }
+
+    /// A refused action has been seen.
+    mutating func dismiss(_ key: String) { queue.dismiss(key) }
+
+    /// The user signs out: nothing more is appended. Throws where actions are not confirmed.
+    mutating func signOut() throws {
+        let open = actions.filter { $0.state.isWaiting || $0.state == .parked }
+        guard open.isEmpty else { throw CarillonError.unsentActions(open.count) }
+        set(MirrorKey.signedOut, "1")
     }
 
     // MARK: Loading
@@ -134,16 +117,11 @@ struct Mirror: Sendable {
         actions: [QueuedAction] = [], entities: [Entity] = [], positions: [String: StoredPosition] = [:],
         meta: [String: String] = [:], after old: Mirror? = nil
     ) {
-        self.actions = actions
-        for row in actions { index.add(row) }
+        queue = ActionQueue(actions, after: old?.queue)
+        self.entities = EntityTable(entities, after: old?.entities)
         self.positions = positions
         self.meta = meta
-        ids.reserveCapacity(actions.count)
-        for row in actions { ids[row.key] = row.id }
-        for entity in entities { self.entities[entity.kind, default: [:]][entity.id] = entity }
-        // A fold that has seen the mirror before sees that this is another.
-        for kind in EntityKind.allCases { turns[kind] = (old?.turns[kind] ?? 0) + 1 }
-        rowTurn = (old?.rowTurn ?? 0) + 1
+        positionTurn = old?.positionTurn ?? 0
     }
 }
 

@@ -3,11 +3,11 @@ import JSON
 
 // The queue, as the process that drains it changes it: first in, first out, numbered at first send, answered once.
 
-extension Mirror {
+extension ActionQueue {
     /// Unanswered actions at once. The hub allows 256 of a connection.
     static let window = 128
-    /// Entities of which the device remembers the revision that it made itself.
-    private static let ownMax = 2000
+    /// How long an action can be undone, in microseconds: a day.
+    static let keptFor: Int64 = 86_400_000_000
 
     /// The first actions that wait, one of an entity at a time: if it conflicts, those after it wait for the person.
     func next() -> [QueuedAction] {
@@ -21,77 +21,15 @@ extension Mirror {
         return next
     }
 
-    /// Gives the next actions their numbers; returns them all.
-    mutating func number() -> [QueuedAction] {
-        var last = meta[MirrorKey.number].flatMap { Int64($0) } ?? 0
-        let rows = next().map { row -> QueuedAction in
-            guard row.n == nil else { return row }
-            var row = row
-            last += 1
-            row.n = last
-            row.state = .sent
-            row.base = base(of: row)
-            put(row)
-            return row
-        }
-        set(MirrorKey.number, String(last))
-        return rows
-    }
-
-    /// What the person saw, and what this device itself has changed since: own actions never conflict with each other. Of
-    /// reminders the hub knows what a device changed: a later revision would hide what others changed in between.
-    ///
-    /// - Parameter folded: the revision that an action of this device which is not answered yet will probably make.
-    func base(of row: QueuedAction, folded: (String) -> Int64? = { _ in nil }) -> JSONTree? {
-        guard let base = row.base, row.entities.first?.hasPrefix("reminder:") != true else { return row.base }
-        func newest(_ seen: JSONTree, _ entity: String) -> JSONTree {
-            guard let rev = seen.integer else { return seen }
-            return .integer(max(rev, self.entity(.own, entity)?.offset ?? 0, folded(entity) ?? 0))
-        }
-        if let rev = base["rev"], !rev.isObject {
-            return base.setting([.init("rev", newest(rev, row.entities.first ?? ""))])
-        }
-        return .object(
-            base.members.map { member in
-                guard let rev = member.value["rev"] else { return member }
-                return .init(member.name, member.value.setting([.init("rev", newest(rev, "dose:\(member.name)"))]))
-            })
-    }
-
     // MARK: Answers
 
-    /// Works off answers in their order. Those of `retry` are not among them.
-    mutating func settle(_ answers: [JSONTree], at now: Timestamp) {
-        for answer in answers {
-            guard let key = answer["key"]?.string, var row = row(key: key), row.state.isWaiting else { continue }
-            let revisions = Self.revisions(row, answer)
-            for (entity, rev) in revisions { put(Entity(.own, entity, offset: rev, value: nil)) }
-            if var memory = row.more.memory.flatMap(ActionMemory.init) {
-                var told: [Identifier: Int64] = [:]
-                for (entity, rev) in revisions where entity.hasPrefix("dose:") {
-                    told[Identifier(String(entity.dropFirst(5)))] = rev
-                }
-                memory.tell(told)
-                row.more.memory = memory.tree
-            }
-            switch answer["status"]?.string {
-            case "conflict": park(row, answer)
-            case "rejected": fail(row, answer)
-            default: finish(row, answer, at: now)
-            }
+    /// What becomes of a row that is answered.
+    mutating func settle(_ row: QueuedAction, _ answer: JSONTree, at now: Timestamp) {
+        switch answer["status"]?.string {
+        case "conflict": park(row, answer)
+        case "rejected": fail(row, answer)
+        default: finish(row, answer, at: now)
         }
-    }
-
-    /// The revisions that an action of this device has made, by entities.
-    private static func revisions(_ row: QueuedAction, _ answer: JSONTree) -> [String: Int64] {
-        guard ["applied", "partial"].contains(answer["status"]?.string ?? "") else { return [:] }
-        var found: [String: Int64] = [:]
-        for item in answer["result"]?["items"]?.elements ?? [] {
-            guard let id = item["occurrenceId"]?.string, let rev = item["occurrence"]?["rev"]?.integer else { continue }
-            found["dose:\(id)"] = rev
-        }
-        if let rev = answer["result"]?["rev"]?.integer, let entity = row.entities.first { found[entity] = rev }
-        return found
     }
 
     /// Kept until its events are here, and for a day so that it can be undone.
@@ -142,7 +80,7 @@ extension Mirror {
         put(row)
         // What waits makes wait in turn what touches the same: it acted first.
         var waiting = [row]
-        for var other in actions {
+        for var other in rows {
             let isLater = other.state == .queued && other.id > row.id && other.n == nil && other.type != "resolve"
             let isFollower = followed != nil && other.more.behind == followed
             guard isFollower || (isLater && waiting.contains { [other] in $0.meets(other) }) else { continue }
@@ -175,22 +113,21 @@ extension Mirror {
         put(row)
     }
 
-    /// The first action gets the number that the hub expects, and those after it the next ones. Keys stay.
-    mutating func renumber(_ key: String, expected: Int64) {
-        let rows = actions.filter { $0.state.isWaiting && $0.n != nil }
-        guard let first = rows.first, first.key == key, first.n != expected else { return }
-        for (index, var row) in rows.enumerated() {
+    /// The first action gets the number that the hub expects, and those after it the next ones. Keys stay. Returns the last
+    /// number; nil: nothing has changed.
+    mutating func renumber(_ key: String, expected: Int64) -> Int64? {
+        let sent = rows.filter { $0.state.isWaiting && $0.n != nil }
+        guard let first = sent.first, first.key == key, first.n != expected else { return nil }
+        for (index, var row) in sent.enumerated() {
             row.n = expected + Int64(index)
             put(row)
         }
-        set(MirrorKey.number, String(expected + Int64(rows.count) - 1))
+        return expected + Int64(sent.count) - 1
     }
 
     /// The store is another device's now: numbers begin anew, keys stay.
-    mutating func becomeDevice(_ id: String) {
-        set(MirrorKey.device, id)
-        set(MirrorKey.number, nil)
-        for var row in actions where row.state.isWaiting {
+    mutating func becomeAnother() {
+        for var row in rows where row.state.isWaiting {
             row.n = nil
             row.state = .queued
             // The other device has perhaps sent it: an undo has to be told.
@@ -199,25 +136,86 @@ extension Mirror {
         }
     }
 
-    // MARK: Tidying
+    /// Forgets what cannot be undone any more.
+    mutating func tidy(at now: Timestamp, _ isConfirmed: ([String: StoredPosition]) -> Bool) {
+        for row in rows where row.state == .done && row.more.until.map(isConfirmed) ?? true {
+            if now.microseconds - (row.more.answeredAt ?? 0) > Self.keptFor { remove(row) }
+        }
+    }
+}
 
-    /// How long an action can be undone, in microseconds: a day.
-    static let keptFor: Int64 = 86_400_000_000
+extension Mirror {
+    /// Gives the next actions their numbers; returns them all.
+    mutating func number() -> [QueuedAction] {
+        var last = meta[MirrorKey.number].flatMap { Int64($0) } ?? 0
+        let rows = queue.next().map { row -> QueuedAction in
+            guard row.n == nil else { return row }
+            var row = row
+            last += 1
+            row.n = last
+            row.state = .sent
+            row.base = entities.base(of: row)
+            put(row)
+            return row
+        }
+        set(MirrorKey.number, String(last))
+        return rows
+    }
+
+    /// Works off answers in their order. Those of `retry` are not among them.
+    mutating func settle(_ answers: [JSONTree], at now: Timestamp) {
+        for answer in answers {
+            guard let key = answer["key"]?.string, var row = row(key: key), row.state.isWaiting else { continue }
+            let revisions = Self.revisions(row, answer)
+            for (entity, rev) in revisions { put(Entity(.own, entity, offset: rev, value: nil)) }
+            if var memory = row.more.memory.flatMap(ActionMemory.init) {
+                var told: [Identifier: Int64] = [:]
+                for (entity, rev) in revisions where entity.hasPrefix("dose:") {
+                    told[Identifier(String(entity.dropFirst(5)))] = rev
+                }
+                memory.tell(told)
+                row.more.memory = memory.tree
+            }
+            queue.settle(row, answer, at: now)
+        }
+    }
+
+    /// The revisions that an action of this device has made, by entities.
+    private static func revisions(_ row: QueuedAction, _ answer: JSONTree) -> [String: Int64] {
+        guard ["applied", "partial"].contains(answer["status"]?.string ?? "") else { return [:] }
+        var found: [String: Int64] = [:]
+        for item in answer["result"]?["items"]?.elements ?? [] {
+            guard let id = item["occurrenceId"]?.string, let rev = item["occurrence"]?["rev"]?.integer else { continue }
+            found["dose:\(id)"] = rev
+        }
+        if let rev = answer["result"]?["rev"]?.integer, let entity = row.entities.first { found[entity] = rev }
+        return found
+    }
+
+    /// The hub asks to wait.
+    mutating func countRetry(_ key: String) { queue.countRetry(key) }
+
+    /// The first action gets the number that the hub expects, and those after it the next ones.
+    mutating func renumber(_ key: String, expected: Int64) {
+        guard let last = queue.renumber(key, expected: expected) else { return }
+        set(MirrorKey.number, String(last))
+    }
+
+    /// The store is another device's now: numbers begin anew.
+    mutating func becomeDevice(_ id: String) {
+        set(MirrorKey.device, id)
+        set(MirrorKey.number, nil)
+        queue.becomeAnother()
+    }
 
     /// Forgets what cannot be undone any more, and deletions that are older than all positions.
     mutating func tidy(channels: [Topic: String], at now: Timestamp) {
-        for row in actions where row.state == .done && row.more.until.map(isConfirmed) ?? true {
-            if now.microseconds - (row.more.answeredAt ?? 0) > Self.keptFor { remove(row) }
-        }
-        // The newest revisions stay; an action that waits longer names what the person saw.
-        for old in all(.own).values.sorted(by: { $0.offset > $1.offset }).dropFirst(Self.ownMax) { remove(old.key) }
+        let kept = self
+        queue.tidy(at: now) { kept.isConfirmed($0) }
+        entities.tidyOwn()
         for (topic, channel) in channels {
             guard let position = positions[channel] else { continue }
-            for kind in topic.kinds {
-                for row in all(kind).values where row.value == nil && row.offset < position.offset - 1000 {
-                    remove(row.key)
-                }
-            }
+            entities.tidy(topic, before: position)
         }
     }
 }

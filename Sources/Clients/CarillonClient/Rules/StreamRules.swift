@@ -33,12 +33,15 @@ extension Mirror {
             let key = event.data["_sync"]?["k"]?.string
             // Texts of an action that waits for a person are not the hub's.
             let own = key.flatMap { row(key: $0) }.flatMap { $0.state == .parked ? nil : $0 }
-            fold(event.name, event.data, own: own)
+            entities.fold(event.name, event.data, own: own)
             position.offset = offset
         }
         if position != before { put(position, of: channel) }
         return end
     }
+
+    /// Writes what a snapshot says.
+    mutating func put(_ snapshot: ClientSnapshot) { entities.put(snapshot) }
 
     /// Writes the snapshots of a topic in place of all that was there. The first was read first: what is newer in the
     /// others is known by its number.
@@ -46,7 +49,7 @@ extension Mirror {
         guard let first = snapshots.first, snapshots.allSatisfy({ $0.position.epoch == first.position.epoch }) else {
             return false
         }
-        for kind in topic.kinds { clear(kind) }
+        for kind in topic.kinds { entities.clear(kind) }
         for snapshot in snapshots { put(snapshot) }
         put(first.position, of: channel)
         return true

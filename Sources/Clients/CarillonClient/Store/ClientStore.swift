@@ -56,6 +56,14 @@ final class ClientStore: MirrorStorage {
         try know(file)
     }
 
+    /// Opens the store of a user who signs in.
+    convenience init(_ options: CarillonOptions) throws {
+        let keys = options.keyStore
+        try self.init(options.file, vault: try keys.map { try Vault($0) } ?? .open, now: options.now)
+        if let keys { unlock = { try Vault(keys) } }
+        try write(isFenced: false) { $0.set(MirrorKey.signedOut, nil) }
+    }
+
     /// A restored file has another number, and so has a copy: what it sends must not look like what the old one has sent.
     private func know(_ file: URL) throws {
         let attributes = try? FileManager.default.attributesOfItem(atPath: file.path)

@@ -31,10 +31,10 @@ extension Mirror {
     /// Writes what has changed.
     func write(_ changes: Changes, to database: Database, _ vault: Vault) throws {
         // What goes makes room first: a place may have another key.
-        for id in changes.actions where row(id: id) == nil {
+        for id in changes.actions where queue.row(id: id) == nil {
             try database.execute(literal: "DELETE FROM actions WHERE id = \(id)")
         }
-        for id in changes.actions.sorted() { try row(id: id)?.write(to: database, vault) }
+        for id in changes.actions.sorted() { try queue.row(id: id)?.write(to: database, vault) }
         for key in changes.entities {
             if let entity = entity(key.kind, key.id) {
                 try entity.write(to: database, vault)

@@ -6,6 +6,12 @@ public enum SocketEvent: Sendable, Equatable {
     case text(String)
     /// The connection has ended; 1006 where the peer has not said why.
     case closed(code: Int, reason: String)
+
+    /// The message.
+    var text: String? {
+        guard case .text(let text) = self else { return nil }
+        return text
+    }
 }
 
 /// An open WebSocket.

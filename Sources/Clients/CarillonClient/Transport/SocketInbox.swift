@@ -25,6 +25,14 @@ public final class SocketInbox: Sendable {
         waiting?.resume()
     }
 
+    /// Tells all that comes, until nobody wants more, or `closed` was told.
+    func read(_ hear: ([SocketEvent]) async -> Bool) async {
+        while true {
+            let events = await next()
+            guard !events.isEmpty, await hear(events) else { return }
+        }
+    }
+
     /// All that is here; waits where there is nothing. Empty after `closed` was read. For one reader.
     public func next() async -> [SocketEvent] {
         while true {

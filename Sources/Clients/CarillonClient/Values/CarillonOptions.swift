@@ -59,6 +59,16 @@ public struct CarillonOptions: Sendable {
         }
     }
 
+    /// The app's transport, or the system's.
+    func network() throws -> any ClientTransport {
+        if let transport { return transport }
+        #if canImport(Security)
+        return try URLSessionTransport()
+        #else
+        return try NIOTransport()
+        #endif
+    }
+
     var socketURL: URL? {
         var parts = URLComponents(url: hub, resolvingAgainstBaseURL: false)
         parts?.scheme = hub.scheme == "https" ? "wss" : "ws"
