@@ -19,6 +19,7 @@ public final class SecCertificate: Sendable {}
 
 public let errSecSuccess: OSStatus = 0
 public let errSecItemNotFound: OSStatus = -25_300
+public let errSecDuplicateItem: OSStatus = -25_299
 public let kSecClass: CFString = "class"
 public let kSecClassGenericPassword: CFString = "genp"
 public let kSecAttrService: CFString = "svce"
@@ -35,7 +36,6 @@ public func SecItemCopyMatching(_ query: CFDictionary, _ result: UnsafeMutablePo
 public func SecItemAdd(_ attributes: CFDictionary, _ result: UnsafeMutablePointer<CFTypeRef?>?) -> OSStatus {
     fatalError("a declaration")
 }
-public func SecItemUpdate(_ query: CFDictionary, _ attributes: CFDictionary) -> OSStatus { fatalError("a declaration") }
 public func SecTrustEvaluateWithError(_ trust: SecTrust, _ error: UnsafeMutablePointer<CFError?>?) -> Bool {
     fatalError("a declaration")
 }

@@ -60,8 +60,7 @@ extension CarillonClient {
 
     /// Encrypts the store with a new key from now on. Only for clients with a `keyStore`.
     public func rotateKey() throws {
-        guard let keys = options.keyStore else { throw CarillonError.invalid("the store is not encrypted") }
-        try store.seal(with: try Vault.rotate(keys))
+        try store.rotate()
     }
 
     /// Writes what a person does, shows it, and sends it.

@@ -25,19 +25,8 @@ final class TemporaryFolder {
 
     init() throws { folder = try TemporaryFolder() }
 
-    private func open(_ vault: Vault = .open, now: @escaping () -> Date = { Date() }) throws -> ClientStore {
-        try ClientStore(folder.file, vault: vault, now: now)
-    }
-
-    private func filled(_ store: ClientStore) throws {
-        var row = QueuedAction.made("a", base: 3)
-        row.more.until = ["c": StoredPosition(epoch: "e", offset: 4)]
-        try store.write(isFenced: false) { mirror in
-            try mirror.enqueue(row)
-            mirror.put(.dose("d1", "taken", rev: 4, offset: 9))
-            mirror.put(StoredPosition(epoch: "e", offset: 9), of: "c")
-            mirror.set("x", "y")
-        }
+    private func open(now: @escaping () -> Date = { Date() }) throws -> ClientStore {
+        try ClientStore(folder.file, now: now)
     }
 
     private func text(_ mirror: Mirror) -> String {
@@ -53,7 +42,7 @@ final class TemporaryFolder {
 
     @Test func whatIsWrittenIsReadAgain() throws {
         var store: ClientStore? = try open()
-        try filled(try #require(store))
+        try store?.fill()
         let before = text(try #require(store).mirror)
         store?.close()
         store = nil
@@ -70,7 +59,7 @@ final class TemporaryFolder {
 
     @Test func whatThrowsWritesNothing() throws {
         let store = try open()
-        try filled(store)
+        try store.fill()
         let before = text(store.mirror)
         struct Refused: Error {}
         #expect(throws: CarillonError.self) {
@@ -163,7 +152,7 @@ final class TemporaryFolder {
     /// A newer version of the app adds a migration; the queue of the old one goes through it.
     @Test func migrationsKeepTheQueue() throws {
         let store = try open()
-        try filled(store)
+        try store.fill()
         store.close()
         let queue = try DatabaseQueue(path: folder.file.path)
         var migrator = Schema.migrator
@@ -171,74 +160,6 @@ final class TemporaryFolder {
         try migrator.migrate(queue)
         try queue.close()
         #expect(try open().mirror.actions.map(\.key) == ["a"])
-    }
-
-    // MARK: Encryption
-
-    private var keys: FileKeyStore { FileKeyStore(folder.url.appendingPathComponent("keys")) }
-
-    private func bytes() throws -> Data {
-        try ["", "-wal"].map { folder.file.path + $0 }.filter(FileManager.default.fileExists).reduce(into: Data()) {
-            $0 += try Data(contentsOf: URL(fileURLWithPath: $1))
-        }
-    }
-
-    @Test func nothingOfAPersonIsInTheFile() throws {
-        let store = try open(try Vault(keys))
-        try filled(store)
-        #expect(try bytes().range(of: Data("Ramipril".utf8)) == nil)
-        let rights = try FileManager.default.attributesOfItem(atPath: folder.url.path + "/keys")[.posixPermissions]
-        #expect((rights as? NSNumber)?.intValue == 0o600)
-        store.close()
-        #expect(try open(try Vault(keys)).mirror.value(.dose, "d1")?["productName"]?.string == "Ramipril")
-        // Without its keys it is not read.
-        #expect(throws: CarillonError.tampered) { try open() }
-    }
-
-    @Test func rotatedKeysReadBoth() throws {
-        let store = try open(try Vault(keys))
-        try filled(store)
-        try store.seal(with: try Vault.rotate(keys))
-        #expect(try keys.keys().keys.sorted() == [1, 2])
-        store.close()
-        let again = try open(try Vault(keys))
-        #expect(again.mirror.actions.map(\.key) == ["a"])
-        again.close()
-        // The old key is of no use any more.
-        try keys.save(try keys.keys().filter { $0.key == 2 })
-        #expect(try open(try Vault(keys)).mirror.actions.map(\.key) == ["a"])
-    }
-
-    /// An app rotates while its widget has the store open: the widget reads the keys again.
-    @Test func aKeyOfAnotherProcessIsRead() throws {
-        let keys = keys
-        let app = try open(try Vault(keys))
-        try filled(app)
-        let widget = try open(try Vault(keys))
-        try app.seal(with: try Vault.rotate(keys))
-        #expect(throws: CarillonError.tampered) { try widget.write(isFenced: false) { try $0.enqueue(.made("b")) } }
-        widget.unlock = { try Vault(keys) }
-        try widget.write(isFenced: false) { try $0.enqueue(.made("b")) }
-        #expect(try app.look() && app.mirror.actions.map(\.key) == ["a", "b"])
-    }
-
-    @Test func tamperingIsFound() throws {
-        let vault = try Vault(keys)
-        let store = try open(vault)
-        try filled(store)
-        try store.write(isFenced: false) { $0.put(.dose("d2", "skipped", rev: 2)) }
-        store.close()
-        let queue = try DatabaseQueue(path: folder.file.path)
-        // A value that was moved to another row.
-        try queue.write {
-            try $0.execute(
-                sql: "UPDATE entities SET value = (SELECT value FROM entities WHERE id = 'd2') WHERE id = 'd1'")
-        }
-        #expect(throws: CarillonError.tampered) { try open(vault) }
-        // One that somebody has written in the clear.
-        try queue.write { try $0.execute(sql: "UPDATE entities SET value = X'007B7D' WHERE id = 'd1'") }
-        #expect(throws: CarillonError.tampered) { try open(vault) }
-        try queue.close()
     }
 
     @Test func anInsecureHubIsRefused() throws {
@@ -250,5 +171,19 @@ final class TemporaryFolder {
         #expect(throws: CarillonError.invalid("the hub's address begins with https")) { try client("ftp://127.0.0.1") }
         _ = try client("http://127.0.0.1:6001")
         _ = try client("https://hub.example.com")
+    }
+}
+
+extension ClientStore {
+    /// An action, a dose, a position and a value.
+    func fill() throws {
+        var row = QueuedAction.made("a", base: 3)
+        row.more.until = ["c": StoredPosition(epoch: "e", offset: 4)]
+        try write(isFenced: false) { mirror in
+            try mirror.enqueue(row)
+            mirror.put(.dose("d1", "taken", rev: 4, offset: 9))
+            mirror.put(StoredPosition(epoch: "e", offset: 9), of: "c")
+            mirror.set("x", "y")
+        }
     }
 }

@@ -133,4 +133,6 @@ enum MirrorKey {
     static let keptZone = "keptZone"
     static let signedOut = "isSignedOut"
     static let file = "file"
+    /// How values are encrypted; none: they are not.
+    static let sealing = "sealing"
 }

@@ -10,8 +10,6 @@ import GRDB
 final class ClientStore: MirrorStorage {
     private let queue: DatabaseQueue
     private var vault: Vault
-    /// Reads the keys again, where there are some: another process may have made a new one.
-    var unlock: (() throws -> Vault)?
     private let now: () -> Date
     private(set) var mirror: Mirror
     private var version: Int64 = 0
@@ -21,7 +19,8 @@ final class ClientStore: MirrorStorage {
     /// The lease that this process holds.
     private(set) var fence: Int64?
     private let holder = UUID().uuidString
-    private let lock: LeaseLock
+    private let lock: FileLock
+    private let keys: (any KeyStore)?
     /// For tests: fails before the write of that number, as a full disk does.
     var failure: ((Int) throws -> Void)?
     private(set) var writes = 0
@@ -29,10 +28,14 @@ final class ClientStore: MirrorStorage {
     /// How long a lease lasts that is not renewed.
     static let leaseSeconds: TimeInterval = 10
 
-    /// Opens the store in a file, and makes it where there is none.
-    init(_ file: URL, vault: Vault = .open, now: @escaping () -> Date = { Date() }) throws {
+    /// Opens the store in a file, and makes it where there is none. With `keys` it is encrypted from now on, whatever it was.
+    ///
+    /// Worst interleaving: two processes open a store for the first time. Each makes its tables and its first key, and one
+    /// of the keys is lost, with all that was encrypted with it. So they open it one after the other.
+    init(_ file: URL, keys: (any KeyStore)? = nil, now: @escaping () -> Date = { Date() }) throws {
         self.now = now
-        self.vault = vault
+        self.keys = keys
+        vault = .open
         var configuration = Configuration()
         configuration.journalMode = .wal
         configuration.busyMode = .timeout(5)
@@ -43,13 +46,20 @@ final class ClientStore: MirrorStorage {
             try database.execute(sql: "PRAGMA secure_delete = ON")
         }
         mirror = Mirror()
-        lock = LeaseLock(file.path + "-lease")
+        lock = FileLock(file.path + "-lease")
         do {
+            let opening = FileLock(file.path + "-opening")
+            guard opening.wait() else { throw CarillonError.storage("the store's folder cannot be written") }
+            defer { opening.release() }
             queue = try DatabaseQueue(path: file.path, configuration: configuration)
             try Schema.migrator.migrate(queue)
-            (mirror, version) = try queue.write { [vault] database in
-                (try Mirror(database, vault), try Self.version(database))
+            var isNew = false
+            (mirror, vault, version) = try queue.write { database in
+                let (mirror, vault) = try Self.unlocked(database, keys, &isNew)
+                return (mirror, vault, try Self.version(database))
             }
+            // What was not encrypted is in the log too.
+            if isNew { try queue.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) } }
         } catch {
             throw Self.told(error)
         }
@@ -58,9 +68,7 @@ final class ClientStore: MirrorStorage {
 
     /// Opens the store of a user who signs in.
     convenience init(_ options: CarillonOptions) throws {
-        let keys = options.keyStore
-        try self.init(options.file, vault: try keys.map { try Vault($0) } ?? .open, now: options.now)
-        if let keys { unlock = { try Vault(keys) } }
+        try self.init(options.file, keys: options.keyStore, now: options.now)
         try write(isFenced: false) { $0.set(MirrorKey.signedOut, nil) }
     }
 
@@ -129,7 +137,10 @@ final class ClientStore: MirrorStorage {
         do {
             return try Mirror(database, vault, after: mirror)
         } catch CarillonError.tampered {
-            guard let newer = try unlock?(), newer.current != vault.current else { throw CarillonError.tampered }
+            // Another process may have made a new key.
+            guard let newer = try keys.map({ try Vault($0) }), newer.current != vault.current else {
+                throw CarillonError.tampered
+            }
             vault = newer
             return try Mirror(database, vault, after: mirror)
         }
@@ -204,17 +215,53 @@ final class ClientStore: MirrorStorage {
 
     // MARK: Keys
 
-    /// Writes all values again with another key.
-    func seal(with vault: Vault) throws {
+    /// What a store has, with the keys that read it. A store that is not encrypted is encrypted here, and one that an older
+    /// version has encrypted is encrypted again; `isNew` tells that it was. Killed before the end, it is as it was.
+    private static func unlocked(
+        _ database: Database, _ keys: (any KeyStore)?, _ isNew: inout Bool
+    ) throws -> (Mirror, Vault) {
+        let sealing = try String.fetchOne(
+            database, sql: "SELECT value FROM meta WHERE name = ?", arguments: [MirrorKey.sealing])
+        guard let keys else {
+            guard sealing == nil else { throw CarillonError.tampered }
+            return (try Mirror(database, .open), .open)
+        }
+        let vault = try Vault(keys)
+        guard sealing == nil else {
+            guard sealing == Vault.sealing else { throw CarillonError.tampered }
+            return (try Mirror(database, vault), vault)
+        }
+        // An older version encrypted all values, or none.
+        let kinds = try Bool.fetchAll(
+            database,
+            sql: """
+                SELECT substr(payload, 1, 1) = X'00' FROM actions UNION SELECT substr(more, 1, 1) = X'00' FROM actions
+                UNION SELECT substr(value, 1, 1) = X'00' FROM entities WHERE value IS NOT NULL
+                """)
+        guard kinds.count <= 1 else { throw CarillonError.tampered }
+        var mirror = try Mirror(database, vault.old)
+        mirror.set(MirrorKey.sealing, Vault.sealing)
+        // With them goes what a newer version has kept besides.
+        try database.execute(sql: "DELETE FROM entities")
+        try mirror.write(mirror.everything, to: database, vault)
+        _ = mirror.takeChanges()
+        isNew = true
+        return (mirror, vault)
+    }
+
+    /// Makes a new key, and writes all values again with it. Killed in between, the old ones are read with the old key.
+    func rotate() throws {
+        guard let keys else { throw CarillonError.invalid("the store is not encrypted") }
         do {
             try queue.inDatabase { database in
                 try database.inTransaction(.immediate) {
                     try refresh(database)
-                    try mirror.write(mirror.everything, to: database, vault)
+                    let next = try Vault.rotate(keys)
+                    try mirror.write(mirror.everything, to: database, next)
+                    vault = next
                     return .commit
                 }
             }
-            self.vault = vault
         } catch {
             throw Self.told(error)
         }
@@ -229,7 +276,7 @@ final class ClientStore: MirrorStorage {
 
     /// Deletes a store that is closed.
     static func remove(_ file: URL) throws {
-        for suffix in ["", "-wal", "-shm", "-lease"] {
+        for suffix in ["", "-wal", "-shm", "-lease", "-opening"] {
             let path = file.path + suffix
             if FileManager.default.fileExists(atPath: path) { try FileManager.default.removeItem(atPath: path) }
         }

@@ -82,27 +82,46 @@ extension QueuedAction {
     fileprivate static let columns =
         "id, key, n, type, payload, base, clientTime, tz, retries, state, entities, more"
 
+    /// Where its payload is, or what the rules keep beside it: the texts of the other columns, in order.
+    private static func place(_ column: String, _ key: String, _ others: [String?]) -> ValuePlace {
+        ValuePlace("actions", column, row: [key] + others, old: "\(column) \(key)")
+    }
+
     /// From these columns.
     fileprivate init(_ row: Row, _ vault: Vault, _ known: inout ParsedTexts) throws {
         let key: String = row[1]
+        let (id, retries): (Int64, Int64) = (row[0], row[8])
+        let n: Int64? = row[2]
+        func others() -> [String?] {
+            [String(id), n.map { String($0) }, row[3], row[5], row[6], row[7], String(retries), row[9], row[10]]
+        }
         self.init(
-            id: row[0], key: key, type: row[3],
-            payload: try JSONTree(vault.open(row[4], context: "payload \(key)")), clientTime: row[6], zone: row[7],
-            n: row[2], base: try (row[5] as String?).map { try known.tree($0) }, retries: row[8],
+            id: id, key: key, type: row[3],
+            payload: try JSONTree(vault.open(row[4], Self.place("payload", key, others()))), clientTime: row[6],
+            zone: row[7],
+            n: n, base: try (row[5] as String?).map { try known.tree($0) }, retries: retries,
             state: QueuedActionState(rawValue: row[9]) ?? .queued,
             entities: try known.entities(row[10]),
-            more: try More(stored: vault.open(row[11], context: "more \(key)")))
+            more: try More(stored: vault.open(row[11], Self.place("more", key, others()))))
     }
 
     fileprivate func write(to database: Database, _ vault: Vault) throws {
+        let base = base?.canonicalText
+        let entities = JSONTree.array(entities.map { .string($0) }).canonicalText
+        func others() -> [String?] {
+            [
+                String(id), n.map { String($0) }, type, base, clientTime, zone, String(retries), state.rawValue,
+                entities,
+            ]
+        }
         let statement = try database.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO actions (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """)
         try statement.execute(arguments: [
-            id, key, n, type, try vault.seal(payload.canonicalText, context: "payload \(key)"), base?.canonicalText,
-            clientTime, zone, retries, state.rawValue, JSONTree.array(entities.map { .string($0) }).canonicalText,
-            try vault.seal(more.tree.canonicalText, context: "more \(key)"),
+            id, key, n, type, try vault.seal(payload.canonicalText, Self.place("payload", key, others())), base,
+            clientTime, zone, retries, state.rawValue, entities,
+            try vault.seal(more.tree.canonicalText, Self.place("more", key, others())),
         ])
     }
 }
@@ -110,15 +129,22 @@ extension QueuedAction {
 extension Entity {
     fileprivate static let columns = "kind, id, o, value, statusRev, noteRev, isNoteOld"
 
+    private static func place(_ kind: String, _ id: String, _ others: [Int64]) -> ValuePlace {
+        ValuePlace("entities", "value", row: [kind, id] + others.map { String($0) }, old: "\(kind) \(id)")
+    }
+
     /// From these columns. Nil: a kind of a newer version of the app.
     fileprivate init?(_ row: Row, _ vault: Vault) throws {
         guard let kind = EntityKind(rawValue: row[0]) else { return nil }
         let id: String = row[1]
         let value: Data? = row[3]
+        let numbers: [Int64] = [row[2], row[4], row[5], row[6]]
+        // Where values are encrypted, an empty one stands for none: nobody deletes a thing by taking its value away.
+        guard value != nil || vault.current == nil || vault.isOld else { throw CarillonError.tampered }
+        let text = try value.map { try vault.open($0, Self.place(kind.rawValue, id, numbers)) } ?? ""
         self.init(
-            kind, id, offset: row[2],
-            value: try value.map { try JSONTree(vault.open($0, context: "\(kind.rawValue) \(id)")) },
-            statusRev: row[4], noteRev: row[5], isNoteOld: row[6])
+            kind, id, offset: row[2], value: text.isEmpty ? nil : try JSONTree(text), statusRev: row[4],
+            noteRev: row[5], isNoteOld: row[6])
     }
 
     fileprivate func write(to database: Database, _ vault: Vault) throws {
@@ -126,10 +152,11 @@ extension Entity {
             sql: """
                 INSERT OR REPLACE INTO entities (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)
                 """)
-        try statement.execute(arguments: [
-            kind.rawValue, id, offset,
-            try value.map { try vault.seal($0.canonicalText, context: "\(kind.rawValue) \(id)") },
-            statusRev, noteRev, isNoteOld,
-        ])
+        let numbers = [offset, statusRev, noteRev, isNoteOld ? 1 : 0]
+        var stored: Data?
+        if value != nil || vault.current != nil {
+            stored = try vault.seal(value?.canonicalText ?? "", Self.place(kind.rawValue, id, numbers))
+        }
+        try statement.execute(arguments: [kind.rawValue, id, offset, stored, statusRev, noteRev, isNoteOld])
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 
 /// A lock of a file, which the system releases when its process dies.
-final class LeaseLock {
+final class FileLock {
     private let path: String
     private var descriptor: Int32 = -1
 
@@ -12,13 +12,20 @@ final class LeaseLock {
     deinit { release() }
 
     /// Takes it if nobody has it. Returns whether this process has it now.
-    func take() -> Bool {
+    func take() -> Bool { lock(LOCK_EX | LOCK_NB) }
+
+    /// Takes it as soon as nobody has it. Returns false where the file cannot be opened.
+    func wait() -> Bool { lock(LOCK_EX) }
+
+    private func lock(_ operation: Int32) -> Bool {
         guard descriptor < 0 else { return true }
         let opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard opened >= 0 else { return false }
-        guard flock(opened, LOCK_EX | LOCK_NB) == 0 else {
-            _ = close(opened)
-            return false
+        while flock(opened, operation) != 0 {
+            guard errno == EINTR else {
+                _ = close(opened)
+                return false
+            }
         }
         descriptor = opened
         return true
