@@ -30,6 +30,7 @@ extension CarillonClient {
         case .send(let text): socket?.send(text)
         case .token(let serial): Task { await giveToken(serial) }
         case .fetch(let topic, let parts, let serial): Task { await fetch(topic, parts, serial) }
+        case .authorize(let channel, let socketID): Task { await authorize(channel, socketID) }
         case .timer(let timer, let milliseconds):
             let wait = UInt64(max(0, milliseconds)) * 1_000_000
             timers[timer, default: DelayedTask()].set(nanoseconds: wait) { [weak self] in await self?.due(timer) }
@@ -69,7 +70,7 @@ extension CarillonClient {
         disconnect()
         let serial = socketSerial
         guard let url = options.socketURL else { return }
-        Task { [transport = snapshots.transport, weak self] in
+        Task { [transport = fetcher.transport, weak self] in
             do {
                 let socket = try await transport.connect(to: url)
                 guard await self?.opened(socket, serial) == true else {
@@ -110,12 +111,12 @@ extension CarillonClient {
     // MARK: The app's backend, and HTTP
 
     private func giveToken(_ serial: Int) async {
-        let result = await snapshots.token()
+        let result = await fetcher.token()
         perform { machine.token(result, serial: serial, random: random, &$0) }
     }
 
     private func fetch(_ topic: Topic, _ parts: [ClientSnapshot.Part], _ serial: Int) async {
-        let result = await snapshots.fetch(parts)
+        let result = await fetcher.fetch(parts)
         guard !isClosed else { return }
         perform { machine.fetched(topic, result, serial: serial, store, random: random, &$0) }
         // No message has to follow.
@@ -124,7 +125,14 @@ extension CarillonClient {
 
     // MARK: Channels of the app's own
 
-    /// Joins any channel of the hub. The subscription ends with the stream.
+    private func authorize(_ channel: String, _ socketID: String) async {
+        let result = await fetcher.authorization(of: channel, socketID)
+        guard !isClosed else { return }
+        perform { machine.authorized(channel, socketID: socketID, result, &$0) }
+    }
+
+    /// Joins any channel of the hub; private and presence ones need the option `authorize`. The subscription ends with the
+    /// stream.
     public func subscribe(_ channel: String) -> AsyncStream<CarillonMessage> {
         guard !isClosed else { return AsyncStream { $0.finish() } }
         let stream = channels.add(channel) { [weak self] serial in

@@ -21,7 +21,7 @@ public actor CarillonClient {
     public nonisolated let options: CarillonOptions
     nonisolated let signals = ClientSignals()
     let store: ClientStore
-    let snapshots: SnapshotSource
+    let fetcher: ClientFetcher
     var machine: ClientMachine
     var display: ClientDisplay
     var channels = AppChannels()
@@ -39,7 +39,7 @@ public actor CarillonClient {
     public init(_ options: CarillonOptions) throws {
         try options.check()
         self.options = options
-        snapshots = SnapshotSource(options: options, transport: try options.network())
+        fetcher = ClientFetcher(options: options, transport: try options.network())
         store = try ClientStore(options)
         machine = ClientMachine(options)
         display = ClientDisplay(signals, options, channel: machine.channel(.reminders))

@@ -42,6 +42,18 @@ import Testing
         await phone.close()
     }
 
+    /// A note of a dose that is gone holds up nothing else.
+    @Test func whatTheHubHasNotHoldsUpNothing() async throws {
+        let address = try #require(URL(string: "http://127.0.0.1:1"))
+        let options = CarillonOptions(hub: address, key: "key", user: "u", folder: folder.url) { "T" }
+        network.answer()
+        let fetcher = ClientFetcher(options: options, transport: network)
+        let found = try await fetcher.fetch([.note(dose: "gone"), .day("2025-11-20")]).get()
+        #expect(found.map(\.isAbsent) == [true, false])
+        let failed = await fetcher.fetch([.note(dose: "broken"), .day("2025-11-20")])
+        #expect(throws: CarillonError.http(503)) { try failed.get() }
+    }
+
     @Test func aClosedClientKeepsNobodyWaiting() async throws {
         let phone = try client()
         let early = phone.today().makeAsyncIterator()
@@ -70,6 +82,8 @@ private final class PlayedNetwork: ClientTransport {
 
     func get(_ url: URL, fields: [String: String]) async throws -> TransportReply {
         _ = await answering.first { $0 }
+        if url.path.hasSuffix("/gone") { return TransportReply(status: 404, fields: [:], body: []) }
+        if url.path.hasSuffix("/broken") { return TransportReply(status: 503, fields: [:], body: []) }
         let date =
             url.query?.split(separator: "=").last.map(String.init)
             ?? TimeText.text(Timestamp(Date()).date(utcOffset: 0))

@@ -43,6 +43,7 @@ import Testing
             case .fetch(let topic, let parts, _): return "fetch \(topic) \(parts.count)"
             case .timer(.quiet, _), .cancel, .changed: return nil
             case .timer(let timer, let milliseconds): return "wait \(timer) \(milliseconds)"
+            case .authorize(let channel, let socket): return "authorize \(channel) \(socket)"
             case .connection(let state): return state.rawValue
             case .problem(let error): return error.map { "problem \($0)" }
             case .message(let channel, let event, _): return "message \(channel) \(event)"
@@ -114,6 +115,40 @@ import Testing
         #expect(desk.tell { $0.wake(&$1) } == ["connect", "connecting"])
         desk.open()
         _ = desk.hear(#"{"event": "pusher:connection_established", "data": "{}"}"#)
+    }
+
+    /// The worst order: the signature comes when the connection is another one, or nobody wants the channel any more.
+    @Test func aSignatureIsForItsSocketAlone() {
+        var desk = desk(stored())
+        desk.machine = ClientMachine(user: "u", isAuthorizing: true)
+        func established(_ socket: String) -> [String] {
+            desk.hear(#"{"event": "pusher:connection_established", "data": "{\"socket_id\": \"\#(socket)\"}"}"#)
+        }
+        func authorized(_ socket: String) -> [String] {
+            let auth = CarillonChannelAuth(auth: "key:1")
+            return desk.tell { $0.authorized("private-a", socketID: socket, .success(auth), &$1) }
+        }
+        #expect(desk.tell { $0.subscribe("private-a", &$1) } == [])
+        _ = desk.tell { $0.start(&$1) }
+        #expect(established("1.1").contains("authorize private-a 1.1"))
+        _ = desk.tell { $0.lost(code: 4200, reason: "", random: 0, &$1) }
+        #expect(authorized("1.1") == [])
+        _ = desk.tell { [storage = desk.storage] in $0.timer(.reconnect, storage, random: 0, &$1) }
+        #expect(established("1.2").contains("authorize private-a 1.2"))
+        #expect(authorized("1.1") == [])
+        #expect(authorized("1.2") == ["send pusher:subscribe private-a"])
+        #expect(authorized("1.2") == [])
+        _ = desk.tell { $0.unsubscribe("private-a", &$1) }
+        #expect(desk.tell { $0.subscribe("private-a", &$1) } == ["authorize private-a 1.2"])
+        _ = desk.tell { $0.unsubscribe("private-a", &$1) }
+        #expect(authorized("1.2") == [])
+        // Public ones are joined at once, and so are all where the app has no authorizer.
+        #expect(desk.tell { $0.subscribe("b", &$1) } == ["send pusher:subscribe b"])
+        _ = desk.tell { $0.subscribe("presence-c", &$1) }
+        let refused = desk.tell {
+            $0.authorized("presence-c", socketID: "1.2", .failure(CarillonError.http(403)), &$1)
+        }
+        #expect(refused == ["message presence-c pusher:subscription_error"])
     }
 
     @Test func closeCodesSayWhenToComeBack() {
@@ -261,6 +296,18 @@ import Testing
         #expect(failed == ["problem http(503)", "wait complete 500"] && complete() == [])
         _ = desk.tell { $0.timer(.complete, storage, random: 0, &$1) }
         #expect(complete() == ["fetch adherence 3"])
+        // What the hub has not holds up nothing else, and is asked for again on the next connection.
+        let day = ClientSnapshot(
+            part: .day("2025-11-20"), body: .parsed(#"{"summary": {"date": "2025-11-20"}}"#),
+            position: StoredPosition(epoch: "e", offset: 7))
+        let parts: [ClientSnapshot] = [day, .absent(.day("2025-11-21"))]
+        _ = desk.tell { $0.fetched(.adherence, .success(parts), serial: -4, storage, random: 0, &$1) }
+        #expect(storage.mirror.entity(.loaded, "day:2025-11-20") != nil)
+        #expect(complete() == ["fetch adherence 1"])
+        _ = desk.tell { $0.lost(code: 1006, reason: "", random: 0, &$1) }
+        _ = desk.tell { $0.timer(.reconnect, storage, random: 0, &$1) }
+        open()
+        #expect(complete() == ["fetch adherence 2"])
     }
 
     @Test func aForbiddenChannelIsLeft() {

@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct PageTests {
     /// What the pages show is compiled: it is the code of a file here, line for line.
-    @Test(arguments: [("README.md", "Snippets", 8), ("CarillonClient.docc/OfflineApp.md", "Tutorial", 4)])
+    @Test(arguments: [("README.md", "Snippets", 9), ("CarillonClient.docc/OfflineApp.md", "Tutorial", 4)])
     func snippetsAreCompiled(_ name: String, _ code: String, _ count: Int) throws {
         let own = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         func lines(_ url: URL) throws -> [String] {

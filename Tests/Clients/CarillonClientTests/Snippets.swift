@@ -7,6 +7,9 @@ import Reminding
 
 private struct Backend: Sendable {
     func token() async throws -> String { "TOKEN" }
+    func authorize(_ channel: String, _ socketID: String) async throws -> (auth: String, channelData: String?) {
+        ("key:\(channel)", socketID)
+    }
 }
 
 private func ask(_ question: String) async -> Bool { question.isEmpty }
@@ -82,8 +85,12 @@ extension PlannedException {
     }
 }
 
-private func options(hub: URL, folder: URL, key: Data, nextKey: Data) throws {
+private func options(hub: URL, folder: URL, key: Data, nextKey: Data, backend: Backend) throws {
     var options = CarillonOptions(hub: hub, key: "carillon-key", user: "demo", folder: folder) { "TOKEN" }
     options.keyStore = FileKeyStore(folder.appendingPathComponent("keys"))
+    options.authorize = { channel, socketID in
+        let answer = try await backend.authorize(channel, socketID)
+        return CarillonChannelAuth(auth: answer.auth, channelData: answer.channelData)
+    }
     options.transport = try NIOTransport(.init(pins: [key, nextKey]))
 }

@@ -11,6 +11,8 @@ enum ClientEffect: Sendable {
     case token(serial: Int)
     /// Fetch snapshots of a topic, in order.
     case fetch(Topic, [ClientSnapshot.Part], serial: Int)
+    /// Ask the app to have a channel signed for this socket.
+    case authorize(channel: String, socketID: String)
     case timer(MachineTimer, milliseconds: Int)
     case cancel(MachineTimer)
     /// The state that apps see.

@@ -16,6 +16,8 @@ struct ClientMachine: Sendable {
     /// Counts completions. What they fetch has the negative number, and so is no stream's own snapshot.
     private var completion = 0
     private var completions = JitteredWait()
+    /// What the hub had not on this connection: it is not asked for again.
+    private var absent: Set<ClientSnapshot.Part> = []
     /// When the hub last confirmed what is here: microseconds since 1970.
     private var syncedAt: Int64?
     /// Months that somebody watches.
@@ -24,14 +26,16 @@ struct ClientMachine: Sendable {
     /// Days ahead whose doses are kept for times without a network, besides today.
     static let daysAhead = 2
 
-    init(user: String, backoff: JitteredWait = JitteredWait()) {
-        line = ConnectionMachine(backoff)
+    init(user: String, backoff: JitteredWait = JitteredWait(), isAuthorizing: Bool = false) {
+        line = ConnectionMachine(backoff, isAuthorizing: isAuthorizing)
         streams = Topic.allCases.map { StreamMachine(user: user, topic: $0) }
     }
 
     init(_ options: CarillonOptions) {
         let (base, cap) = (options.backoffMs.lowerBound, options.backoffMs.upperBound)
-        self.init(user: options.user, backoff: JitteredWait(baseMs: base, capMs: cap))
+        self.init(
+            user: options.user, backoff: JitteredWait(baseMs: base, capMs: cap),
+            isAuthorizing: options.authorize != nil)
     }
 
     var channels: [Topic: String] { Dictionary(uniqueKeysWithValues: streams.map { ($0.topic, $0.name) }) }
@@ -60,6 +64,7 @@ struct ClientMachine: Sendable {
         session.line(isOpen: false, &out)
         queue.reset(&out)
         isCompleting = false
+        absent = []
         for index in streams.indices { streams[index].left(&out) }
     }
 
@@ -171,6 +176,21 @@ struct ClientMachine: Sendable {
         if !channels.values.contains(channel) { line.unsubscribe(channel, &out) }
     }
 
+    /// The app has had a channel signed, or could not: who listens is told, as by pusher-js, and the next connection tries
+    /// again.
+    mutating func authorized(
+        _ channel: String, socketID: String, _ result: Result<CarillonChannelAuth, any Error>,
+        _ out: inout [ClientEffect]
+    ) {
+        let auth = try? result.get()
+        guard line.authorized(channel, socketID: socketID, auth, &out), case .failure(let error) = result else {
+            return
+        }
+        let data = JSONTree.object([.init("type", .string("AuthError")), .init("error", .string("\(error)"))])
+        out.append(
+            .message(channel: channel, event: "pusher:subscription_error", data: data.canonicalText))
+    }
+
     // MARK: Snapshots
 
     mutating func fetched(
@@ -204,6 +224,7 @@ struct ClientMachine: Sendable {
         for dose in mirror.all(.dose).values where dose.isNoteOld && dose.value != nil {
             parts.append(.note(dose: dose.id))
         }
+        parts.removeAll(where: absent.contains)
         guard !parts.isEmpty else { return }
         isCompleting = true
         completion += 1
@@ -220,8 +241,9 @@ struct ClientMachine: Sendable {
         do {
             let snapshots = try result.get()
             try storage.write(isFenced: true) { mirror in
-                for snapshot in snapshots { mirror.add(snapshot, of: stream.name) }
+                for snapshot in snapshots where !snapshot.isAbsent { mirror.add(snapshot, of: stream.name) }
             }
+            absent.formUnion(snapshots.filter(\.isAbsent).map(\.part))
             completions.reset()
             out.append(.changed)
         } catch {

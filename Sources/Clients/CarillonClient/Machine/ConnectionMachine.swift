@@ -8,6 +8,11 @@ struct ConnectionMachine: Sendable {
     /// What the machine is subscribed to, now or with the next connection.
     private(set) var channels: [String] = []
     private(set) var isStarted = false
+    /// Private and presence channels are joined with what the app has signed.
+    private let isAuthorizing: Bool
+    /// Channels whose signature for this socket is asked for.
+    private var awaited: Set<String> = []
+    private(set) var socketID = ""
     private var backoff: JitteredWait
     /// How long the hub asked to stay away: for one absence.
     private var wait: (min: Double, max: Double)?
@@ -16,8 +21,9 @@ struct ConnectionMachine: Sendable {
 
     private static let pongMs = 30_000
 
-    init(_ backoff: JitteredWait = JitteredWait()) {
+    init(_ backoff: JitteredWait = JitteredWait(), isAuthorizing: Bool = false) {
         self.backoff = backoff
+        self.isAuthorizing = isAuthorizing
     }
 
     mutating func start(_ out: inout [ClientEffect]) {
@@ -86,7 +92,9 @@ struct ConnectionMachine: Sendable {
             activityMs = Int(max(1, min(data["activity_timeout"]?.integer ?? 120, 3600))) * 1000
             out.append(.timer(.quiet, milliseconds: activityMs))
             state = .open
-            for channel in channels { tell("pusher:subscribe", channel, &out) }
+            socketID = data["socket_id"]?.string ?? ""
+            awaited = []
+            for channel in channels { join(channel, &out) }
             return true
         case "pusher:ping": send("pusher:pong", .object([]), &out)
         case "sync:backoff":
@@ -111,12 +119,36 @@ struct ConnectionMachine: Sendable {
     mutating func subscribe(_ channel: String, _ out: inout [ClientEffect]) {
         guard !channels.contains(channel) else { return }
         channels.append(channel)
-        tell("pusher:subscribe", channel, &out)
+        join(channel, &out)
+    }
+
+    private mutating func join(_ channel: String, _ out: inout [ClientEffect]) {
+        guard isAuthorizing, channel.hasPrefix("private-") || channel.hasPrefix("presence-") else {
+            tell("pusher:subscribe", channel, &out)
+            return
+        }
+        guard state == .open else { return }
+        awaited.insert(channel)
+        out.append(.authorize(channel: channel, socketID: socketID))
+    }
+
+    /// The app has had a channel signed, or could not. Returns whether the channel still waits for it: meanwhile the
+    /// connection may be another one, and nobody may want the channel any more.
+    mutating func authorized(
+        _ channel: String, socketID: String, _ auth: CarillonChannelAuth?, _ out: inout [ClientEffect]
+    ) -> Bool {
+        guard state == .open, socketID == self.socketID, awaited.remove(channel) != nil else { return false }
+        guard let auth else { return true }
+        var members: [JSONTree.Member] = [.init("channel", .string(channel)), .init("auth", .string(auth.auth))]
+        if let data = auth.channelData { members.append(.init("channel_data", .string(data))) }
+        send("pusher:subscribe", .object(members), &out)
+        return true
     }
 
     mutating func unsubscribe(_ channel: String, _ out: inout [ClientEffect]) {
         guard let index = channels.firstIndex(of: channel) else { return }
         channels.remove(at: index)
+        awaited.remove(channel)
         tell("pusher:unsubscribe", channel, &out)
     }
 

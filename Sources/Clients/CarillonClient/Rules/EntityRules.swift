@@ -6,7 +6,7 @@ import JSON
 /// A snapshot by HTTP, and the position at which it was read.
 struct ClientSnapshot: Sendable {
     /// What was asked for.
-    enum Part: Sendable, Equatable {
+    enum Part: Sendable, Hashable {
         case today
         case day(String)
         case month(String)
@@ -17,9 +17,23 @@ struct ClientSnapshot: Sendable {
     let part: Part
     let body: JSONTree
     let position: StoredPosition
+    /// The hub has none.
+    var isAbsent = false
+
+    static func absent(_ part: Part) -> ClientSnapshot {
+        ClientSnapshot(part: part, body: .null, position: StoredPosition(epoch: "", offset: 0), isAbsent: true)
+    }
 }
 
 extension ClientSnapshot.Part {
+    /// Whether the hub may have none: what else was asked for does not wait for it.
+    var mayBeAbsent: Bool {
+        switch self {
+        case .day, .month, .note: true
+        case .today, .list: false
+        }
+    }
+
     /// Its path below `/users/{id}/`.
     var path: String {
         switch self {

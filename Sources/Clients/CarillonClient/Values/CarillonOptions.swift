@@ -14,6 +14,9 @@ public struct CarillonOptions: Sendable {
     /// A fresh token of the user, from the app's backend. Called for each connection, before a token expires, and for each
     /// snapshot.
     public var token: @Sendable () async throws -> String
+    /// For private and presence channels of `subscribe`: what the app's backend signs of a channel for a socket, as its
+    /// answer to pusher-js.
+    public var authorize: (@Sendable (_ channel: String, _ socketID: String) async throws -> CarillonChannelAuth)?
     /// The network; nil: that of the system.
     public var transport: (any ClientTransport)?
     /// Where the keys of an encrypted store are; nil: the store is not encrypted.
@@ -86,6 +89,20 @@ public struct CarillonOptions: Sendable {
         parts?.percentEncodedPath = path + "/users/" + escaped(user) + "/" + pieces[0]
         parts?.percentEncodedQuery = pieces.count > 1 ? String(pieces[1]) : nil
         return parts?.url
+    }
+}
+
+/// What an app's backend signs so that a socket may join a private or presence channel.
+public struct CarillonChannelAuth: Sendable, Equatable {
+    /// The app's key and the signature.
+    public let auth: String
+    /// Of a presence channel: who the user is there, as JSON.
+    public let channelData: String?
+
+    /// The members `auth` and `channel_data` of the backend's answer.
+    public init(auth: String, channelData: String? = nil) {
+        self.auth = auth
+        self.channelData = channelData
     }
 }
 

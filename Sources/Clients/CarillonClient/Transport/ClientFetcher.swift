@@ -1,8 +1,8 @@
 import Foundation
 import JSON
 
-/// Fetches snapshots by HTTP, each with a token of the user.
-struct SnapshotSource: Sendable {
+/// What a client fetches: tokens and signatures from the app's backend, and snapshots from the hub.
+struct ClientFetcher: Sendable {
     let options: CarillonOptions
     let transport: any ClientTransport
 
@@ -16,11 +16,27 @@ struct SnapshotSource: Sendable {
         }
     }
 
+    /// What the app's backend signs of a channel.
+    func authorization(of channel: String, _ socketID: String) async -> Result<CarillonChannelAuth, any Error> {
+        do {
+            guard let authorize = options.authorize else { throw CarillonError.invalid("there is no authorize") }
+            return .success(try await authorize(channel, socketID))
+        } catch {
+            return .failure(error)
+        }
+    }
+
     /// The snapshots, fetched one after the other.
     func fetch(_ parts: [ClientSnapshot.Part]) async -> Result<[ClientSnapshot], CarillonError> {
         var snapshots: [ClientSnapshot] = []
         do {
-            for part in parts { snapshots.append(try await get(part)) }
+            for part in parts {
+                do {
+                    snapshots.append(try await get(part))
+                } catch CarillonError.http(404) where part.mayBeAbsent {
+                    snapshots.append(.absent(part))
+                }
+            }
             return .success(snapshots)
         } catch {
             return .failure(CarillonError(error))

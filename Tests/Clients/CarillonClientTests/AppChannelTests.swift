@@ -1,0 +1,82 @@
+import Crypto
+import Foundation
+import JSON
+import TestDatabase
+import TestSupport
+import Testing
+
+@testable import CarillonClient
+
+/// Channels of the app's own, on a real hub.
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(10))) struct AppChannelTests {
+    /// What an app's backend signs.
+    private static func signed(_ channel: String, _ socketID: String) -> CarillonChannelAuth {
+        let data = channel.hasPrefix("presence-") ? #"{"user_id":"ana"}"# : nil
+        let text = ([socketID, channel] + (data.map { [$0] } ?? [])).joined(separator: ":")
+        let code = HMAC<SHA256>.authenticationCode(for: Data(text.utf8), using: SymmetricKey(data: Data("secret".utf8)))
+        let digits = code.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+        return CarillonChannelAuth(auth: "key:\(digits)", channelData: data)
+    }
+
+    private struct Refused: Error {}
+
+    /// The last message of a channel, and the task that listens.
+    private func listen(
+        _ phone: CarillonClient, _ channel: String
+    ) async -> (last: CarillonValues<CarillonMessage>, Task<Void, Never>) {
+        let messages = await phone.subscribe(channel)
+        let last = CarillonValues<CarillonMessage>()
+        return (last, Task { for await message in messages { last.set(message) } })
+    }
+
+    @Test func anyChannelCanBeHeard() async throws {
+        let stage = try await HubStage(doses: 1)
+        let phone = try stage.device("phone")
+        try await phone.start()
+        let (heard, listening) = await listen(phone, "news")
+        try await phone.waits(for: "the channel", heard) { $0.event == "pusher:subscription_succeeded" }
+        listening.cancel()
+        await stage.end()
+    }
+
+    @Test(arguments: ["private-room", "presence-room"]) func aSignedChannelIsHeard(_ channel: String) async throws {
+        let stage = try await HubStage(doses: 1)
+        let sockets = Guarded<[String]>([])
+        let phone = try stage.device("phone") { options in
+            options.authorize = { channel, socketID in
+                sockets.with { $0.append(socketID) }
+                return Self.signed(channel, socketID)
+            }
+        }
+        // Before there is a connection, and on each one anew.
+        let (heard, listening) = await listen(phone, channel)
+        try await phone.start()
+        let joined = try await phone.waits(for: "the channel", heard) { $0.event == "pusher:subscription_succeeded" }
+        #expect(joined.data.contains("ana") == channel.hasPrefix("presence-"))
+        heard.set(nil)
+        await phone.suspend()
+        try await phone.start()
+        try await phone.waits(for: "the channel again", heard) { $0.event == "pusher:subscription_succeeded" }
+        #expect(Set(sockets.with { $0 }).count == 2)
+        // On a connection that is there.
+        let (other, also) = await listen(phone, channel + "-2")
+        try await phone.waits(for: "another one", other) { $0.event == "pusher:subscription_succeeded" }
+        listening.cancel()
+        also.cancel()
+        await stage.end()
+    }
+
+    @Test func whoMayNotIsTold() async throws {
+        let stage = try await HubStage(doses: 1)
+        let (plain, refused) = (
+            try stage.device("plain"), try stage.device("refused") { $0.authorize = { _, _ in throw Refused() } }
+        )
+        for phone in [plain, refused] {
+            try await phone.start()
+            let (heard, listening) = await listen(phone, "private-room")
+            try await phone.waits(for: "a refusal", heard) { $0.event == "pusher:subscription_error" }
+            listening.cancel()
+        }
+        await stage.end()
+    }
+}
