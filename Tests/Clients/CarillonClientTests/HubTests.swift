@@ -83,6 +83,42 @@ import Testing
         await stage.end()
     }
 
+    /// All doses are marked, and another device has changed one of them: the others are done, and that one is asked about.
+    @Test func oneOfSeveralMayConflict() async throws {
+        let stage = try await HubStage()
+        let phone = try stage.device("phone")
+        try await phone.start()
+        try await phone.sees("d3", .scheduled)
+        await phone.suspend()
+        let bulk = try await phone.act(CarillonAction("bulkMarkAll", ["occurrenceIds": ["d1", "d2"]])).key
+        let behind = try await phone.act(.addNote("d1", "behind")).key
+        let other = try await phone.act(.addNote("d2", "free")).key
+        try stage.owner.execute("UPDATE care.dose_occurrence SET status = 'skipped' WHERE id = 'd1'")
+        try await phone.start()
+        let conflicts = try await phone.waits(for: "a conflict", phone.conflicts) { !$0.isEmpty }
+        #expect(conflicts.map(\.key) == [bulk] && conflicts.first?.code == "state" && phone.failures.current == [])
+        guard case .array(let items) = conflicts.first?.items else {
+            Issue.record("no items")
+            return
+        }
+        #expect(items.map { $0["occurrenceId"]?.text } == ["d1"])
+        #expect(items.first?["conflict"]?["server"]?["status"] == "skipped")
+        try await phone.drained()
+        try await phone.sees("d2", .taken)
+        #expect(try stage.count(other) == 1 && stage.count(behind) == 0)
+        #expect(phone.today().current?.doses.map(\.hasConflict) == [true, false, false])
+        try await phone.resolve(key: bulk, choice: .keepLocal)
+        try await phone.drained()
+        try await phone.sees("d1", .taken)
+        #expect(phone.conflicts.current == [] && phone.failures.current == [])
+        #expect(try stage.status("d1") == "taken" && stage.count(behind) == 1)
+        // All of it can be undone, each part by its key.
+        try await phone.undo(key: bulk)
+        try await phone.drained()
+        try await phone.waits(for: "no open action", phone.queueLength) { $0 == 0 }
+        await stage.end()
+    }
+
     @Test func whatTheHubRefusesIsShown() async throws {
         let stage = try await HubStage(doses: 1)
         let phone = try stage.device("phone")
@@ -139,18 +175,6 @@ import Testing
         try await widget.sees("d2", .taken)
         #expect(try stage.count(next.key) == 1)
         #expect(await app.deviceID == widget.deviceID)
-        await stage.end()
-    }
-
-    @Test func anyChannelCanBeHeard() async throws {
-        let stage = try await HubStage(doses: 1)
-        let phone = try stage.device("phone")
-        try await phone.start()
-        let messages = await phone.subscribe("news")
-        let heard = CarillonValues<String>()
-        let listening = Task { for await message in messages { heard.set(message.event) } }
-        try await phone.waits(for: "the channel", heard) { $0 == "pusher:subscription_succeeded" }
-        listening.cancel()
         await stage.end()
     }
 

@@ -144,20 +144,6 @@ import Testing
         #expect(mirror.actions.isEmpty)
     }
 
-    @Test func someOfSeveralAreShown() throws {
-        var mirror = try mirror([.made("a", "bulkMarkAll")])
-        _ = mirror.number()
-        let answer = #"""
-            {"key": "a", "status": "partial", "positions": {"c": {"epoch": "e", "offset": 9}}, "result": {"items": [
-                {"occurrenceId": "d1", "status": "applied", "occurrence": {"rev": 5}},
-                {"occurrenceId": "d2", "status": "conflict", "code": "state", "conflict": {"server": {"rev": 3}}}]}}
-            """#
-        mirror.settle([.parsed(answer)], at: now)
-        let row = try #require(mirror.row(key: "a"))
-        #expect(row.state == .failed && row.more.answer?["items"]?.elements.count == 1)
-        #expect(mirror.entity(.own, "dose:d1")?.offset == 5 && mirror.entity(.own, "dose:d2") == nil)
-    }
-
     @Test func numbersGoOnWhereTheHubSays() throws {
         var mirror = try mirror([.made("a"), .made("b", of: "d2"), .made("c", of: "d3")])
         _ = mirror.number()

@@ -199,7 +199,7 @@ extension Mirror {
 
     /// The entities that a conflict holds.
     var conflicted: Set<String> {
-        Set(rows(index.seen).filter { $0.state == .parked }.flatMap(\.entities))
+        Set(rows(index.seen).filter { $0.state == .parked }.flatMap(\.held))
     }
 
     /// The user's zone, as the hub has it.

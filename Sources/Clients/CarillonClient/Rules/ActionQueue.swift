@@ -79,7 +79,7 @@ struct ActionQueue: Sendable {
     /// waits for one: that row acted first.
     mutating func enqueue(_ row: QueuedAction) {
         var row = row
-        let parked = rows(index.seen).first { [row] in $0.state == .parked && $0.meets(row) }
+        let parked = rows(index.seen).first { [row] in $0.holds(row) }
         if let parked, row.type != "resolve" {
             row.state = .parked
             row.more.behind = parked.more.behind ?? parked.key
@@ -96,6 +96,12 @@ struct ActionQueue: Sendable {
             remove(row)
             reopen(row)
             return false
+        }
+        if row.state == .parked, row.more.until != nil {
+            // Some of several doses are done, and only the hub can take that back. The others have done nothing.
+            settle(row)
+            release(key)
+            return true
         }
         if row.state == .parked || (row.state == .failed && row.more.until == nil) {
             release(key)
@@ -114,11 +120,19 @@ struct ActionQueue: Sendable {
         put(target)
     }
 
+    /// Nothing of a conflict waits for a person any more. What the hub refused besides is shown now.
+    mutating func settle(_ conflict: QueuedAction) {
+        var row = conflict
+        row.state = row.answered("rejected").isEmpty ? .done : .failed
+        row.more.decidedBy = nil
+        put(row)
+    }
+
     /// Lets go what waited behind a conflict, which is decided, unless it meets another one that came before it.
     mutating func release(_ key: String) {
-        if let target = row(key: key), target.state == .parked || target.state == .failed { remove(target) }
+        if let target = row(key: key), target.state == .parked, target.more.until == nil { remove(target) }
         for var row in rows where row.more.behind == key {
-            let other = rows(index.seen).first { [row] in $0.state == .parked && $0.id < row.id && $0.meets(row) }
+            let other = rows(index.seen).first { [row] in $0.id < row.id && $0.holds(row) }
             row.more.behind = other.map { $0.more.behind ?? $0.key }
             row.state = other == nil ? .queued : .parked
             put(row)

@@ -35,7 +35,10 @@ extension ActionQueue {
     /// Kept until its events are here, and for a day so that it can be undone.
     private mutating func finish(_ row: QueuedAction, _ answer: JSONTree, at now: Timestamp) {
         var row = row
-        if row.type == "resolve", let of = row.payload["of"]?.string { decided(of, at: now) }
+        let of = row.type == "resolve" ? row.payload["of"]?.string : nil
+        // What waited behind a decision that is a conflict again acted before it.
+        let since = of.flatMap { self.row(key: $0)?.id } ?? row.id
+        if let of { decided(of, at: now) }
         if row.type == "undo", let target = row.payload["targetKey"]?.string, var undone = self.row(key: target),
             var memory = undone.more.memory.flatMap(ActionMemory.init)
         {
@@ -43,12 +46,17 @@ extension ActionQueue {
             undone.more.memory = memory.tree
             put(undone)
         }
-        let failed = (answer["result"]?["items"]?.elements ?? []).filter {
-            ["conflict", "rejected"].contains($0["status"]?.string ?? "")
+        row.state = .done
+        row.more.answer = nil
+        let items = answer["status"]?.string == "partial" ? answer["result"]?["items"]?.elements ?? [] : []
+        let conflicts = items.filter { $0["status"]?.string == "conflict" }
+        let rest = items.filter { ["conflict", "rejected"].contains($0["status"]?.string) }
+        if let first = conflicts.first ?? rest.first {
+            // Of several doses, some are done. What is in conflict waits for the person; else what the hub refuses is shown.
+            row.state = conflicts.isEmpty ? .failed : .parked
+            let code = answer["code"] ?? first["code"] ?? .null
+            row.more.answer = Self.brief(answer).setting([.init("code", code), .init("items", .array(rest))])
         }
-        let isPartial = answer["status"]?.string == "partial" && !failed.isEmpty
-        row.state = isPartial ? .failed : .done
-        row.more.answer = isPartial ? Self.brief(answer).setting([.init("items", .array(failed))]) : nil
         row.more.until = Dictionary(
             (answer["positions"]?.members ?? []).compactMap { member in
                 StoredPosition(member.value).map { (member.name, $0) }
@@ -56,16 +64,15 @@ extension ActionQueue {
         ) { _, last in last }
         row.more.answeredAt = now.microseconds
         put(row)
+        if row.state == .parked { hold(behind: row, since: since) }
     }
 
     /// A conflict is decided. Until the decision's events are here, what it decides is still folded: the conflict stays for
     /// it, and as long as it can be undone.
     private mutating func decided(_ key: String, at now: Timestamp) {
         if var target = row(key: key), target.state == .parked {
-            target.state = .done
-            target.more.decidedBy = nil
             target.more.answeredAt = now.microseconds
-            put(target)
+            settle(target)
         }
         release(key)
     }
@@ -74,16 +81,24 @@ extension ActionQueue {
     private mutating func park(_ row: QueuedAction, _ answer: JSONTree) {
         var row = row
         let followed = row.type == "resolve" ? row.payload["of"]?.string : nil
-        if let followed, let target = self.row(key: followed) { remove(target) }
+        if let followed, let target = self.row(key: followed) {
+            // Of several doses, some are done, which can be undone as before, or refused, which is shown.
+            let isWhole = target.more.until == nil && target.answered("rejected").isEmpty
+            if isWhole { remove(target) } else { settle(target) }
+        }
         row.state = .parked
         row.more.answer = Self.brief(answer)
         put(row)
-        // What waits makes wait in turn what touches the same: it acted first.
+        hold(behind: row, since: row.id, followed: followed)
+    }
+
+    /// What is behind a conflict waits for the person. What waits makes wait in turn what touches the same: it acted first.
+    private mutating func hold(behind row: QueuedAction, since: Int64, followed: String? = nil) {
         var waiting = [row]
         for var other in rows {
-            let isLater = other.state == .queued && other.id > row.id && other.n == nil && other.type != "resolve"
+            let isLater = other.state == .queued && other.id > since && other.n == nil && other.type != "resolve"
             let isFollower = followed != nil && other.more.behind == followed
-            guard isFollower || (isLater && waiting.contains { [other] in $0.meets(other) }) else { continue }
+            guard isFollower || (isLater && waiting.contains { [other] in $0.holds(other) }) else { continue }
             other.state = .parked
             other.more.behind = row.key
             put(other)

@@ -91,6 +91,20 @@ struct QueuedAction: Sendable {
     /// Whether two rows touch one entity.
     func meets(_ other: QueuedAction) -> Bool { entities.contains { other.entities.contains($0) } }
 
+    /// What the hub said of several doses, of those that ended so.
+    func answered(_ status: String) -> [JSONTree] {
+        (more.answer?["items"]?.elements ?? []).filter { $0["status"]?.string == status }
+    }
+
+    /// What it holds while it waits for a person: of an action on several doses those in conflict. The others are decided.
+    var held: [String] {
+        let doses = answered("conflict").compactMap { $0["occurrenceId"]?.string.map { "dose:\($0)" } }
+        return doses.isEmpty ? entities : doses
+    }
+
+    /// Whether another one has to wait behind it for a person.
+    func holds(_ other: QueuedAction) -> Bool { state == .parked && held.contains { other.entities.contains($0) } }
+
     /// The envelope of `sync:action`.
     func envelope(device: String) -> JSONTree {
         var members: [JSONTree.Member] = [

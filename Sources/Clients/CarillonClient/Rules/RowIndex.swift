@@ -46,7 +46,7 @@ struct RowIndex: Sendable {
 extension QueuedAction {
     /// Whether it counts as long as its events are not here.
     fileprivate var mayCount: Bool {
-        state.isWaiting || (more.until != nil && (state == .done || state == .failed))
+        state.isWaiting || more.until != nil
     }
 }
 

@@ -89,9 +89,9 @@ public struct CarillonQueued: Sendable, Equatable, Identifiable {
     public let message: String?
     /// The member at fault.
     public let path: String?
-    /// What the hub said of a conflict: `entity`, `server`, `base`, `local`, `fields`, `options`, `merged`.
+    /// What the hub said of a conflict, or of the first of several: `entity`, `server`, `base`, `local`, `fields`, `options`, `merged`.
     public let conflict: CarillonPayload?
-    /// Of an action on several doses: what became of each.
+    /// Of an action on several doses: those that are in conflict, or that the hub refuses.
     public let items: CarillonPayload?
 
     /// Its key.
@@ -107,7 +107,10 @@ public struct CarillonQueued: Sendable, Equatable, Identifiable {
         code = row.more.answer?["code"]?.string
         message = row.more.answer?["message"]?.string
         path = row.more.answer?["path"]?.string
-        conflict = row.more.answer?["conflict"].map { CarillonPayload($0) }
-        items = row.more.answer?["items"].map { CarillonPayload($0) }
+        // Each is told once: what is refused is a failure, once the conflicts are decided.
+        let items = row.answered(row.state == .parked ? "conflict" : "rejected")
+        conflict = (row.more.answer?["conflict"] ?? items.first?["conflict"]).map { CarillonPayload($0) }
+        self.items =
+            items.isEmpty ? row.more.answer?["items"].map { CarillonPayload($0) } : CarillonPayload(.array(items))
     }
 }
