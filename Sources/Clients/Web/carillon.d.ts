@@ -162,12 +162,18 @@ export interface QueuedAction {
   code: string | null;
   message: string | null;
   path: string | null;
-  /** What the hub said of the conflict: `{entity, server, base, local, fields, options, merged}`. */
+  /** What the hub said of the conflict, or of the first of several: `{entity, server, base, local, fields, options, merged}`. */
   conflict: Record<string, any> | null;
-  /** Of an action on several doses: the items that did not succeed. */
+  /** Of an action on several doses: those in conflict, or those that the hub refuses. */
   items: Record<string, any>[] | null;
   /** The key of the conflict that this action waits behind. */
   behind: string | null;
+}
+
+export interface ChannelAuthorization {
+  auth: string;
+  /** Of a presence channel: who the user is there. */
+  channel_data?: string;
 }
 
 export interface Options {
@@ -180,6 +186,12 @@ export interface Options {
   token: () => string | Promise<string>;
   /** The app's own pusher-js, used in place of a connection of the client's own. */
   pusher?: unknown;
+  /**
+   * For private and presence channels of `subscribe`: what the app's backend signs, as its answer to pusher-js. Over the
+   * app's own pusher-js not needed: that has its own.
+   */
+  authorize?: (channel: string, socketId: string) =>
+    ChannelAuthorization | Promise<ChannelAuthorization>;
   /** A name, where one browser plays several devices, as in a demonstration. Each has a store of its own. */
   device?: string;
   topics?: ('adherence' | 'reminders' | 'medications')[];
@@ -223,7 +235,7 @@ export declare class Carillon {
   dismiss(key: string): Promise<void>;
   /** Answers `zoneChanged`. */
   setZone(choice: 'keep' | 'convert'): Promise<void>;
-  /** Any channel of the hub. Returns what ends it. */
+  /** Any channel of the hub; private and presence ones need `authorize`. Returns what ends it. */
   subscribe(channel: string, listener: (event: string, data: any) => void): () => void;
 
   readonly user: string;

@@ -109,6 +109,7 @@ export class Carillon {
     }
     // Where the store stays, nothing else tells the other tabs.
     if (unsent === 'keep') this.#store?.tell({ isSignedOut: true });
+    else await this.#store?.wipe();
     await this.close();
     if (unsent !== 'keep') await Store.remove(this.name);
   }
@@ -213,9 +214,7 @@ export class Carillon {
     }
   }
 
-  #keeps(change) {
-    this.storage.set({ ...this.storage.value, ...change });
-  }
+  #keeps(change) { this.storage.set({ ...this.storage.value, ...change }); }
 
   #rows(states) {
     return [...this.#store?.mirror.actions.values() ?? []].filter((row) => states.includes(row.state));
@@ -347,8 +346,8 @@ export class Carillon {
   }
 
   #makeLine() {
-    const { pusher, hub, key, backoff, WebSocket } = this.options;
-    return pusher ? new PusherLine(pusher) : new Line({ hub, key, backoff, ...(WebSocket && { WebSocket }) });
+    const { pusher, hub, key, backoff, authorize, WebSocket } = this.options;
+    return pusher ? new PusherLine(pusher) : new Line({ hub, key, backoff, authorize, ...(WebSocket && { WebSocket }) });
   }
 
   #stepDown() {

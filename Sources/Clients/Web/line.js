@@ -11,15 +11,15 @@ const PONG_MS = 30_000;
 const DOUBT_MS = 5000;
 
 export class Line {
-  /** `hub`: its address by HTTP. */
-  constructor({ hub, key, WebSocket = globalThis.WebSocket, random = Math.random, backoff = {} }) {
+  /** `hub`: its address by HTTP; `authorize(channel, socketId)`: what the app's backend signs of a channel. */
+  constructor({ hub, key, authorize = null, WebSocket = globalThis.WebSocket, random = Math.random, backoff = {} }) {
     const url = new URL(hub);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     url.pathname = `${url.pathname.replace(/\/$/, '')}/app/${encodeURIComponent(key)}`;
     url.search = '?protocol=7&client=carillon-web&version=1.0.0';
     Object.assign(this, {
-      url: url.href, WebSocket, random, backoff, state: 'offline', channels: new Set(), attempt: 0, wait: null,
-      isStarted: false, onState: () => {}, onFrame: () => {},
+      url: url.href, authorize, WebSocket, random, backoff, state: 'offline', channels: new Set(), turns: new Map(),
+      attempt: 0, wait: null, isStarted: false, onState: () => {}, onFrame: () => {},
     });
     this.wake = () => { if (this.state !== 'refused') { this.attempt = 0; this.connect(); } };
     // The browser may be wrong: the hub is asked at once, and given up if it does not answer.
@@ -122,7 +122,7 @@ export class Line {
         this.socketId = frame.data?.socket_id;
         this.expect(this.activity);
         this.become('open');
-        for (const name of this.channels) this.send('pusher:subscribe', { channel: name });
+        for (const name of this.channels) this.join(name);
         break;
       case 'pusher:ping': this.send('pusher:pong', {}); break;
       case 'sync:backoff': this.wait = backoffOf(frame.data); break;
@@ -145,10 +145,32 @@ export class Line {
   subscribe(name) {
     if (this.channels.has(name)) return;
     this.channels.add(name);
-    this.send('pusher:subscribe', { channel: name });
+    this.join(name);
+  }
+
+  /** Private and presence channels are joined with what the app's backend signs, for this connection alone. */
+  async join(channel) {
+    if (!this.authorize || !/^(private|presence)-/.test(channel)) {
+      this.send('pusher:subscribe', { channel });
+      return;
+    }
+    if (this.state !== 'open') return;
+    const turn = {};
+    this.turns.set(channel, turn);
+    const { socket } = this;
+    // Meanwhile the connection may be another one, and nobody may want the channel any more, or somebody anew.
+    const isMine = () => this.socket === socket && this.turns.get(channel) === turn;
+    try {
+      const { auth, channel_data } = await this.authorize(channel, this.socketId);
+      if (isMine()) this.send('pusher:subscribe', { channel, auth, ...(channel_data && { channel_data }) });
+    } catch (error) {
+      const data = { type: 'AuthError', error: String(error?.message ?? error) };
+      if (isMine()) this.onFrame({ event: 'pusher:subscription_error', channel, data });
+    }
   }
 
   unsubscribe(name) {
+    this.turns.delete(name);
     if (this.channels.delete(name)) this.send('pusher:unsubscribe', { channel: name });
   }
 }

@@ -2,6 +2,8 @@
 import { CarillonError, jitter } from './signals.js';
 
 const ANSWER_MS = 15_000;
+/** Where tokens may go without TLS. */
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 export class Session {
   /** `token()`: a fresh token of the user. `onReady` is called on each line, once it is the user's. */
@@ -64,6 +66,10 @@ export class Session {
 /** Requests to the hub with a token of the user. */
 export class Api {
   constructor({ hub, user, token, fetch = (...all) => globalThis.fetch(...all) }) {
+    const { protocol, hostname } = new URL(hub);
+    if (protocol !== 'https:' && !(protocol === 'http:' && LOOPBACK.includes(hostname))) {
+      throw new CarillonError('insecure', 'the hub\'s address begins with https, but for loopback');
+    }
     Object.assign(this, { hub: hub.replace(/\/$/, ''), user, token, fetch });
   }
 

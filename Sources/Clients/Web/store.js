@@ -324,9 +324,22 @@ export class Store {
     return this.write((work) => work.put('meta', { holder: null, fence, until: 0 }, 'lease'), { fence, isQuiet: true });
   }
 
-  /** Deletes a user's store. */
+  /** Takes away all that is stored, at once: to delete the store itself, every tab has to close it. */
+  async wipe() {
+    if (this.isClosed) return;
+    const transaction = this.db.transaction(STORES, 'readwrite', { durability: 'strict' });
+    for (const store of STORES) transaction.objectStore(store).clear();
+    transaction.objectStore('meta').put(true, 'isSignedOut');
+    await new Promise((resolve, reject) => {
+      transaction.oncomplete = () => resolve();
+      transaction.onabort = () => reject(told(transaction.error));
+    });
+  }
+
+  /** Deletes a user's store. A tab that is frozen has it open still: then it goes when that tab wakes or ends. */
   static async remove(name) {
-    await request(indexedDB.deleteDatabase(name));
+    const deleting = indexedDB.deleteDatabase(name);
+    await Promise.race([request(deleting), new Promise((resolve) => { deleting.onblocked = () => resolve(); })]);
   }
 }
 
