@@ -176,6 +176,64 @@ def test_what_waits_behind_a_conflict_makes_wait_in_turn(browser, hub, user):
         assert [key for key, _ in stored(hub, user) if key in (both, note, another)] == [both, note, another]
 
 
+def test_a_conflict_of_one_of_several_parks_that_dose_only(browser, hub, user):
+    """All doses are marked, and another device has changed two of them: the third is done, and those are asked about."""
+    first, second, third = (add_dose(hub, user) for _ in range(3))
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        leaves(phone, tab)
+        bulk = tab.act("bulkMarkAll", {"occurrenceIds": [first, second, third]})
+        for dose in (first, third):
+            tab.act("addNote", {"occurrenceId": dose, "text": "behind"})
+        does(hub, user, "skip", {"occurrenceId": first})
+        does(hub, user, "skip", {"occurrenceId": second})
+        phone.online()
+        tab.becomes(lambda: tab.get("conflicts") and tab.get("queueLength") == 0, "the person is asked")
+        conflict, = tab.get("conflicts")
+        assert (conflict["key"], conflict["code"]) == (bulk, "state") and tab.get("failures") == []
+        told = [(one["occurrenceId"], one["conflict"]["server"]["status"]) for one in conflict["items"]]
+        assert sorted(told) == sorted([(first, "skipped"), (second, "skipped")])
+        tab.becomes(lambda: tab.dose(third)["note"] == "behind", "what is not in conflict goes on")
+        assert status(hub, third) == "taken"
+        flags = [tab.dose(one)["hasConflict"] for one in (first, second, third)]
+        assert flags == [True, True, False] and tab.dose(first)["note"] is None
+        # One of them changes once more: only about that one the person is asked again.
+        leaves(phone, tab)
+        tab.run("await client.resolve(given, 'keep_local')", bulk)
+        assert tab.get("conflicts") == []
+        does(hub, user, "undo", {"targetKey": last_key(hub, user, second)})
+        phone.online()
+        tab.becomes(lambda: tab.get("queueLength") == 0, "the decision is answered")
+        tab.becomes(lambda: status(hub, first) == "taken", "the decision counts")
+        for again in tab.get("conflicts"):
+            tab.run("await client.resolve(given, 'keep_local')", again["key"])
+        agrees(tab, hub, user)
+        eventually(lambda: tab.dose(first)["note"] == "behind", "what waited behind the conflict is sent")
+        assert [status(hub, one) for one in (first, second, third)] == ["taken"] * 3
+        assert tab.get("conflicts") == [] and tab.get("failures") == []
+
+
+def test_several_of_which_one_conflicts_are_undone(browser, hub, user):
+    first, second = add_dose(hub, user), add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        leaves(phone, tab)
+        bulk = tab.act("bulkMarkAll", {"occurrenceIds": [first, second]})
+        does(hub, user, "skip", {"occurrenceId": first})
+        phone.online()
+        tab.becomes(lambda: tab.get("conflicts") and tab.get("queueLength") == 0, "the person is asked")
+        tab.run("await client.undo(given)", bulk)
+        assert tab.get("conflicts") == []
+        agrees(tab, hub, user)
+        assert [status(hub, one) for one in (first, second)] == ["skipped", "scheduled"]
+        assert tab.get("conflicts") == [] and tab.get("failures") == []
+
+
+def last_key(hub, user, dose):
+    """The key of the last action that changed a dose."""
+    return hub.query("select changed_key from care.dose_occurrence where id = %s", [dose])[0][0]
+
+
 def test_an_undo_is_told_where_the_action_was_perhaps_sent(browser, hub, user):
     """The hub has it; its answer is lost, and so is the store. The new device has not sent it, and must take it back."""
     dose = add_dose(hub, user)
@@ -267,6 +325,34 @@ def test_a_sign_out_that_was_cut_short_keeps_nobody_out(browser, hub, user):
 
 
 # What the page does
+
+
+def test_signing_out_does_not_wait_for_a_frozen_tab(browser, hub, user):
+    """A tab that is frozen keeps the store open. Nothing of the user is in it, and the sign-out ends."""
+    dose = add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        tab.act("addNote", {"occurrenceId": dose, "text": "private"})
+        agrees(tab, hub, user)
+        # As a frozen tab it does not hear that it has to close.
+        frozen = phone.context.new_page()
+        frozen.goto(f"{browser.site.address}/client/page.html")
+        frozen.evaluate("""async (name) => {
+            const opening = indexedDB.open(name);
+            globalThis.held = await new Promise((resolve) => { opening.onsuccess = () => resolve(opening.result); });
+        }""", tab.run("return client.name"))
+        tab.run("await client.signOut()")
+        left = frozen.evaluate("""async () => {
+            const keys = (store) => new Promise((resolve) => {
+                const all = held.transaction(store).objectStore(store).getAllKeys();
+                all.onsuccess = () => resolve([store, all.result]);
+            });
+            return Object.fromEntries(await Promise.all([...held.objectStoreNames].map(keys)));
+        }""")
+        assert left == {"actions": [], "entities": [], "positions": [], "meta": ["isSignedOut"]}
+        frozen.close()
+        names = "return (await indexedDB.databases()).map((one) => one.name)"
+        tab.becomes(lambda: tab.run(names) == [], "it goes with the tab")
 
 
 def test_a_fault_of_the_page_is_not_the_clients(browser, hub, user):

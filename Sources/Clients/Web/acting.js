@@ -5,7 +5,7 @@ import { DOSE_TYPES } from './account.js';
 import { LIST_TYPES } from './lists.js';
 import { isObject } from './payload.js';
 import { fieldsOf, REMINDER_TYPES } from './reminderbook.js';
-import { isResolvable, meets, release, reopen } from './queue.js';
+import { holds, isResolvable, meets, release, reopen, settled } from './queue.js';
 import { CarillonError } from './signals.js';
 import { dayAt, dayText, formatTime, zoneOffset } from './times.js';
 
@@ -151,7 +151,7 @@ export const rowByKey = (mirror, key) => mirror.actions.get(mirror.keys.get(key)
  */
 export async function append(work, row) {
   if (work.get('meta', 'isSignedOut')) throw new CarillonError('signed_out', 'the user has signed out');
-  const parked = row.type !== 'resolve' && work.all('actions').find((one) => one.state === 'parked' && meets(one, row));
+  const parked = row.type !== 'resolve' && work.all('actions').find((one) => holds(one, row));
   if (parked) Object.assign(row, { state: 'parked', behind: parked.behind ?? parked.key });
   await work.put('actions', row);
 }
@@ -169,9 +169,15 @@ export async function cancel(work, key) {
     await reopen(work, row);
     return false;
   }
+  if (row.state === 'parked' && row.until) {
+    // Some of several doses are done, and only the hub can take that back. The others have done nothing.
+    await settled(work, row);
+    await release(work, key);
+    return true;
+  }
   if (row.state === 'parked' || (row.state === 'failed' && !row.until)) {
     await release(work, key);
-    if (row.behind) work.delete('actions', row.id);
+    work.delete('actions', row.id);
     return false;
   }
   return true;
@@ -216,15 +222,19 @@ export async function decide(work, key, made) {
 export async function dismiss(work, key) {
   const row = work.byKey(key);
   if (row?.state !== 'failed') return;
-  if (row.until && row.undo) await work.put('actions', { ...row, state: 'done', partial: undefined });
+  if (row.until && row.undo) await work.put('actions', { ...row, state: 'done', answer: undefined });
   else work.delete('actions', row.id);
 }
 
 /** A row as apps see it. */
-export function told({ key, type, payload, state, n, retries, clientTime, answer, partial, behind }) {
+export function told({ key, type, payload, state, n, retries, clientTime, answer, behind }) {
+  // Each item is told once: what is refused is a failure, once the conflicts are decided.
+  const status = state === 'parked' ? 'conflict' : 'rejected';
+  const items = answer?.items?.filter((item) => item.status === status);
   return {
     key, type, payload, state, n, retries, clientTime, code: answer?.code ?? null, message: answer?.message ?? null,
-    path: answer?.path ?? null, conflict: answer?.conflict ?? null, items: partial ?? answer?.items ?? null,
+    path: answer?.path ?? null, conflict: answer?.conflict ?? items?.[0]?.conflict ?? null,
+    items: (items?.length ? items : answer?.items) ?? null,
     behind: behind ?? null,
   };
 }

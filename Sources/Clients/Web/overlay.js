@@ -3,6 +3,7 @@
 import { Account, DOSE_TYPES } from './account.js';
 import { count, foldTime, GRACE, summary } from './doserules.js';
 import { foldMedications } from './lists.js';
+import { held } from './queue.js';
 import { dayKey, fieldsOf, ReminderBook, REMINDER_TYPES } from './reminderbook.js';
 import {
   byBytes, dayAt, dayNumber, dayText, formatTime, instant, localTime, ofMilliseconds, parseTime, SECOND, wall, zoneOffset,
@@ -200,7 +201,7 @@ export function day(mirror, folded, user, date, now) {
 }
 
 const parkedEntities = (mirror) => new Set(
-  [...mirror.actions.values()].filter((row) => row.state === 'parked').flatMap((row) => row.entities));
+  [...mirror.actions.values()].filter((row) => row.state === 'parked').flatMap(held));
 
 /** `month()`: each day's summary, with what time and actions make of its doses. */
 export function month(mirror, folded, name, now) {

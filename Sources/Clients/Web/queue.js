@@ -17,6 +17,15 @@ export const WAITING = ['queued', 'sent'];
 /** Whether two rows touch one entity. */
 export const meets = (row, other) => row.entities.some((one) => other.entities.includes(one));
 
+/** What a row holds that waits for a person: of an action on several doses those in conflict. The others are decided. */
+export function held({ entities, answer }) {
+  const doses = (answer?.items ?? []).filter(({ status }) => status === 'conflict').map((one) => `dose:${one.occurrenceId}`);
+  return doses.length ? doses : entities;
+}
+
+/** Whether a row has to wait behind another one that waits for a person. */
+export const holds = (row, other) => row.state === 'parked' && held(row).some((one) => other.entities.includes(one));
+
 /**
  * Whether a decision of that type's conflicts is told by a `resolve`. Else the change is sent again: it is folded as any
  * other is, and a person may have edited it.
@@ -235,36 +244,46 @@ export class Queue {
 
   /** Kept until its events are here, and for a day so that it can be undone. */
   async finish(work, stored, answer) {
+    const decision = stored.type === 'resolve' ? work.byKey(stored.payload.of) : null;
     if (stored.type === 'resolve') await decided(work, stored.payload.of);
     if (stored.type === 'undo') {
       const target = work.byKey(stored.payload.targetKey);
       if (target?.state === 'done') await work.put('actions', { ...target, isUndone: true });
     }
-    const rest = answer.status === 'partial'
-      ? { partial: answer.result?.items?.filter((item) => ['conflict', 'rejected'].includes(item.status)) ?? [] } : {};
-    await work.put('actions', {
-      ...stored, ...rest, state: rest.partial?.length ? 'failed' : 'done',
-      answer: rest.partial?.length ? brief(answer) : undefined,
-      until: answer.positions ?? {}, at: Date.now(),
-    });
+    const row = { ...stored, state: 'done', answer: undefined, until: answer.positions ?? {}, at: Date.now() };
+    const rest = answer.status === 'partial' ? answer.result?.items?.filter(isOpen) ?? [] : [];
+    if (rest.length) {
+      // Of several doses, some are done. What is in conflict waits for the person; else what the hub refuses is shown.
+      const conflict = rest.find((item) => item.status === 'conflict');
+      row.state = conflict ? 'parked' : 'failed';
+      row.answer = { ...brief(answer), code: answer.code ?? (conflict ?? rest[0]).code, items: rest };
+    }
+    await work.put('actions', row);
+    // What waited behind a decision that is a conflict again acted before it.
+    if (row.state === 'parked') await this.hold(work, row, null, decision?.id ?? row.id);
   }
 
   /** A person must decide. Later actions on the same entity wait with it; all others go on. */
   async park(work, stored, answer) {
     const followed = stored.type === 'resolve' ? stored.payload.of : null;
-    if (followed) {
-      const target = work.byKey(followed);
-      if (target) work.delete('actions', target.id);
-    }
-    await work.put('actions', { ...stored, state: 'parked', answer: brief(answer) });
-    // What waits makes wait in turn what touches the same: it acted first.
-    const waiting = [stored];
+    const target = followed && work.byKey(followed);
+    // Of several doses, some are done, which can be undone as before, or refused, which is shown.
+    if (target && (target.until || isRefused(target))) await settled(work, target);
+    else if (target) work.delete('actions', target.id);
+    const row = { ...stored, state: 'parked', answer: brief(answer) };
+    await work.put('actions', row);
+    await this.hold(work, row, followed);
+  }
+
+  /** What is behind a conflict waits for the person. What waits makes wait in turn what touches the same: it acted first. */
+  async hold(work, conflict, followed, since = conflict.id) {
+    const waiting = [conflict];
     for (const row of work.all('actions')) {
-      const isLater = row.state === 'queued' && row.id > stored.id && row.n === null && row.type !== 'resolve';
-      if (followed && row.behind === followed) await work.put('actions', { ...row, behind: stored.key });
-      else if (!isLater || !waiting.some((one) => meets(row, one))) continue;
-      else await work.put('actions', { ...row, state: 'parked', behind: stored.key });
-      waiting.push(row);
+      const isLater = row.state === 'queued' && row.id > since && row.n === null && row.type !== 'resolve';
+      if (followed && row.behind === followed) await work.put('actions', { ...row, behind: conflict.key });
+      else if (!isLater || !waiting.some((one) => holds(one, row))) continue;
+      else await work.put('actions', { ...row, state: 'parked', behind: conflict.key });
+      waiting.push({ ...row, state: 'parked' });
     }
   }
 
@@ -281,12 +300,18 @@ export class Queue {
  */
 async function decided(work, key) {
   const target = work.byKey(key);
-  if (target?.state === 'parked') {
-    const { decidedBy, ...rest } = target;
-    await work.put('actions', { ...rest, state: 'done', at: Date.now() });
-  }
+  if (target?.state === 'parked') await settled(work, target);
   await release(work, key);
 }
+
+/** Nothing of a conflict waits for a person any more. What the hub refused besides is shown now. */
+export async function settled(work, { decidedBy, ...row }) {
+  await work.put('actions', { ...row, state: isRefused(row) ? 'failed' : 'done', at: Date.now() });
+}
+
+const isRefused = ({ answer }) => answer?.items?.some(({ status }) => status === 'rejected') ?? false;
+
+const isOpen = ({ status }) => status === 'conflict' || status === 'rejected';
 
 /** A decision that is not told, or that the hub refuses, decides nothing: its conflict waits for another one. */
 export async function reopen(work, { type, payload }) {
@@ -299,10 +324,10 @@ export async function reopen(work, { type, payload }) {
 /** Lets go what waited behind a conflict, unless it meets another one that came before it. */
 export async function release(work, key) {
   const target = work.byKey(key);
-  if (target && ['parked', 'failed'].includes(target.state)) work.delete('actions', target.id);
+  if (target?.state === 'parked' && !target.until) work.delete('actions', target.id);
   for (const row of work.all('actions').filter((one) => one.behind === key)) {
     const { behind, ...free } = row;
-    const other = work.all('actions').find((one) => one.state === 'parked' && one.id < row.id && meets(one, row));
+    const other = work.all('actions').find((one) => one.id < row.id && holds(one, row));
     await work.put('actions', other ? { ...row, behind: other.behind ?? other.key } : { ...free, state: 'queued' });
   }
 }
