@@ -53,7 +53,7 @@ def test_a_signed_channel_is_heard(browser, hub, user, channel):
         tab.run("await other.close()")
 
 
-def test_who_may_not_is_told(browser, hub, user):
+def test_a_refusal_is_told(browser, hub, user):
     with browser.device(hub, user) as phone:
         tab = phone.tab().settles()
         tab.run(AUTHORIZE, [APP_KEY, APP_SECRET])

@@ -162,7 +162,9 @@ export interface QueuedAction {
   code: string | null;
   message: string | null;
   path: string | null;
-  /** What the hub said of the conflict, or of the first of several: `{entity, server, base, local, fields, options, merged}`. */
+  /**
+   * What the hub said of the conflict, or of the first of several: `{entity, server, base, local, fields, options, merged}`.
+   */
   conflict: Record<string, any> | null;
   /** Of an action on several doses: those in conflict, or those that the hub refuses. */
   items: Record<string, any>[] | null;

@@ -66,7 +66,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func whoMayNotIsTold() async throws {
+    @Test func aRefusalIsTold() async throws {
         let stage = try await HubStage(doses: 1)
         let (plain, refused) = (
             try stage.device("plain"), try stage.device("refused") { $0.authorize = { _, _ in throw Refused() } }

@@ -28,7 +28,8 @@ final class ClientStore: MirrorStorage {
     /// How long a lease lasts that is not renewed.
     static let leaseSeconds: TimeInterval = 10
 
-    /// Opens the store in a file, and makes it where there is none. With `keys` it is encrypted from now on, whatever it was.
+    /// Opens the store in a file, and makes it where there is none. With `keys` it is encrypted from now on,
+    /// also where it was not.
     ///
     /// Worst interleaving: two processes open a store for the first time. Each makes its tables and its first key, and one
     /// of the keys is lost, with all that was encrypted with it. So they open it one after the other.

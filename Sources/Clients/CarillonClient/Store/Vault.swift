@@ -45,7 +45,7 @@ struct Vault: Sendable {
 
     private static func newKey() -> Data { SymmetricKey(size: .bits256).withUnsafeBytes { Data($0) } }
 
-    /// The same keys, to read what an older version has written.
+    /// The keys of this one, to read what an older version has written.
     var old: Vault {
         var old = self
         old.isOld = true

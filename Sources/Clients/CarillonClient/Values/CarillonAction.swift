@@ -89,7 +89,8 @@ public struct CarillonQueued: Sendable, Equatable, Identifiable {
     public let message: String?
     /// The member at fault.
     public let path: String?
-    /// What the hub said of a conflict, or of the first of several: `entity`, `server`, `base`, `local`, `fields`, `options`, `merged`.
+    /// What the hub said of a conflict, or of the first of several: `entity`, `server`, `base`, `local`, `fields`,
+    /// `options`, `merged`.
     public let conflict: CarillonPayload?
     /// Of an action on several doses: those that are in conflict, or that the hub refuses.
     public let items: CarillonPayload?
