@@ -7,6 +7,19 @@
 --      it.
 --   2  The same by who writes a dose without its schedule, or of the catalogue: such a dose locks its product (FOR SHARE)
 --      until the commit, and a rename waits for it.
+--   3  A schedule is made of an archived product, and plans nothing. The product comes back, and all that is done for it is
+--      done, before the schedule commits: nobody sees it, and nobody plans it. The same by a rename, an archiving, and a
+--      stack's new item. So who brings products together with a schedule or a stack holds them (care.hold_products): who
+--      changes one waits, and then sees what was made; or was first, and is seen.
+
+-- care.hold_products: nobody changes these products until the commit. Lock order: care.product in the order of ids (SHARE).
+create or replace function care.hold_products(ids text[]) returns void
+language plpgsql
+as $$
+begin
+    perform from care.product as p where p.id = any(ids) order by p.id collate "C" for share;
+end
+$$;
 
 -- care.described: a dose with what its product and its schedule say of it: what the writer left out, or, `anew`, all of it.
 -- A product of the catalogue, or of a writer that holds no lock of the schedule (care.planning is not on), is locked: FOR
@@ -87,7 +100,7 @@ begin
         and (d.product_name, d.strength, d.form) is distinct from (new.name, new.strength, new.form);
     if (new.archived_at is null) <> (old.archived_at is null) and schedules <> '{}' then
         perform care.replan(schedules);
-        perform care.follow_archiving(new.id, new.user_id);
+        perform care.follow_archiving(new.id, array[new.user_id]);
     end if;
     return null;
 end

@@ -85,16 +85,19 @@ begin
 end
 $$;
 
--- care.follow_archiving: raises the rules of a product's schedules when it is archived, or comes back. Its schedules give
--- nothing meanwhile. Lock order: the product and its schedules (held), their rules by id.
-create or replace function care.follow_archiving(product text, who text) returns void
+drop function if exists care.follow_archiving(text, text);
+
+-- care.follow_archiving: raises the rules of users' schedules of a product that is archived, or came back. These give nothing
+-- meanwhile. A rule that is linked at that time holds its schedule, which the caller has. Lock order: the product (SHARE)
+-- and its schedules (held), their rules by id.
+create or replace function care.follow_archiving(product text, users text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     rules text[] := array(
         select r.id from care.schedule as s join care.reminder_rule as r on r.schedule_id = s.id
-        where s.product_id = product and s.user_id = who);
+        where s.product_id = product and s.user_id = any(users));
 begin
     perform from care.reminder_rule as r where r.id = any(rules) order by r.id collate "C" for update;
     update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);

@@ -125,7 +125,9 @@ end
 $$;
 
 -- care.medication_events: the builder of care.product: medication.created and .updated with the whole medication, and
--- medication.deleted when it leaves the list. What changed inside is told by sync.touch. Locks: care.listing.
+-- medication.deleted when it leaves the list. What changed inside is told by sync.touch. Who gets a product of the catalogue
+-- while it is archived is noted in care.listed, as one whose devices do not show it: care.job_spread_products goes by that
+-- when it comes back. Locks: care.listing.
 create or replace function care.medication_events(changes sync.change[]) returns setof sync.draft
 language plpgsql rows 10
 as $$
@@ -140,6 +142,11 @@ begin
                               case when care.in_list(p, c.user_id) then care.medication_json(p, c.user_id) end);
         if draft.name is not null then
             return next draft;
+        end if;
+        if p.user_id is null and p.archived_at is not null then
+            insert into care.listed (user_id, kind, id, rev, fields_rev, present)
+            values (c.user_id, 'medication', c.id, 0, 0, false)
+            on conflict (user_id, kind, id) do nothing;
         end if;
     end loop;
 end

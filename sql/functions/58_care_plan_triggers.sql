@@ -3,12 +3,17 @@
 
 -- care.complete_schedule: a schedule that follows is in its user's zone, any other in the one its writer names. A new one waits
 -- for a change of the user's zone, and makes a later one wait: that one then sees it. Where a schedule begins to follow, or the
--- user had no settings, both may miss each other: the job puts that right. Lock order: care.user_settings.
+-- user had no settings, both may miss each other: the job puts that right. What it is of is held until the commit. Lock order:
+-- care.product (SHARE), care.user_settings (SHARE).
 create or replace function care.complete_schedule() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if tg_op = 'INSERT' or (new.product_id, new.stack_id) is distinct from (old.product_id, old.stack_id) then
+        perform care.hold_products(
+            array(select i.product_id from care.stack_item as i where i.stack_id = new.stack_id) || new.product_id);
+    end if;
     if tg_op = 'INSERT' and (new.tz_mode = 'follow' or new.timezone is null) then
         perform from care.user_settings as u where u.user_id = new.user_id for share;
     end if;
@@ -60,6 +65,8 @@ begin
     end if;
     if array_remove(stacks, null) <> '{}' then
         perform from care.stack as s where s.id = any(stacks) order by s.id collate "C" for share;
+        -- Those that were added while this waited for the stack. All others are held already.
+        perform care.hold_products(array(select i.product_id from care.stack_item as i where i.stack_id = any(stacks)));
     end if;
     -- Seldom: the job keeps two weeks ahead. A zone that is gone from the time zone database has no gap to fill.
     if exists (select from unnest(before) as b join care.schedule_plan as p on p.schedule_id = b.id
@@ -93,25 +100,27 @@ begin
 end
 $$;
 
--- care.plan_stacks: plans the schedules of stacks whose products a statement changed. Lock order: care.stack in the order of
--- ids, then as care.replan.
+-- care.plan_stacks: plans the schedules of stacks whose products a statement changed. Lock order: new items' products
+-- (SHARE), care.stack in the order of ids, then as care.replan.
 create or replace function care.plan_stacks() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     stacks text[];
+    products text[];
 begin
     if tg_op = 'INSERT' then
-        select array_agg(distinct n.stack_id) into stacks from new_rows as n;
+        select array_agg(distinct n.stack_id), array_agg(distinct n.product_id) into stacks, products from new_rows as n;
     elsif tg_op = 'DELETE' then
         select array_agg(distinct o.stack_id) into stacks from old_rows as o;
     else
-        select array_agg(coalesce(o.stack_id, n.stack_id)) into stacks
+        select array_agg(coalesce(o.stack_id, n.stack_id)), array_agg(n.product_id) into stacks, products
         from old_rows as o full join new_rows as n on n.stack_id = o.stack_id and n.product_id = o.product_id
         where o.stack_id is null or n.stack_id is null;
     end if;
     if stacks is not null then
+        perform care.hold_products(products);
         perform from care.stack as s where s.id = any(stacks) order by s.id collate "C" for no key update;
         perform care.replan(array(select s.id from care.schedule as s where s.stack_id = any(stacks)));
     end if;

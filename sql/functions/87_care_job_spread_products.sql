@@ -1,11 +1,14 @@
 -- care.job_spread_products: carries a changed product of the catalogue to the scheduled doses that have it, and then to the
--- medications that users' devices show; one that was archived, or came back, has its schedules planned again. Doses that
--- others hold are left for a later call: they are found again, for they say something else than the product. A batch ends
--- after 20 ms. `more`: there is work that a call at once could do.
+-- medications that users' devices show; one that was archived, or came back, has its schedules planned again, and the
+-- reminders of these told. Doses that others hold are left for a later call: they are found again, for they say something
+-- else than the product. A batch ends after 20 ms. `more`: there is work that a call at once could do.
 --
--- Worst interleaving: the product changes again while a batch runs. The change waits for the entry of care.product_spread,
--- and writes a new one once this one is done; the batch may have spread the earlier name, and the new entry mends that. Lock
--- order: the entry, the doses by user and id; both skip what others hold. Then, of few users at a time, care.replan.
+-- Worst interleavings. (1) The product changes again while a batch runs. The change waits for the batch, which holds the
+-- product, and then writes a new entry of care.product_spread. The entry alone would not do: the change has the product and
+-- waits for the entry, and the batch, which plans doses of the product, waits for the product. (2) A user gets the product
+-- while it comes back: who changes a product waits for that, so it is found here (care.hold_products).
+-- Lock order: the product (SHARE), the entry, the doses by user and id; all skip what others hold. Then, of few users at a
+-- time, care.replan and care.follow_archiving.
 create or replace function care.job_spread_products(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -26,6 +29,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     ends constant timestamptz := clock_timestamp() + interval '20 milliseconds';
+    changed text;
     q care.product_spread;
     p care.product;
     ids text[];
@@ -33,7 +37,15 @@ declare
 begin
     done := 0;
     more := false;
-    select * into q from care.product_spread order by since, product_id limit 1 for update skip locked;
+    select w.product_id into changed from care.product_spread as w join care.product as c on c.id = w.product_id
+    order by w.since, w.product_id limit 1 for share of c skip locked;
+    if changed is null then
+        -- Of products that are gone, nothing is to be told.
+        delete from care.product_spread as w
+        where not exists (select from care.product as c where c.id = w.product_id);
+        return;
+    end if;
+    select * into q from care.product_spread as w where w.product_id = changed for update skip locked;
     if not found then
         return;
     end if;
@@ -74,6 +86,7 @@ begin
                 select s.id from care.schedule as s
                 where s.user_id = any(users) and (s.product_id = q.product_id or s.stack_id in (
                     select i.stack_id from care.stack_item as i where i.product_id = q.product_id))));
+            perform care.follow_archiving(q.product_id, users);
         end if;
         perform sync.touch('care.product', users, array_fill(q.product_id, array[cardinality(users)]));
         q.told := users[cardinality(users)];
