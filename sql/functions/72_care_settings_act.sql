@@ -37,7 +37,9 @@ returns sync.verdict
 language plpgsql
 as $$
 declare
-    told constant jsonb := coalesce(care.given(doc, 'takenAt'), client_time);
+    -- A clientTime that is 90 days old is that of a clock that has lost its time.
+    told constant jsonb := coalesce(
+        care.given(doc, 'takenAt'), case when care.time_of(client_time) > clock - interval '90 days' then client_time end);
     taken_at constant timestamptz := least(coalesce(care.time_of(told), clock), clock);
     product constant text := doc ->> 'productId';
     d care.dose_occurrence;

@@ -213,6 +213,25 @@ select test.med('md', 'l7', 'logDose', '{"id":"md-l2","productId":"md-as_needed"
 select test.is('the offset of the phone is kept', test.act('md', 'l8', 'logDose', '{"id":"md-l3","productId":"md-as_needed","takenAt":"2025-11-20T13:30:00+02:00"}') #>> '{result,takenAtLocal}', '2025-11-20T13:30:00+02:00');
 select test.is('without a time it is now', :'got' || ' ' || (select taken_at = '2025-11-20 12:00Z' and dose = '3 drops' from care.dose_occurrence where id = 'md-l2'), 'applied true');
 
+create function test.intake_at(key text, payload jsonb, client_time jsonb default null) returns text language sql as $$
+    select concat_ws(' ', test.short(a), a #>> '{result,takenAt}', a #>> '{result,takenAtLocal}')
+    from test.act('md', key, 'logDose', jsonb_build_object('id', key, 'productId', 'md-as_needed') || payload, client_time => client_time) as a $$;
+select test.is('when: ' || title, test.intake_at('la' || n, payload, client_time), want) from (values
+    (1, 'a fast clock is now', '{"takenAt":"2025-11-21T13:00:00+01:00"}'::jsonb, null::jsonb, 'applied 2025-11-20T12:00:00+00:00 2025-11-20T13:00:00+01:00'),
+    (2, 'more than a day ahead is no time', '{"takenAt":"2025-11-21T12:00:01Z"}', null, 'rejected invalid payload.takenAt'),
+    (3, 'days later, from a queue', '{}', '"2025-11-15T08:00:00+01:00"', 'applied 2025-11-15T07:00:00+00:00 2025-11-15T08:00:00+01:00'),
+    (4, 'what the person says goes before', '{"takenAt":"2025-11-14T08:00:00Z"}', '"2025-11-15T08:00:00Z"', 'applied 2025-11-14T08:00:00+00:00'),
+    (5, 'a clock that has lost its time says nothing', '{}', '"2001-01-01T00:10:00+01:00"', 'applied 2025-11-20T12:00:00+00:00'),
+    (6, 'nor does one that is fast', '{}', '"2026-11-20T12:00:00Z"', 'applied 2025-11-20T12:00:00+00:00')) as t(n, title, payload, client_time, want);
+select test.is('they are in history and export, and in no count', (select string_agg(e ->> 'id', ' ' order by n) from sync.adherence_history('md', '2025-11-14', '2025-11-15', 'md-as_needed', null, null, 50) as h, jsonb_array_elements(h.body::jsonb -> 'items') with ordinality as t(e, n)) || ' ' || (select coalesce(sum(taken_count), 0) from care.day_summary where user_id = 'md' and date between '2025-11-14' and '2025-11-15'), 'la3 la4 0');
+
+-- A queue of days without a network: a medication that begins on its first day, and what was taken of it, by ids that the device made.
+select test.med('off', 'f1', 'createMedication', '{"id":"off-m","name":"Off","frequency":"daily","times":["09:00"],"startsOn":"2025-11-17"}') as made \gset
+update care.dose_occurrence set status = 'missed' where user_id = 'off' and local_date = '2025-11-18' \g /dev/null
+select test.is('what was taken meanwhile counts, also where the job came between', :'made' || ', ' || string_agg(test.med('off', 'f-' || day, 'markTaken', jsonb_build_object('occurrenceId', care.occurrence_id(care.schedule_id('off-m', 1), day + time '09:00'), 'takenAt', day || 'T09:05:00Z')), ', ' order by day), 'applied, applied, applied, applied')
+from unnest('{2025-11-17,2025-11-18,2025-11-19}'::date[]) as day;
+select test.is('each on its day', (select string_agg(local_date || ' ' || status || ' ' || to_char(taken_at, 'MM-DD HH24:MI'), ', ' order by local_date) from care.dose_occurrence where user_id = 'off' and status = 'taken'), '2025-11-17 taken 11-17 09:05, 2025-11-18 taken 11-18 09:05, 2025-11-19 taken 11-19 09:05');
+
 -- Plain SQL is told the same way.
 select test.top('sq', 'medications') as before \gset
 insert into care.product (id, user_id, name) values ('sq-1', 'sq', 'By hand');
