@@ -326,10 +326,11 @@ begin
         when 'updateReminder' then return care.update_reminder(who, doc ->> 'id', care.rule_wanted(who, doc), rev, clock);
         when 'deleteReminder' then return care.delete_reminder(who, doc ->> 'id', rev, clock);
         when 'snoozeReminder' then return care.snooze_reminder(who, doc, client_time, clock);
-        -- The rev of a whole object is the rule's; that of an occurrence is named by base alone.
+        -- The rev of an occurrence that is sent back is the occurrence's, that of a rule the rule's.
         else return care.set_reminder_day(
             who, case type when 'updateReminder' then care.day_wanted(who, doc) else doc end,
-            coalesce(care.base_rev(base, doc ->> 'occurrenceId'), care.base_rev(base, doc ->> 'id')), clock);
+            coalesce(care.base_rev(base, doc ->> 'occurrenceId'), care.base_rev(base, doc ->> 'id'),
+                     case when base is null and type = kind then (doc ->> 'rev')::numeric::bigint end), clock);
     end case;
 end
 $$;
