@@ -294,6 +294,17 @@ def test_panels_have_places_of_their_own():
             assert len(set(letters)) == len(letters)
 
 
+def test_the_table_of_hubs_names_its_columns():
+    table, = [panel for panel in panels() if panel["type"] == "table"]
+    organized, = [one["options"] for one in table["transformations"] if one["id"] == "organize"]
+    values = {f"Value #{target['refId']}" for target in table["targets"]}
+    hidden = {name for name in organized["excludeByName"] if name != "Time"}
+    names = organized["renameByName"]
+    assert set(names) == values - hidden | {"instance", "version"} and hidden <= values
+    assert {one["matcher"]["options"] for one in table["fieldConfig"]["overrides"]} <= set(names.values())
+    assert all(target["instant"] and "by (instance" in target["expr"] for target in table["targets"])
+
+
 def test_provisioning_meets_compose():
     """Grafana finds Prometheus, Prometheus the hub, and both their files."""
     services = compose()["services"]
