@@ -56,7 +56,7 @@ package struct DemonstrationRoutes: Sendable {
         guard request.method == .get || request.method == .head else {
             return .problem(.methodNotAllowed, "Use GET.").with("Allow", "GET, HEAD")
         }
-        return WebFile.guarded(file.response(to: request))
+        return file.guardedResponse(to: request)
     }
 
     private func token(

@@ -1,4 +1,6 @@
+import Bytes
 import CWebClient
+import Digests
 import Gateway
 import HTTP
 
@@ -16,21 +18,33 @@ package struct WebFile: Sendable {
 
     /// The file's bytes.
     package let body: [UInt8]
+    /// What the page's own style sheets are, as a policy names them.
+    private let styles: String
     private let tag: EntityTag
     private let contentType: StaticString
 
     private static func files(below folder: String) -> [String: WebFile] {
-        var files: [String: WebFile] = [:]
+        var texts: [String: String] = [:]
         for index in 0..<carillon_web_file_count() {
             guard let file = carillon_web_file_at(index)?.pointee else { continue }
             let path = String(cString: file.path)
-            if path.hasPrefix(folder) { files[path] = WebFile(path, Array(String(cString: file.text).utf8)) }
+            if path.hasPrefix(folder) { texts[path] = String(cString: file.text) }
         }
-        return files
+        return Dictionary(uniqueKeysWithValues: texts.map { ($0.key, WebFile($0.key, $0.value, among: texts)) })
     }
 
-    private init(_ name: String, _ body: [UInt8]) {
-        self.body = body
+    /// In a page, a link to a style sheet becomes the sheet: a browser then paints after one answer. It would otherwise
+    /// read the link first, and wait for the sheet behind the modules that it asks for at the same time.
+    private init(_ name: String, _ text: String, among texts: [String: String]) {
+        var (text, styles) = (text, "")
+        for (path, sheet) in texts where name.hasSuffix(".html") && path.hasSuffix(".css") {
+            let link = #"<link rel="stylesheet" href="\#(path)">"#
+            guard text.contains(link) else { continue }
+            text.replace(link, with: "<style>\(sheet)</style>")
+            styles += " 'sha256-\(Self.base64Digest(of: sheet))'"
+        }
+        body = Array(text.utf8)
+        self.styles = styles
         tag = EntityTag(of: body)
         contentType =
             switch name.split(separator: ".").last {
@@ -52,15 +66,27 @@ package struct WebFile: Sendable {
             .with("Vary", "Origin")
     }
 
+    private static func base64Digest(of text: String) -> String {
+        var text = text
+        return text.withUTF8 { SHA256.hash(UnsafeRawBufferPointer($0)).withUnsafeBytes { Base64.encode($0) } }
+    }
+
+    /// The file, for a page that holds what others must not have.
+    package func guardedResponse(to request: HTTPRequest) -> HTTPResponse {
+        Self.guarded(response(to: request), styles: styles)
+    }
+
     /// The answer, for a page that holds what others must not have: nothing is loaded from elsewhere, no text becomes code,
-    /// and no other page holds it. `connect-src 'self'` covers a WebSocket.
-    package static func guarded(_ response: HTTPResponse) -> HTTPResponse {
-        response.with("Content-Security-Policy", policy).with("X-Content-Type-Options", "nosniff")
+    /// and no other page holds it. `connect-src 'self'` covers a WebSocket. Of styles, a page has only those that the
+    /// program was built with.
+    package static func guarded(_ response: HTTPResponse, styles: String = "") -> HTTPResponse {
+        response.with("Content-Security-Policy", styles.isEmpty ? policy : "\(policy); style-src\(styles)")
+            .with("X-Content-Type-Options", "nosniff")
             .with("Referrer-Policy", "no-referrer").with("Cross-Origin-Opener-Policy", "same-origin")
     }
 
     private static let policy = """
-        default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
-        form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
+        default-src 'none'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+        frame-ancestors 'none'; require-trusted-types-for 'script'
         """
 }

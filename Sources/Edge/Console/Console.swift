@@ -78,10 +78,15 @@ package final class Console: OperationsRoutes {
         let request = HTTPRequest(request, from: peer)
         var answering = HTTPMachine.Answering()
         answering.omitsBody = request.method == .head
-        let send = { @Sendable [answering] (response: @escaping @Sendable () -> HTTPResponse) in
-            reply { WebFile.guarded(response()).written(answering) }
+        let write = { @Sendable [answering] (response: @escaping @Sendable () -> HTTPResponse) in
+            reply { response().written(answering) }
         }
-        guard request.path.hasPrefix("/console/api/") else { return page(request, send) }
+        guard request.path.hasPrefix("/console/api/") else {
+            return write { [page = page(for: request)] in page }
+        }
+        let send = { @Sendable (response: @escaping @Sendable () -> HTTPResponse) in
+            write { WebFile.guarded(response()) }
+        }
         if let refusal = access.refusal(of: request) {
             if refusal.status == .unauthorized { wasRefused(peer) }
             return send { refusal }
@@ -104,22 +109,19 @@ package final class Console: OperationsRoutes {
         }
     }
 
-    private func page(
-        _ request: HTTPRequest, _ send: @Sendable (@escaping @Sendable () -> HTTPResponse) -> Void
-    ) {
+    private func page(for request: HTTPRequest) -> HTTPResponse {
         guard access.servesPage(to: request) else {
-            return send {
-                .problem(.forbidden, "The console is for browsers of its own machine: use http://127.0.0.1.")
-            }
+            return WebFile.guarded(
+                .problem(.forbidden, "The console is for browsers of its own machine: use http://127.0.0.1."))
         }
         let isIndex = request.path == "/console" || request.path == "/console/"
         guard let file = WebFile.console[isIndex ? "/console/index.html" : request.path] else {
-            return send { .problem(.notFound, "The console has no such file.") }
+            return WebFile.guarded(.problem(.notFound, "The console has no such file."))
         }
         guard request.method == .get || request.method == .head else {
-            return send { .problem(.methodNotAllowed, "Use GET.") }
+            return WebFile.guarded(.problem(.methodNotAllowed, "Use GET."))
         }
-        send { file.response(to: request) }
+        return file.guardedResponse(to: request)
     }
 
     // MARK: Questions

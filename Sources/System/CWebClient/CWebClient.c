@@ -127,6 +127,10 @@ static const struct carillon_web_file files[] = {
      (const char[]){
 #embed "../../Clients/Demonstration/reminders.js" suffix(, )
          0}},
+    {"/demo/start.js",
+     (const char[]){
+#embed "../../Clients/Demonstration/start.js" suffix(, )
+         0}},
     {"/demo/today.js",
      (const char[]){
 #embed "../../Clients/Demonstration/today.js" suffix(, )

@@ -1,3 +1,4 @@
+import Digests
 import Foundation
 import Gateway
 import TestHub
@@ -29,10 +30,27 @@ import Testing
     @Test func everyFileIsServed() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path).filter { $0 != "README.md" }
         #expect(names.count > 5 && Set(WebFile.demonstration.keys) == Set(names.map { "/demo/\($0)" }))
-        for name in names {
+        for name in names where name != "index.html" {
             let bytes = try [UInt8](Data(contentsOf: Self.folder.appendingPathComponent(name)))
             #expect(WebFile.demonstration["/demo/\(name)"]?.body == bytes, "\(name)")
         }
+    }
+
+    /// The first paint waits for no second answer, and the policy names the page's style and no other.
+    @Test func thePageHasItsStyle() async throws {
+        let fixture = try await fixture(Self.demonstration)
+        let client = try TestClient(port: fixture.port)
+        let (head, body) = try await ask(client, "GET /demo", "Host: 127.0.0.1\r\n")
+        let sheet = try String(contentsOf: Self.folder.appendingPathComponent("demo.css"), encoding: .utf8)
+        let page = try String(contentsOf: Self.folder.appendingPathComponent("index.html"), encoding: .utf8)
+        let link = #"<link rel="stylesheet" href="/demo/demo.css">"#
+        #expect(page.contains(link) && body == page.replacing(link, with: "<style>\(sheet)</style>"))
+        #expect(!body.contains("stylesheet") && !sheet.contains("<"))
+        let digest = Array(sheet.utf8).withUnsafeBytes {
+            SHA256.hash($0).withUnsafeBytes { Data($0).base64EncodedString() }
+        }
+        #expect(head.contains("; style-src 'sha256-\(digest)'\r\n"), "\(head)")
+        #expect(try await !ask(client, "GET /demo/demo.js", "Host: 127.0.0.1\r\n").head.contains("style-src"))
     }
 
     @Test func aHubWithoutItHasNone() async throws {
