@@ -172,7 +172,11 @@ class Storm:
             except Unanswered as error:
                 self.ledger.fault(f"{phone.name}: no good answer to a repeat: {error}")
 
-        task = asyncio.create_task(repeat())
+        self.later(repeat())
+
+    def later(self, work):
+        """Does something beside all else. The storm is not over before it is done."""
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

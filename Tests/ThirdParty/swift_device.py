@@ -13,8 +13,9 @@ import tempfile
 import threading
 
 from hub import APP_KEY
+from library_phone import Died
 from proxy import BackgroundProxy
-from swift_phone import DEVICE, Died
+from swift_phone import DEVICE
 from waiting import PATIENCE, eventually
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -10,8 +10,8 @@ import pytest
 
 import waiting
 from actions import Caller, add_dose, plain
+from library_phone import Died
 from swift_device import DEVICE, SwiftDevice, mutant
-from swift_phone import Died
 from test_operations import metrics
 from waiting import eventually
 from web import today_rows

@@ -17,11 +17,11 @@ HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 CLIENT = ROOT / "Sources/Clients/Web"
 TYPES = {".js": "text/javascript", ".html": "text/html", ".json": "application/json"}
-SHELL = '<!doctype html><title>judge</title><script type="module" src="./page.js"></script>'
+SHELL = '<!doctype html><title>judge</title><script type="module" src="./{}.js"></script>'
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """`/<variant>/<file>`: the client's modules, changed as the variant says, and the judges' own files."""
+    """`/<variant>/<file>`: the client's modules, changed as the variant says, and the judges' own files, with pages of them."""
 
     protocol_version = "HTTP/1.1"
 
@@ -60,8 +60,8 @@ class Site:
     def body(self, variant, name):
         if name in self.pages:
             return self.pages[name].encode()
-        if name == "page.html":
-            return SHELL.encode()
+        if name in ("page.html", "device.html"):
+            return SHELL.format(name.removesuffix(".html")).encode()
         found = [folder / name for folder in (CLIENT, HERE / "web", ROOT / "Tests/Vectors") if (folder / name).is_file()]
         if variant not in self.variants or not found:
             return None

@@ -1,7 +1,4 @@
-"""Histories of the Swift library: two devices of each person, killed at any write, on a bad network, while all below falls.
-
-    HISTORIES=1000 Tests/ThirdParty/run --timeout 0 test_swift_histories.py
-"""
+"""Histories of client libraries: devices are killed at any write, on a bad network, while all below them falls."""
 
 import asyncio
 import dataclasses
@@ -11,9 +8,8 @@ from faults import ServerFaults
 from history import History
 from judgement import Judgement
 from names import stream
-from proxy import Proxy
-from storm import Plan, Storm
-from swift_phone import SwiftPhone
+from stage import Stage
+from storm import Plan, Storm, new_seed
 
 #: Types of actions on doses.
 DOSES = ("markTaken", "markMissed", "makeUp", "skip", "addNote", "undo", "bulkMarkAll", "resolve")
@@ -21,6 +17,9 @@ DOSES = ("markTaken", "markMissed", "makeUp", "skip", "addNote", "undo", "bulkMa
 #: What a day's summary tells, of what is stored.
 COUNTS = ("scheduledCount", "takenCount", "missedCount", "madeUpCount", "skippedCount", "pendingCount", "adherencePct",
           "onTimePct")
+
+#: A hub that finds half-open lines soon.
+SETTINGS = {"CARILLON_ACTIVITY_TIMEOUT": "10s", "CARILLON_PONG_TIMEOUT": "5s"}
 
 
 @dataclasses.dataclass
@@ -41,7 +40,7 @@ class Histories(Plan):
     every: float = 4
 
 
-class SwiftFaults(ServerFaults):
+class LibraryFaults(ServerFaults):
     """Moments are numbers of acts."""
 
     def __init__(self, storm, *arguments):
@@ -53,7 +52,7 @@ class SwiftFaults(ServerFaults):
             await asyncio.sleep(0.05)
 
 
-class SwiftJudgement(Judgement):
+class LibraryJudgement(Judgement):
     """I1 to I3 and I5 to I8 over the rows; I4 and I9 were judged while the devices lived."""
 
     def judge(self):
@@ -116,15 +115,14 @@ class SwiftJudgement(Judgement):
             self.fault(f"{phone.name}: its events are not in the order of its numbers")
 
 
-class SwiftStorm(Storm):
-    """A storm of Swift devices. `acted` counts their acts."""
+class LibraryStorm(Storm):
+    """A storm of devices of a library; `phone` makes one. `acted` counts their acts."""
 
-    phone, judgement = SwiftPhone, SwiftJudgement
+    judgement, faults, histories = LibraryJudgement, LibraryFaults, Histories
 
     def __init__(self, stage, seed, plan=None):
-        super().__init__(stage, seed, plan or Histories())
+        super().__init__(stage, seed, plan or self.histories())
         self.acted = 0
-        self.proxy = None
 
     def _populate(self):
         super()._populate()
@@ -137,26 +135,27 @@ class SwiftStorm(Storm):
             person.doses = {one: rest for one, rest in person.doses.items() if one in today or one == old}
 
     async def _run(self, foreigners):
-        self.proxy = Proxy(*[hub.port for hub in self.stage.hubs], seed=self.seed, every=self.plan.every)
-        serving = asyncio.create_task(self.proxy.run())
+        serving = [asyncio.create_task(phone.proxy.run()) for phone in self.phones]
         try:
             await super()._run(foreigners)
         finally:
-            serving.cancel()
-            await asyncio.wait([serving])
-            for fault, count in self.proxy.counts.items():
-                self.ledger.counts[f"line: {fault}"] += count
+            for task in serving:
+                task.cancel()
+            await asyncio.wait(serving)
+            for phone in self.phones:
+                for fault, count in phone.proxy.counts.items():
+                    self.ledger.counts[f"line: {fault}"] += count
 
     def _faults(self):
-        return SwiftFaults(self, len(self.phones) * self.plan.actions, self.seed)
+        return self.faults(self, len(self.phones) * self.plan.actions, self.seed)
 
     def _is_drained(self):
         if any(phone.budget for phone in self.phones):
             return False
-        if self.proxy.every is not None:
-            self.proxy.every = None
-            self._tasks.add(task := asyncio.create_task(self.proxy.calm()))
-            task.add_done_callback(self._tasks.discard)
+        for phone in self.phones:
+            if phone.proxy.every is not None:
+                phone.proxy.every = None
+                self.later(phone.proxy.calm())
         return not self._tasks and all(phone.is_idle for phone in self.phones)
 
     def _is_calm(self):
@@ -181,32 +180,47 @@ class SwiftStorm(Storm):
                     [person.user])}
                 stored = days.stored(connection, person.user)
                 for phone in person.phones:
-                    if phone.shown is None:
+                    if not phone.screens:
                         found.append(f"{phone.name} is not there")
-                        continue
-                    found += self._difference(phone, doses, rules, stored)
+                    for screen in phone.screens:
+                        found += self._difference(screen.name, screen.shown, doses, rules, stored)
         return found
 
     @staticmethod
-    def _difference(phone, doses, rules, stored):
-        shown = phone.shown
+    def _difference(name, shown, doses, rules, stored):
         mine = {one["id"]: (one["status"], one["rev"], one["note"], one["takenAt"] and round(one["takenAt"], 3))
                 for one in shown["doses"]}
         if mine != doses:
             wrong = next(one for one in mine.keys() | doses.keys() if mine.get(one) != doses.get(one))
-            return [f"{phone.name} shows {wrong} as {mine.get(wrong)}, and there is {doses.get(wrong)}"]
+            return [f"{name} shows {wrong} as {mine.get(wrong)}, and there is {doses.get(wrong)}"]
         if any(one["isPending"] for one in shown["doses"] + shown["rules"]):
-            return [f"{phone.name} shows something as pending"]
+            return [f"{name} shows something as pending"]
         own = {one["id"]: (one["rev"], one["time"], one["label"], one["enabled"]) for one in shown["rules"]}
         if own != rules:
             wrong = next(one for one in own.keys() | rules.keys() if own.get(one) != rules.get(one))
-            return [f"{phone.name} shows rule {wrong} as {own.get(wrong)}, and there is {rules.get(wrong)}"]
+            return [f"{name} shows rule {wrong} as {own.get(wrong)}, and there is {rules.get(wrong)}"]
         day = stored.get(shown["date"])
-        counts = {name: shown["summary"][name] for name in COUNTS}
-        if day is not None and counts != {name: day[name] for name in COUNTS}:
-            return [f"{phone.name} counts {counts}, and stored is {day}"]
+        counts = {one: shown["summary"][one] for one in COUNTS}
+        if day is not None and counts != {one: day[one] for one in COUNTS}:
+            return [f"{name} counts {counts}, and stored is {day}"]
         return []
 
     def _state(self):
-        standing = [f"{phone.name}: {phone.budget} left, {phone.standing}" for phone in self.phones if not phone.is_idle]
+        standing = [f"{phone.name}: {phone.budget} left, {[screen.standing for screen in phone.screens]}"
+                    for phone in self.phones if not phone.is_idle]
         return f"differences: {self._differences()[:3]}; {standing[:4]}"
+
+
+def run_histories(storms, count, most):
+    """Storm after storm of at most so many histories, each with its seed; returns what there is to tell."""
+    seed, done, report = new_seed(), 0, None
+    with Stage(settings=SETTINGS) as stage:
+        while done < count:
+            storm = storms(stage, seed + done, storms.histories(users=min(most, count - done)))
+            report = storm.run()
+            assert not storm.ledger.faults, report
+            assert storm.ledger.counts["deaths"], report
+            done += storm.plan.users
+            if count > most:
+                print(report, flush=True)
+    return f"{done} histories; the last:\n{report}"
