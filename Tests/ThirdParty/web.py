@@ -35,6 +35,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200 if body is not None else 404)
         self.send_header("Content-Type", TYPES.get(pathlib.Path(name).suffix, "text/html"))
         self.send_header("Content-Length", str(len(body or b"")))
+        if name.endswith(".js") and body:
+            self.send_header("Cache-Control", "max-age=600")
         self.end_headers()
         self.wfile.write(body or b"")
 
