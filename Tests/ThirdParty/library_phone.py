@@ -35,6 +35,8 @@ class Screen:
     name: str
     shown: dict
     standing: dict
+    #: Offsets by channel, as far as they are stored; none where this is known only at the end.
+    positions: dict | None = None
 
     @property
     def is_quiet(self):
@@ -42,7 +44,7 @@ class Screen:
 
 
 class LibraryPhone:
-    """What devices of all libraries do in a history. How they begin, are asked and die, and what a store is, is their own."""
+    """What devices of all libraries do in a history. How they begin, answer and die, and what a store is, is their own."""
 
     #: How answers begin that a request may have which comes too late.
     late = ()

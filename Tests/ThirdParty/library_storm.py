@@ -167,8 +167,10 @@ class LibraryStorm(Storm):
     def _differences(self):
         """I4: how what devices show differs from what the tables have."""
         found = []
+        tops = self._tops()
         with self.stage.database() as connection:
             for person in self.people:
+                channel, top = stream(person.user), tops.get(person.user, 0)
                 rows = connection.execute(
                     "select id, status, rev, note, extract(epoch from taken_at)::float8 from care.dose_occurrence"
                     " where user_id = %s and local_date = (now() at time zone %s)::date and status <> 'cancelled'",
@@ -184,6 +186,8 @@ class LibraryStorm(Storm):
                         found.append(f"{phone.name} is not there")
                     for screen in phone.screens:
                         found += self._difference(screen.name, screen.shown, doses, rules, stored)
+                        if screen.positions and screen.positions.get(channel) != top:
+                            found.append(f"{screen.name} is at {screen.positions}, and the stream at {top}")
         return found
 
     @staticmethod

@@ -21,7 +21,7 @@ SHELL = '<!doctype html><title>judge</title><script type="module" src="./{}.js">
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """`/<variant>/<file>`: the client's modules, changed as the variant says, and the judges' own files, with pages of them."""
+    """`/<variant>/<file>`: the client's modules, changed as the variant says, and the judges' files and pages."""
 
     protocol_version = "HTTP/1.1"
 

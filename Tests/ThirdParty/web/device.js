@@ -6,6 +6,7 @@ import { Carillon } from './carillon.js';
 const die = new Function('%AbortJS("killed by its judge")');
 
 let client = null;
+let store = null;
 let writes = 0;
 let dieAt = Infinity;
 
@@ -51,21 +52,27 @@ const result = (request) => new Promise((resolve, reject) => {
   request.onerror = () => reject(request.error);
 });
 
-/** What is in a store, read without the library; null where there is none. */
-async function kept(name) {
+/** A store, opened without the library; null where there is none. */
+function opened(name) {
   const opening = indexedDB.open(name);
   opening.onupgradeneeded = () => opening.transaction.abort();
-  const store = await result(opening).catch(() => null);
-  if (!store) return null;
-  const reading = store.transaction(['meta', 'actions', 'entities', 'positions']);
+  return result(opening).catch(() => null);
+}
+
+const offsets = (positions) => Object.fromEntries(positions.map(({ channel, offset }) => [channel, offset]));
+
+/** What is in a store; null where there is none. */
+async function kept(name) {
+  const found = await opened(name);
+  if (!found) return null;
+  const reading = found.transaction(['meta', 'actions', 'entities', 'positions']);
   const all = (kind) => result(reading.objectStore(kind).getAll());
   const [device, actions, entities, positions] = await Promise.all([
     result(reading.objectStore('meta').get('device')), all('actions'), all('entities'), all('positions')]);
-  store.close();
+  found.close();
   return {
     device: device ?? null, actions: actions.map(({ key, type, payload, state }) => [key, type, payload, state]),
-    positions: Object.fromEntries(positions.map(({ channel, offset }) => [channel, offset])),
-    texts: entities.map((one) => JSON.stringify(one)),
+    positions: offsets(positions), texts: entities.map((one) => JSON.stringify(one)),
   };
 }
 
@@ -74,12 +81,14 @@ const queued = ({ key, type, code, items, conflict }) => (
 
 const pick = (value, ...names) => Object.fromEntries(names.map((name) => [name, value[name]]));
 
-function look() {
+async function look() {
+  store ??= await opened(client.name);
+  const positions = offsets(await result(store.transaction('positions').objectStore('positions').getAll()));
   const today = client.today().value;
   const problem = client.problem.value;
   const overheard = strange.splice(0);
   return {
-    overheard,
+    overheard, positions,
     standing: {
       connection: client.connection.value, waiting: client.queueLength.value, isLeader: client.isLeader.value,
       problem: problem && `${problem.code ?? problem.name}: ${problem.message}`,
