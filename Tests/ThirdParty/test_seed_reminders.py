@@ -166,6 +166,19 @@ def test_a_queue_that_changes_a_rule_twice(hub, user, clients, mutations_first):
     agree(hub, user, clients, ("a", "10:00", True))
 
 
+@every_way
+def test_a_change_that_was_taken_back_offline(hub, user, clients, mutations_first):
+    """The queue changes the time and changes it back; the request for the first change comes after both, or before them."""
+    phone, _ = clients
+    phone.save(rule("a"))
+    phone.heard(1)
+    phone.disconnect()
+    phone.save({**phone.cache["items"][0], "time": "09:00"})
+    phone.save({**phone.cache["items"][0], "time": "08:00"})
+    phone.reconnect(mutations_first)
+    agree(hub, user, clients, ("a", "08:00", True))
+
+
 @any_order
 def test_the_last_writer_without_a_revision_wins(hub, user, clients, mutations_first):
     phone, tablet = clients

@@ -240,7 +240,8 @@ begin
     server := care.rule_fields(r);
     known := case when base is null then server else care.known_fields(r, base) end;
     said := case when base < r.rev then care.found_done(r, wanted, server, known) end;
-    select m.taken, m.conflicts into taken, conflicts from care.merged(wanted, server, known) as m;
+    select m.taken, m.conflicts into taken, conflicts
+    from care.merged(wanted, server, known, coalesce(care.unseen_fields(r, base), '{}')) as m;
     if conflicts <> '{}' then
         -- What was sent along unchanged is no wish of the person's.
         wanted := (select jsonb_object_agg(e.key, e.value) from jsonb_each(wanted) as e

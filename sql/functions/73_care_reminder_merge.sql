@@ -1,8 +1,11 @@
 -- What a change of a reminder meets on the server.
 --
--- A merge has three sides, field by field: the rule as the device knew it, as it is now, and as the person wants it. What was sent along
--- unchanged says nothing. What only the person changed is taken, what both changed to the same is there, and what both changed to
--- different values is a conflict, of the whole action. A device knew the rule of the revision that it names, and what it has
+-- A merge has three sides, field by field: the rule as the device knew it, as it is now, and as the person wants it. What was sent
+-- along unchanged says nothing. What only the person changed is taken, what both changed to the same is there, and what both
+-- changed to different values is a conflict, of the whole action. So is what others changed, and changed back: somebody has
+-- decided about it since, perhaps just what is wanted here. Worst interleaving: seed 001 sends what was done without a network
+-- twice, by its queue and by requests of its own. The queue sets the time, and sets it back; then comes the first request, of the
+-- revision before both. A device knew the rule of the revision that it names, and what it has
 -- changed itself since, or asked for and found done: its actions come in order, so several of one queue may name the same
 -- revision. Without a revision what the person wants goes before what is there. With one that nobody knows, each field that
 -- differs is a conflict.
@@ -24,51 +27,87 @@ begin
 end
 $$;
 
--- care.known_fields: what a device knew of a rule: at `base`, with its own changes since, one that brought the rule back included,
--- and with what it found done; null where nobody knows. No locks.
+-- care.changes_since: what happened to a rule's fields after a revision, in order: the values that they got, and whether the device
+-- knows of it: it changed them itself, or found them so. A change that brought the rule back is one. No locks.
+create or replace function care.changes_since(r care.reminder_rule, base bigint)
+returns table(is_own boolean, changed jsonb)
+language plpgsql stable rows 5
+as $$
+declare
+    own constant text := nullif(current_setting('sync.device', true), '');
+begin
+    return query
+    select c.is_own, coalesce((
+        select jsonb_object_agg(e.key, e.value) from jsonb_each(c.now) as e where c.was -> e.key is distinct from e.value), '{}')
+    from (
+        select coalesce(l.device = own, false) as is_own,
+               care.rule_fields(jsonb_populate_record(null::care.reminder_rule, coalesce(l.was, (
+                   select d.was from care.reminder_audit as d
+                   where d.rule_id = l.rule_id and d.user_id = l.user_id and d.n < l.n order by d.n desc limit 1)))) as was,
+               care.rule_fields(jsonb_populate_record(null::care.reminder_rule, l."is")) as now, l.rev, null::timestamptz as at
+        from care.reminder_audit as l
+        where l.rule_id = r.id and l.user_id = r.user_id and l.rev > base and l."is" is not null
+        union all
+        select true, '{}', b.memo #> '{said,fields}', (b.memo #>> '{said,rev}')::bigint, b.created_at
+        from sync.action as b
+        where b.user_id = r.user_id and b.device_id = own and b.memo #>> '{said,id}' = r.id
+            and (b.memo #>> '{said,rev}')::bigint > base
+            and b.created_at >= coalesce((
+                select min(l.at) from care.reminder_audit as l
+                where l.rule_id = r.id and l.user_id = r.user_id and l.rev = base), '-infinity')
+    ) as c
+    order by c.rev, c.at nulls first;
+end
+$$;
+
+-- care.known_fields: what a device knew of a rule: at `base`, with its own changes since, and with what it found done; null where
+-- nobody knows. No locks.
 create or replace function care.known_fields(r care.reminder_rule, base bigint) returns jsonb
 language plpgsql stable
 as $$
 declare
-    own constant text := nullif(current_setting('sync.device', true), '');
-    seen care.reminder_rule := care.rule_at(r.user_id, r.id, base);
+    seen constant care.reminder_rule := care.rule_at(r.user_id, r.id, base);
     known jsonb;
-    a record;
+    own jsonb;
 begin
     if seen.id is null then
         return null;
     end if;
     known := care.rule_fields(seen);
-    if base < r.rev and own is not null then
-        for a in
-            select care.rule_fields(jsonb_populate_record(null::care.reminder_rule, coalesce(l.was, (
-                       select d.was from care.reminder_audit as d
-                       where d.rule_id = l.rule_id and d.user_id = l.user_id and d.n < l.n order by d.n desc limit 1)))) as was,
-                   care.rule_fields(jsonb_populate_record(null::care.reminder_rule, l."is")) as now, l.rev, null::timestamptz as at
-            from care.reminder_audit as l
-            where l.rule_id = r.id and l.user_id = r.user_id and l.device = own and l.rev > base
-                and l."is" is not null
-            union all
-            select '{}', b.memo #> '{said,fields}', (b.memo #>> '{said,rev}')::bigint, b.created_at
-            from sync.action as b
-            where b.user_id = r.user_id and b.device_id = own and b.memo #>> '{said,id}' = r.id
-                and (b.memo #>> '{said,rev}')::bigint > base
-                and b.created_at >= coalesce((
-                    select min(l.at) from care.reminder_audit as l
-                    where l.rule_id = r.id and l.user_id = r.user_id and l.rev = base), '-infinity')
-            order by rev, at nulls first
-        loop
-            known := known || coalesce(
-                (select jsonb_object_agg(e.key, e.value) from jsonb_each(a.now) as e where a.was -> e.key is distinct from e.value),
-                '{}');
+    if base < r.rev then
+        for own in select c.changed from care.changes_since(r, base) as c where c.is_own loop
+            known := known || own;
         end loop;
     end if;
     return known;
 end
 $$;
 
--- care.merged: which of the wanted fields are taken, and which are in conflict. `known` null: nobody knows. No locks.
-create or replace function care.merged(wanted jsonb, server jsonb, known jsonb, out taken jsonb, out conflicts text[])
+-- care.unseen_fields: what others have changed of a rule after a revision, be it back to what it was, and the device has not changed
+-- or found since. No locks.
+create or replace function care.unseen_fields(r care.reminder_rule, base bigint) returns text[]
+language plpgsql stable
+as $$
+declare
+    unseen text[] := '{}';
+    c record;
+begin
+    if base < r.rev then
+        for c in select * from care.changes_since(r, base) loop
+            unseen := array(select f from unnest(unseen) as f where not c.changed ? f)
+                || case when not c.is_own then array(select jsonb_object_keys(c.changed)) end;
+        end loop;
+    end if;
+    return unseen;
+end
+$$;
+
+drop function if exists care.merged(jsonb, jsonb, jsonb);
+
+-- care.merged: which of the wanted fields are taken, and which are in conflict. `known` null: nobody knows. `unseen`:
+-- care.unseen_fields. No locks.
+create or replace function care.merged(wanted jsonb, server jsonb, known jsonb, unseen text[],
+                                       out taken jsonb, out conflicts text[])
 language plpgsql immutable
 as $$
 declare
@@ -78,7 +117,7 @@ begin
     conflicts := '{}';
     foreach field in array care.rule_names() loop
         continue when not wanted ? field or wanted -> field = server -> field or wanted -> field = known -> field;
-        if known -> field = server -> field then
+        if known -> field = server -> field and field <> all(unseen) then
             taken := taken || jsonb_build_object(field, wanted -> field);
         else
             conflicts := conflicts || field;

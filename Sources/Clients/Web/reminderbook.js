@@ -397,23 +397,30 @@ export class ReminderBook {
 
   /**
    * What a device knew of a rule when it acted: the revision that it names, with what it changed itself since, or asked for
-   * and found done.
+   * and found done. `unseen`: what others have changed since, be it back to what it was.
    */
   base(rev, rule, { device }) {
     if (rev === null) return { kind: 'none' };
     const known = this.revisions.get(rule.id);
     let seen = known?.get(rev)?.fields;
     if (!seen) return { kind: 'unknown' };
-    for (let later = rev + 1; device !== null && later <= rule.rev; later += 1) {
+    const unseen = new Set();
+    const knows = (fields, names) => {
+      seen = setting(seen, fields, names);
+      for (const name of names) unseen.delete(name);
+    };
+    for (let later = rev + 1; later <= rule.rev; later += 1) {
       const [after, before] = [known.get(later), known.get(later - 1)];
-      if (after && before && after.device === device) {
-        seen = setting(seen, after.fields, FIELDS.filter((name) => !same(after.fields[name], before.fields[name])));
+      if (after && before) {
+        const changed = FIELDS.filter((name) => !same(after.fields[name], before.fields[name]));
+        if (device !== null && after.device === device) knows(after.fields, changed);
+        else for (const name of changed) unseen.add(name);
       }
       for (const done of this.found.get(rule.id) ?? []) {
-        if (done.rev === later && done.device === device) seen = setting(seen, done.fields);
+        if (done.rev === later && done.device === device) knows(done.fields, named(done.fields));
       }
     }
-    return { kind: 'known', fields: seen };
+    return { kind: 'known', fields: seen, unseen };
   }
 }
 
@@ -425,7 +432,7 @@ function merge(wanted, server, base) {
     if (base.kind === 'none') changed.push(name);
     else if (base.kind === 'unknown') conflicts.push(name);
     else if (!same(wanted[name], base.fields[name])) {
-      (same(server[name], base.fields[name]) ? changed : conflicts).push(name);
+      (same(server[name], base.fields[name]) && !base.unseen.has(name) ? changed : conflicts).push(name);
     }
   }
   return { changed, conflicts };

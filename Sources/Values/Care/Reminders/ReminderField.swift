@@ -90,7 +90,8 @@ package struct ReminderMerge: Sendable {
         case none
         /// Nobody knows the rule of that revision any more.
         case unknown
-        case known(ReminderFields)
+        /// `unseen`: what others have changed since, be it back to what it was.
+        case known(ReminderFields, unseen: Set<ReminderField>)
     }
 
     /// Fields that take the wanted value.
@@ -104,9 +105,10 @@ package struct ReminderMerge: Sendable {
             switch base {
             case .none: changed.append(field)
             case .unknown: conflicts.append(field)
-            case .known(let seen):
+            case .known(let seen, let unseen):
                 if wanted[field] == seen[field] { continue }
-                if server[field] == seen[field] { changed.append(field) } else { conflicts.append(field) }
+                let isAsKnown = server[field] == seen[field] && !unseen.contains(field)
+                if isAsKnown { changed.append(field) } else { conflicts.append(field) }
             }
         }
     }

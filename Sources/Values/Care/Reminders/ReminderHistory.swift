@@ -26,7 +26,7 @@ struct ReminderHistory: Sendable {
     ) {
         guard let device else { return }
         var seen: ReminderFields?
-        if case .known(let fields) = base { seen = fields }
+        if case .known(let fields, _) = base { seen = fields }
         let done = changes.names.filter {
             changes[$0] == rule.fields[$0] && (seen == nil || seen?[$0] != changes[$0])
         }
@@ -46,19 +46,28 @@ struct ReminderHistory: Sendable {
 
     /// What a device knew of a rule when it acted: the rule of the revision that it names, with what the device itself has
     /// changed since, or asked for and found done. So a queue may name one revision for several changes, and none of them
-    /// conflicts with another.
+    /// conflicts with another. What others have changed since it has not seen, also where they changed it back.
     func base(_ rev: Int64?, of rule: ReminderRule, for device: Identifier?) -> ReminderMerge.Base {
         guard let rev else { return .none }
         guard let known = revisions[rule.id], var seen = known[rev]?.fields else { return .unknown }
-        guard let device, rev < rule.rev else { return .known(seen) }
+        var unseen: Set<ReminderField> = []
+        guard rev < rule.rev else { return .known(seen, unseen: unseen) }
         for later in rev + 1...rule.rev {
-            if let after = known[later], let before = known[later - 1], after.device == device {
-                seen = seen.setting(after.fields, after.fields.differing(from: before.fields))
+            if let after = known[later], let before = known[later - 1] {
+                let changed = after.fields.differing(from: before.fields)
+                if let device, after.device == device {
+                    seen = seen.setting(after.fields, changed)
+                    unseen.subtract(changed)
+                } else {
+                    unseen.formUnion(changed)
+                }
             }
+            guard let device else { continue }
             for done in found[rule.id, default: []] where done.rev == later && done.device == device {
                 seen = seen.setting(done.fields, done.fields.names)
+                unseen.subtract(done.fields.names)
             }
         }
-        return .known(seen)
+        return .known(seen, unseen: unseen)
     }
 }

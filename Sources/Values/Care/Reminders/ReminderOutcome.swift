@@ -36,7 +36,7 @@ struct ReminderOutcome {
         let merged = rule.fields.setting(changes, merge.changed)
         let fields = merge.conflicts.map { name in
             var seen = ReminderValue.absent
-            if case .known(let fields) = base { seen = fields[name] }
+            if case .known(let fields, _) = base { seen = fields[name] }
             return ReminderConflictField(name: name, base: seen, server: rule.fields[name], local: changes[name])
         }
         // What the device sent along unchanged is no wish of the person's.
