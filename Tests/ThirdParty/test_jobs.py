@@ -6,6 +6,7 @@ import datetime
 import itertools
 import json
 import random
+import re
 import zoneinfo
 
 import pytest
@@ -252,6 +253,11 @@ def test_once_by_the_clock_that_is_given(stage):
     assert job.wait() == 0 and f"miss_doses: {len(USERS) * DAYS * DOSES} done in " in job.out.text()
     job = once(stage, "mow_lawn")
     assert job.wait() == 78 and "there is no such job" in job.err.text()
+    names = re.search(r"There are ([a-z_, ]+)", job.err.text())[1].split(", ")
+    assert {"plan_doses", "miss_doses", "spread_products", "fire_reminders"} < set(names)
+    for name in names:
+        job = once(stage, name)
+        assert job.wait() == 0 and f"{name}: " in job.out.text(), job.err.text()
     job = once(stage, "miss_doses", "--clock", "noon")
     assert job.wait() == 1 and "miss_doses failed" in job.err.text()
 

@@ -1,11 +1,14 @@
 """Statistics, history, export and feedback by HTTP: what the adherence screens of an app see."""
 
+import concurrent.futures
 import csv
 import datetime
 import http.client
 import io
 import json
 import re
+import time
+import uuid
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -152,6 +155,108 @@ def test_export_of_many_rows_takes_little_memory(hub, user):
     answer = reader.settled(reader.path("export", format="json"))
     assert len(json.loads(answer.text)) == 5_000 and len(answer.text) > 10_000_000
     assert hub.resident_bytes() - before < 8_000_000
+
+
+def test_an_export_is_of_one_moment(hub, user):
+    """What changes while it is read, it does not show: not even of the doses that come last."""
+    reader = Reader(hub, user)
+    with hub.superuser() as connection:
+        connection.execute("set session_replication_role = replica")
+        connection.execute(
+            "insert into care.dose_occurrence (id, user_id, product_id, status, scheduled_at, tz, local_date,"
+            " local_time, window_end, note)"
+            " select %(who)s || n, %(who)s, 'zinc', 'taken', t.at, 'UTC', t.at::date, t.at::time, t.at,"
+            " repeat('x', 8000) from generate_series(1, 2500) as n cross join lateral"
+            " (select timestamptz '2020-01-01Z' + make_interval(hours => n) as at) as t", {"who": user})
+    connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=PATIENCE)
+    connection.request(
+        "GET", reader.path("export", format="json"), headers={"Authorization": f"Bearer {reader.token}"})
+    answer = connection.getresponse()
+    text = answer.read(1000)
+    reading = "select count(*) from pg_stat_activity where query like 'FETCH %export%' and xact_start is not null"
+    with hub.superuser() as other:
+        eventually(lambda: other.execute(reading).fetchone() == (1,), "the hub has not read to the end")
+        other.execute("set session_replication_role = replica")
+        other.execute("update care.dose_occurrence set note = 'y', status = 'skipped' where user_id = %s", [user])
+        other.execute("delete from care.dose_occurrence where user_id = %s and local_date > '2020-02-01'", [user])
+        assert other.execute(reading).fetchone() == (1,), "the hub still reads"
+    doses = json.loads(text + answer.read())
+    connection.close()
+    assert len(doses) == 2_500 and {(dose["note"][0], dose["status"]) for dose in doses} == {("x", "taken")}
+
+
+def test_every_query_has_a_tag_and_may_be_asked_by_pages(hub, user):
+    """All routes of the document that are read: ETag, 304, position, CORS, and the preflight that comes before."""
+    reader = Reader(hub, user)
+    dose, medication, stack = (str(uuid.uuid4()) for _ in range(3))
+    hub.query("insert into care.dose_occurrence (id, user_id, scheduled_at) values (%s, %s, now())", [dose, user])
+    own = f"/users/{quote(user, safe='')}"
+    made = reader.settled(f"{own}/medications", "POST", body={"id": medication, "name": "Zinc", "frequency": "daily"})
+    assert made.status == 200, made.text
+    schedule = json.loads(made.text)["schedules"][0]["id"]
+    assert reader.ask(f"{own}/stacks", "POST", {"id": stack, "name": "Mine"}).status == 200
+    rule = reader.ask("/reminders", "POST", {"productId": medication, "time": "08:00"})
+    assert rule.status == 200, rule.text
+    named = {"/occurrence/{id}": dose, "/medications/{id}": medication, "/schedules/{id}": schedule,
+             "/stacks/{id}": stack, "/reminders/{id}": json.loads(rule.text)["id"]}
+    document = json.loads(reader.ask("/openapi.json").text)
+    asked = []
+    for path, operations in document["paths"].items():
+        operation = operations.get("get")
+        if operation is None or "text/event-stream" in operation["responses"]["200"].get("content", {}):
+            continue
+        for ending, identity in named.items():
+            path = path.replace(ending, ending.replace("{id}", identity))
+        path = path.replace("{userId}", quote(user, safe=""))
+        if "{" in path or not path.startswith(("/users/", "/reminders")):
+            continue
+        path += "?month=2025-11" if path.endswith("/month") else ""
+        asked.append(path)
+        first = reader.settled(path, Origin=ORIGIN)
+        assert first.status == 200, f"{path}: {first.text}"
+        assert first.getheader("Access-Control-Allow-Origin") in (ORIGIN, "*"), path
+        preflight = reader.ask(path, "OPTIONS", Origin=ORIGIN, Access_Control_Request_Method="GET",
+                               Access_Control_Request_Headers="authorization,if-none-match")
+        assert preflight.status == 204 and preflight.getheader("Access-Control-Allow-Origin") in (ORIGIN, "*"), path
+        assert "if-none-match" in preflight.getheader("Access-Control-Allow-Headers").lower(), path
+        if path.endswith("/export"):
+            assert first.getheader("Cache-Control") == "no-store"
+            continue
+        exposed = first.getheader("Access-Control-Expose-Headers").lower()
+        assert "etag" in exposed and "x-sync-position" in exposed, path
+        assert re.fullmatch(r".+:\d+", first.getheader("X-Sync-Position")), path
+        # Statistics and next times go by the clock: they may change once.
+        eventually(lambda: reader.settled(path, If_None_Match=reader.settled(path).getheader("ETag")).status == 304,
+                   f"{path} is asked for again")
+    assert len(asked) >= 14, asked
+
+
+def test_a_query_has_a_time_budget(hub, user):
+    """A query that takes too long ends in the database, and is told as passing. Others are answered meanwhile."""
+    reader = Reader(hub, user)
+    reader.json("stats")
+    with hub.superuser() as connection:
+        (found,), = connection.execute(
+            "select pg_get_functiondef('sync.adherence_stats(text,date,date)'::regprocedure)").fetchall()
+        connection.execute(
+            "create or replace function sync.adherence_stats(who text, first_day date, last_day date)"
+            " returns table(epoch text, top bigint, body text) language plpgsql stable security definer rows 1"
+            " as $$ begin perform pg_sleep(60); end $$")
+        try:
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                begin = time.monotonic()
+                slow = pool.submit(reader.ask, reader.path("stats"))
+                eventually(lambda: connection.execute(
+                    "select count(*) from pg_stat_activity where wait_event = 'PgSleep'").fetchone() == (1,), "it runs")
+                assert Reader(hub, f"{user}-other").json("today")["occurrences"] == []
+                answer = slow.result(timeout=PATIENCE)
+                assert answer.status == 503 and int(answer.getheader("Retry-After")) > 0, answer.text
+                assert time.monotonic() - begin < 20
+            assert connection.execute(
+                "select count(*) from pg_stat_activity where wait_event = 'PgSleep'").fetchone() == (0,)
+        finally:
+            connection.execute(found)
+    reader.json("stats")
 
 
 def test_feedback_is_kept_and_never_fails(hub, user):
