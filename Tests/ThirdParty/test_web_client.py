@@ -308,6 +308,44 @@ def test_a_whole_object_says_what_the_person_saw(browser, hub, user):
                     "what was only sent along is no wish")
 
 
+def test_a_decision_about_an_occurrence_is_overwritten_by_nobody_who_has_not_seen_it(browser, hub, user):
+    """By its rule and day, and by its id; also where it was as its rule says."""
+    with browser.device(hub, user) as phone, browser.device(hub, user) as tablet:
+        one, other = phone.tab().settles(), tablet.tab().settles()
+        rule = one.run(
+            "return await client.act('createReminder', {productId: 'zinc', time: '23:59', repeat: 'daily'})")["id"]
+
+        def rules(tab):
+            return [each["isPending"] for each in (tab.value("reminders") or {"items": []})["items"]]
+
+        def days(tab):
+            shown = tab.value("reminders")["occurrences"]
+            return sorted((each["date"], each["status"], each["movedTo"]) for each in shown if not each["isPending"])
+
+        for tab in (one, other):
+            tab.becomes(lambda: rules(tab) == [False], "the rule is confirmed")
+        upcoming = one.value("reminders")["items"][0]["upcoming"]
+        first, second = (each["start"][:10] for each in upcoming[1:3])
+        phone.offline()
+        one.act("setReminderOccurrence", {"id": rule, "date": first, "movedTo": f"{first}T22:00"})
+        one.act("setReminderOccurrence", {"occurrenceId": upcoming[2]["id"], "movedTo": f"{second}T22:00"})
+        for day in (first, second):
+            other.act("setReminderOccurrence", {"id": rule, "date": day, "enabled": False})
+        told = [(first, "cancelled", None), (second, "cancelled", None)]
+        other.becomes(lambda: days(other) == told, "the tablet's decisions stand")
+        phone.online()
+        one.becomes(lambda: len(one.get("conflicts")) >= 1, "the phone asks")
+        for _ in range(2):
+            one.becomes(lambda: len(one.get("conflicts")) == 1, "one after the other, for both are of one rule")
+            conflict, = one.get("conflicts")
+            one.run("await client.resolve(given, 'accept_server')", conflict["key"])
+            one.becomes(lambda: all(each["key"] != conflict["key"] for each in one.get("conflicts")), "it is decided")
+        for tab in (one, other):
+            tab.becomes(lambda: days(tab) == told, "nothing of them is lost")
+        one.act("setReminderOccurrence", {"id": rule, "date": first, "enabled": True})
+        other.becomes(lambda: days(other)[0][1] == "scheduled", "who has seen it may bring it back")
+
+
 def test_reminders_and_medications(browser, hub, user):
     with browser.device(hub, user) as phone, browser.device(hub, user) as tablet:
         one, other = phone.tab().settles(), tablet.tab().settles()

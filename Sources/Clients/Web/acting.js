@@ -95,12 +95,25 @@ function describeReminder(row, mirror, zone) {
   if (payload.clientId) row.entities.push(`reminder:${payload.clientId}`);
   // Of an occurrence the base is its own revision, also where the whole rule is sent back for it.
   if (type === 'setReminderOccurrence' || payload.applyTo === 'occurrence') {
-    if (occurrence?.rev !== undefined) row.base = { rev: occurrence.rev };
+    const rev = seenDay(mirror, rule, occurrence, row);
+    if (rev !== undefined) row.base = { rev };
   } else if (type === 'updateReminder' || type === 'deleteReminder') {
     const rev = seenRev(payload.rev, rule?.rev);
     if (rev !== undefined) row.base = { rev };
     if (rule) row.seen = { id: rule.id, rev: rule.rev, fields: fieldsOf(rule.fields) };
   }
+}
+
+/**
+ * The revision of a rule's day that the person saw: that of an occurrence that is sent back, else what the device has; 0: it
+ * is as its rule says. Undefined where the hub has told no such day.
+ */
+function seenDay(mirror, rule, occurrence, { type, payload }) {
+  if (type === 'setReminderOccurrence' && Number.isInteger(payload.rev)) return payload.rev;
+  if (payload.occurrenceId) return occurrence && (occurrence.rev ?? 0);
+  if (!rule || !payload.date) return undefined;
+  return [...mirror.kind('reminderDay').values()]
+    .find(({ value }) => value?.ruleId === rule.id && value.date === payload.date)?.value.rev ?? 0;
 }
 
 /**

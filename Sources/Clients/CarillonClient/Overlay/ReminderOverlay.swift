@@ -73,9 +73,10 @@ struct ReminderOverlay {
         return (name, book.rule(Identifier(name)))
     }
 
-    /// The revision of a day that the person saw.
+    /// The revision of a day that the device has; 0: it is as its rule says. Nil where the hub has told no such rule.
     func revision(ofOccurrence payload: JSONTree) -> Int64? {
-        payload["occurrenceId"]?.string.flatMap(named).flatMap { book.exceptions[$0]?.rev }
+        guard let day = day(of: payload), book.rules[day.rule] != nil else { return nil }
+        return book.exceptions[day]?.rev ?? 0
     }
 
     /// The day of an occurrence: as the hub has told it, or of an id that this device has made.

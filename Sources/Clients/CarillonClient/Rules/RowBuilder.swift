@@ -110,7 +110,8 @@ struct RowBuilder {
         if let client = row.payload["clientId"]?.string { row.entities.append("reminder:\(client)") }
         // Of an occurrence the base is its own revision, also where the whole rule is sent back for it.
         if row.type == "setReminderOccurrence" || row.payload["applyTo"]?.string == "occurrence" {
-            row.base = overlay.revision(ofOccurrence: row.payload).map(Self.base)
+            let told = row.type == "setReminderOccurrence" ? row.payload["rev"]?.integer : nil
+            row.base = (told ?? overlay.revision(ofOccurrence: row.payload)).map(Self.base)
         } else if row.type == "updateReminder" || row.type == "deleteReminder" {
             row.base = Self.seen(row.payload["rev"], rule?.rev).map(Self.base)
             guard let rule else { return }
