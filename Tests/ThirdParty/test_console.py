@@ -12,7 +12,7 @@ from actions import add_dose
 from client import Client
 from device import BACKEND
 from hub import APP_KEY, APP_SECRET, Hub, Server
-from test_demo import PALE
+from test_demo import BLOCKING, PALE, nameless
 from waiting import PATIENCE, eventually
 from web import Browser
 
@@ -121,6 +121,7 @@ def test_the_overview_moves(hub, browser, user, record_property):
         eventually(lambda: re.search(r"\d (ms|s|µs)", latency.inner_text()), "and their time is known")
         assert console.row("apps", "1").locator("td").nth(1).inner_text() != "0"
         own = urlsplit(hub.operations).netloc
+        assert console.page.evaluate(BLOCKING) == [], "the first paint waits for nothing but the page"
         assert {urlsplit(url).netloc for url in console.requests} == {own}
         assert console.errors == []
 
@@ -157,6 +158,7 @@ def test_users_of_a_presence_channel_are_listed(hub, browser, user):
         row = console.row("channels", channel)
         row.get_by_role("button", name="Who?").click()
         eventually(lambda: row.locator("pre").all_inner_texts() == [f"{user}-a"], "the user is named")
+        assert console.page.evaluate("document.activeElement.textContent") == f"{user}-a", "and read aloud"
         assert asked(hub, "members", app="1", channel=channel) == {"count": 1, "users": [f"{user}-a"]}
         assert ask(hub, "GET", "/console/api/members?app=1&channel=news")[0].status == 400
         assert console.errors == []
@@ -183,7 +185,9 @@ def test_a_users_connections_are_ended(hub, browser, user):
         assert len(asked(hub, "connections", user=user)["connections"]) == 2
         button.click()
         dialog.get_by_role("button", name="End them").click()
-        console.page.get_by_text(f"2 connections of user {user} ended.").wait_for()
+        told = f"2 connections of user {user} ended."
+        console.page.get_by_text(told).wait_for()
+        eventually(lambda: console.page.evaluate("document.activeElement.textContent") == told, "the focus is at the answer")
         eventually(lambda: not asked(hub, "connections", user=user)["connections"], "they are gone")
         console.row("connections", "Nobody.")
         assert len(asked(hub, "connections", user=other)["connections"]) == 1
@@ -208,6 +212,7 @@ def test_events_are_listed_and_their_data_is_looked_at(hub, browser, user):
         row.get_by_role("button", name="Data").click()
         console.page.locator("#events pre").wait_for()
         assert dose in console.page.inner_text("#events pre")
+        assert console.page.evaluate("document.activeElement.matches('#events pre')"), "it is read aloud"
         line, = audit(hub, "console: a payload is looked at")[before:]
         assert line["channel"] == channel and int(line["offset"]) > 0 and line["by"] == "127.0.0.1"
         assert dose not in json.dumps(line)
@@ -490,3 +495,4 @@ def test_it_fits_and_is_readable(hub, browser, scheme):
                 console.opens(name)
                 assert console.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (width, name)
                 assert console.page.evaluate(PALE) == [], (width, name)
+                assert nameless(console.page) == [], (width, name)

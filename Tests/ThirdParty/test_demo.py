@@ -35,6 +35,35 @@ PALE = """() => {
   return found;
 }"""
 
+#: What a page asks for and cannot be painted without.
+BLOCKING = """() => performance.getEntriesByType('resource').filter((one) => one.renderBlockingStatus === 'blocking')
+  .map((one) => one.name)"""
+
+#: Where the focus is: its place, and whether a person sees it.
+FOCUS = """() => {
+  const one = document.activeElement;
+  const style = getComputedStyle(one);
+  const { top, bottom } = one.getBoundingClientRect();
+  const labels = (one.getAttribute('aria-labelledby') ?? '').split(' ')
+    .map((id) => document.getElementById(id)?.textContent);
+  return { isBody: one === document.body,
+    name: one.getAttribute('aria-label') || labels.join(' ') || one.textContent.trim() || one.labels?.[0]?.textContent,
+    within: one.closest('#left, #right, .wire, header')?.id || one.closest('.wire, header')?.className,
+    isSeen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 && bottom > 0 && top < innerHeight };
+}"""
+
+CONTROLS = {"button", "checkbox", "combobox", "dialog", "alertdialog", "link", "listbox", "radio", "region", "searchbox",
+            "spinbutton", "switch", "tab", "table", "tablist", "tabpanel", "textbox", "image", "img", "InputTime"}
+
+
+def nameless(page):
+    """What a screen reader would read without a name, by the browser's accessibility tree."""
+    session = page.context.new_cdp_session(page)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    session.detach()
+    return [node["role"]["value"] for node in nodes if not node["ignored"] and node["role"]["value"] in CONTROLS
+            and not node.get("name", {}).get("value")]
+
 
 @pytest.fixture(scope="module")
 def demo():
@@ -115,6 +144,7 @@ def test_it_opens_at_once_and_asks_nobody_else(demo, browser, record_property):
         own = f"127.0.0.1:{demo.port}"
         assert {urlsplit(url).netloc for url in shown.requests} == {own}
         assert any(url.startswith(f"ws://{own}/app/") for url in shown.requests)
+        assert shown.page.evaluate(BLOCKING) == [], "the first paint waits for nothing but the page"
         eventually(lambda: shown.page.locator(".heat [data-level]").count() > 14, "the months have their days")
         eventually(lambda: re.search(r"\d+ days", shown.page.inner_text("#left .streaks")), "there are streaks")
         assert shown.errors == []
@@ -198,6 +228,15 @@ def test_a_conflict_is_shown_and_decided(demo, browser, choice, wanted):
         dialog = shown.page.get_by_role("alertdialog")
         dialog.wait_for()
         assert dialog.locator("tbody tr").inner_text().split("\t") == ["Time", "11:45", "11:15"]
+        # Read aloud, and nothing behind it is reached: from the phone's switch, the keyboard comes to the dialogue.
+        assert "Zinc again: which one?" in shown.page.locator("#right > [role=status]").inner_text()
+        shown.page.locator("#right").get_by_role("switch", name="Offline").focus()
+        for button in ("Keep mine", "Take theirs"):
+            shown.page.keyboard.press("Tab")
+            assert shown.page.evaluate("document.activeElement.textContent") == button
+        shown.page.keyboard.press("Tab")
+        assert shown.page.evaluate("document.activeElement.closest('#right') === null")
+        assert nameless(shown.page) == []
         shown.says("1 conflict to decide")
         dialog.get_by_role("button", name=choice).click()
         dialog.wait_for(state="hidden")
@@ -244,7 +283,26 @@ def test_the_keyboard_is_enough(demo, browser):
         assert page.evaluate("document.activeElement.name") == "label"
         page.keyboard.press("Escape")
         assert page.evaluate(focused) == "Edit"
-        assert "taken" in page.inner_text("#left [role=status]") or page.locator("#left [role=status]").count() == 1
+        assert "Phone A: Zinc taken" in page.locator("#left [role=status]").all_inner_texts()
+
+
+def test_each_stop_of_the_keyboard_is_seen_and_named(demo, browser):
+    add_dose(demo, "demo")
+    with Page(browser, demo) as shown:
+        page, stops = shown.page, []
+        page.locator("#left").get_by_role("button", name="Take").first.wait_for()
+        page.evaluate("document.activeElement.blur()")
+        while len(stops) < 100:
+            page.keyboard.press("Tab")
+            stop = page.evaluate(FOCUS)
+            if stop["isBody"]:
+                break
+            assert stop["isSeen"] and stop["name"], stop
+            stops.append(stop["within"])
+        places = [place for index, place in enumerate(stops) if index == 0 or stops[index - 1] != place]
+        assert places == ["top", "left", "right", "wire"], "in the order in which they stand"
+        for letter in "AB":
+            assert page.get_by_role("switch", name=f"Phone {letter} Offline").count() == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -259,6 +317,7 @@ def test_it_fits_and_is_readable(demo, browser, scheme):
             for name in ("Today", "Month", "Reminders"):
                 shown.opens("left", name)
                 assert shown.page.evaluate(PALE) == [], (width, name)
+                assert nameless(shown.page) == [], (width, name)
             shown.page.click("#cut")
             assert shown.page.evaluate(PALE) == [], width
 

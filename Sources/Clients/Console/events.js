@@ -2,7 +2,7 @@
 import { ask } from './access.js';
 import { h } from './dom.js';
 import { bytes, time } from './plots.js';
-import { clock, field, form, isInUse, table } from './tables.js';
+import { clock, field, form, isInUse, reveal, table } from './tables.js';
 
 const SOURCES = { database: 'database', backend: 'backend', client: 'client' };
 
@@ -63,6 +63,6 @@ export class Events {
       text = error.message;
       button.disabled = false;
     }
-    cell.append(h('pre', {}, text));
+    reveal(cell, text);
   }
 }

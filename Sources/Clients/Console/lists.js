@@ -2,7 +2,7 @@
 import { ask } from './access.js';
 import { h, plural, say } from './dom.js';
 import { bytes, count } from './plots.js';
-import { field, form, isInUse, table } from './tables.js';
+import { field, form, isInUse, reveal, table } from './tables.js';
 
 /** A page with filters and a table, asked again while it is looked at. Selected text stays. */
 class List {
@@ -20,10 +20,10 @@ export class Connections extends List {
     super(container, 'Connections', 'At most 100 of each loop. What waits is what a socket has not taken.',
       field('User', user));
     this.user = user;
-    this.result = h('p', { role: 'status' });
-    this.who = h('strong', { id: 'end-who' });
-    this.dialog = h('dialog', { 'aria-labelledby': 'end-who' },
-      h('p', {}, 'End all connections of ', this.who, ' to this hub?'),
+    this.result = h('p', { role: 'status', tabindex: -1 });
+    this.who = h('strong');
+    this.dialog = h('dialog', { 'aria-labelledby': 'end-what' },
+      h('p', { id: 'end-what' }, 'End all connections of ', this.who, ' to this hub?'),
       h('p', { class: 'muted' }, 'On WebSockets, clients do not come back until their app connects again. '
         + 'A token that is good lets them in again: sync.revoke keeps a user out. '
         + 'The log names the address that ended them.'),
@@ -48,6 +48,8 @@ export class Connections extends List {
       say(this.result, error.message);
     }
     await this.look(true);
+    // The button that was pressed is gone.
+    this.result.focus();
   }
 
   async look(isAsked = false) {
@@ -96,7 +98,7 @@ export class Channels extends List {
         text = error.message;
         target.disabled = false;
       }
-      cell.append(h('pre', {}, text));
+      reveal(cell, text);
     } }, 'Who?'));
     return cell;
   }

@@ -19,6 +19,14 @@ export function isInUse(element) {
     || (!selection.isCollapsed && selection.rangeCount > 0 && selection.getRangeAt(0).intersectsNode(element));
 }
 
+/** Shows a text below what asked for it. The focus goes there: its button is off, and a screen reader reads on there. */
+export function reveal(cell, text) {
+  cell.querySelector('pre')?.remove();
+  const shown = h('pre', { tabindex: -1 }, text);
+  cell.append(shown);
+  shown.focus();
+}
+
 let last = 0;
 
 /** A field with its label. */

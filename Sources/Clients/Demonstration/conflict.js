@@ -21,7 +21,7 @@ export class ConflictDialog {
       'div', { class: 'conflict', role: 'alertdialog', 'aria-labelledby': `${id}-name`,
         'aria-describedby': `${id}-about`, hidden: true },
       h('div', { class: 'sheet' }, this.name, this.about,
-        h('table', {}, h('thead', {}, h('tr', {},
+        h('table', { 'aria-labelledby': `${id}-name` }, h('thead', {}, h('tr', {},
           h('th', { scope: 'col' }), h('th', { scope: 'col' }, 'Mine'), h('th', { scope: 'col' }, 'Theirs'))), this.body),
         h('div', { class: 'buttons' }, this.mine, this.theirs)));
   }

@@ -15,7 +15,8 @@ export class Phone {
     Object.assign(this, { element, client, network, id: element.id, name: element.querySelector('h2').textContent });
     this.state = h('span', { class: 'state' });
     this.away = h('button', {
-      type: 'button', role: 'switch', class: 'switch', 'aria-checked': 'false', 'aria-labelledby': `${this.id}-away`,
+      type: 'button', role: 'switch', class: 'switch', 'aria-checked': 'false',
+      'aria-labelledby': `${this.id}-name ${this.id}-away`,
       onclick: () => this.turn(!network.isDown),
     });
     const bar = element.querySelector('.bar');
@@ -135,7 +136,8 @@ class Tabs {
         onclick: () => this.open(name) }, name));
     this.pages = pages;
     this.list = h('div',
-      { class: 'tabs', role: 'tablist', 'aria-label': 'Pages', onkeydown: (event) => this.#key(event) }, ...this.tabs);
+      { class: 'tabs', role: 'tablist', 'aria-label': `Pages of ${phone.name}`, onkeydown: (event) => this.#key(event) },
+      ...this.tabs);
     this.panel = h('div', { class: 'panel', role: 'tabpanel', id: `${id}-panel`, tabindex: 0 },
       ...Object.values(pages).map(({ element }) => element));
     this.open('Today');
