@@ -75,7 +75,8 @@ class LibraryJudgement(Judgement):
                         self.fault(f"{phone.name}: its position is {phone.position}, and the stream's {history.top}")
 
     def _is_of_doses(self, key, row):
-        if row.type not in DOSES:
+        # One that nobody asked for is a fault already.
+        if row.type not in DOSES or key not in self.ledger.entries:
             return False
         payload = self.ledger.entries[key].action.payload
         target = self.ledger.entries.get(payload.get("of") or payload.get("targetKey"))

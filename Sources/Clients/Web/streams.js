@@ -218,7 +218,10 @@ export class Stream {
 
   /** Fetches days and months that somebody watches and that are not here, and the texts that other devices have written. */
   async complete() {
-    if (this.topic !== 'adherence' || !this.isLive || this.isCompleting) return;
+    if (this.topic !== 'adherence' || !this.isLive || this.isOver) return;
+    // What is fetched now may be of an old line, or of an old note. A call that comes meanwhile is served after it.
+    this.isWanted = this.isCompleting;
+    if (this.isCompleting) return;
     this.isCompleting = true;
     const { api, store } = this.host;
     const { serial } = this;
@@ -245,10 +248,12 @@ export class Stream {
         this.host.onFailure(error);
         // One timer: a resume that waits goes first, and ends with this.
         if (this.isLive) this.later(() => this.complete());
+        this.isWanted = false;
       }
     } finally {
       this.isCompleting = false;
     }
+    if (this.isWanted || serial !== this.serial) this.complete();
   }
 
   add(part, serial, put) {
