@@ -29,7 +29,7 @@ run: ## Build, and start a hub with a private PostgreSQL and a small demonstrati
 	@exec .build/release/carillon dev
 
 test: ## All tests below, and lint: prints what failed and a summary; all output is in .build/test
-	@$(tools)/steps lint test-swift test-fuzz test-sql test-clients test-release test-package test-image test-instructions
+	@$(tools)/steps lint test-swift test-fuzz test-sql test-clients test-release test-package test-instructions
 
 test-quick: ## Less than five minutes: lint, Swift tests that need no PostgreSQL, SQL tests
 	@$(tools)/steps lint test-swift-quick test-sql
