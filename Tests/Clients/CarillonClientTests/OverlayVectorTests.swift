@@ -283,6 +283,15 @@ struct VectorReminders {
             // What a device made itself since is the hub's to know.
             let later = rule?["id"]?.string.flatMap { makers[$0] }?.filter { $0.key > base } ?? [:]
             if later.values.contains(step["device"]?.string ?? "") { return nil }
+            // So is what others have changed, and changed back.
+            if let id = rule?["id"]?.string, let now = rule?["rev"]?.integer, base < now, let known = seen[id] {
+                let wanted = (action["fields"]?.members ?? []).map(\.name)
+                let texts = (base...now).map { rev in wanted.map { known[rev]?[$0]?.canonicalText } }
+                let isBack = wanted.indices.contains { index in
+                    texts.last?[index] == texts.first?[index] && texts.contains { $0[index] != texts.first?[index] }
+                }
+                if isBack { return nil }
+            }
             row.base = .object([.init("rev", .integer(base))])
             if let id = rule?["id"]?.string, let fields = seen[id]?[base] {
                 row.more.seen = .object([

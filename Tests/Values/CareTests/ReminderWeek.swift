@@ -316,6 +316,22 @@ struct ReminderWeek {
         return known
     }
 
+    /// Fields that others have changed since a revision, be it back to what they were, without the device's knowledge.
+    private func unseen(_ rule: Identifier, since base: Int64, _ device: Int) -> Set<ReminderField> {
+        let mine = (own[phones[device].name] ?? []).filter { $0.rule == rule }
+        let known = history[rule] ?? [:]
+        return Set(
+            ReminderField.allCases.filter { field in
+                let changed = known.keys.filter { rev in
+                    guard rev > base, let after = known[rev], let before = known[rev - 1] else { return false }
+                    return after[field] != before[field]
+                }
+                // By which it learned of the last change, or which it was.
+                guard let latest = changed.max() else { return false }
+                return !mine.contains { $0.rev >= latest && $0.fields[field] != nil }
+            })
+    }
+
     /// Judges an update by what the device knew, and by what it has changed since: not by the server's memory.
     private mutating func expect(
         _ answer: ReminderAnswer, _ id: Identifier, _ changes: ReminderFields, _ base: Int64?, _ seen: ReminderRule?,
@@ -331,12 +347,13 @@ struct ReminderWeek {
         // Who follows is where the user is, whatever zone the device still shows.
         if changes[.zoneMode] == .text("follow") { changes[.zone] = .text(book.home.name) }
         let wishes = changes.names.filter { changes[$0] != known[$0] && changes[$0] != server.fields[$0] }
-        let isConflict = wishes.contains { server.fields[$0] != known[$0] }
+        let unseen = unseen(server.id, since: base, device)
+        let clashing = wishes.filter { server.fields[$0] != known[$0] || unseen.contains($0) }
+        let isConflict = !clashing.isEmpty
         if isConflict != (answer.status == .conflict) {
             faults.append("\(answer.key.text) must \(isConflict ? "" : "not ")conflict: \(answer)")
         }
         let fields = answer.conflict?.fields.map(\.name) ?? []
-        let clashing = wishes.filter { server.fields[$0] != known[$0] }
         if isConflict, fields != clashing {
             faults.append("\(answer.key.text) names \(fields), not \(clashing): \(changes) of \(known) met \(server)")
         }
