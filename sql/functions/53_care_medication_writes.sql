@@ -66,13 +66,15 @@ end
 $$;
 
 -- care.follow_product: a user's product tells its scheduled doses in the same transaction, and gives none while it is
--- archived. One of the catalogue is left to care.job_spread_products. Lock order: the product (held), its schedules, then
--- its scheduled doses, then rules that are linked to the schedules, each by id.
+-- archived. One of the catalogue is left to care.job_spread_products. Lock order: the product (held), where it is archived
+-- or comes back the rules that are linked to its schedules, then its schedules, then its scheduled doses, each by id.
 create or replace function care.follow_product() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    is_other constant boolean := (new.archived_at is null) <> (old.archived_at is null);
+    rules text[];
     schedules text[];
 begin
     if (new.name, new.strength, new.form, new.archived_at) is not distinct from
@@ -80,10 +82,13 @@ begin
         return null;
     elsif new.user_id is null then
         insert into care.product_spread as q (product_id, since, replan)
-        values (new.id, sync.clock(), (new.archived_at is null) <> (old.archived_at is null))
+        values (new.id, sync.clock(), is_other)
         on conflict (product_id) do update
             set since = excluded.since, told = '', replan = q.replan or excluded.replan;
         return null;
+    end if;
+    if is_other then
+        rules := care.hold_rules(new.id, array[new.user_id]);
     end if;
     schedules := array(
         select k.id from (
@@ -98,9 +103,9 @@ begin
     update care.dose_occurrence as d set product_name = new.name, strength = new.strength, form = new.form
     where d.product_id = new.id and d.user_id = new.user_id and d.status = 'scheduled'
         and (d.product_name, d.strength, d.form) is distinct from (new.name, new.strength, new.form);
-    if (new.archived_at is null) <> (old.archived_at is null) and schedules <> '{}' then
+    if is_other and schedules <> '{}' then
         perform care.replan(schedules);
-        perform care.follow_archiving(new.id, array[new.user_id]);
+        update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
     end if;
     return null;
 end

@@ -2,7 +2,8 @@
 --
 -- Lock order of all that writes reminders: rules, then the schedules that they are linked to, then occurrences that differ
 -- from their rule, each by id; then streams. Who changes a schedule holds it, and then locks the rules that are linked to it: an action
--- meets no other one of the same user there, and plain SQL that does both at once may meet a deadlock, and is to be repeated.
+-- meets no other one of the same user there, and plain SQL that does both at once may meet a deadlock, and is to be repeated. Who
+-- archives a product, and the job that does so for the catalogue, locks rules first (care.hold_rules): it meets actions.
 
 -- care.preset_time: when a user takes what a preset stands for: the user's own time, else the usual one; null for CUSTOM and
 -- for what is no preset. No locks.
@@ -86,20 +87,20 @@ end
 $$;
 
 drop function if exists care.follow_archiving(text, text);
+drop function if exists care.follow_archiving(text, text[]);
 
--- care.follow_archiving: raises the rules of users' schedules of a product that is archived, or came back. These give nothing
--- meanwhile. A rule that is linked at that time holds its schedule, which the caller has. Lock order: the product (SHARE)
--- and its schedules (held), their rules by id.
-create or replace function care.follow_archiving(product text, users text[]) returns void
-language plpgsql
+-- care.hold_rules: the rules of users' schedules of a product that is archived, or came back: the caller plans these schedules
+-- again, and raises the rules' revisions. Worst interleaving: an action has a rule, and waits for its schedule; who has the
+-- schedule waits for the rule. So rules are locked before schedules. One that is linked after this look sees the product,
+-- which the caller holds. Lock order: rules by id.
+create or replace function care.hold_rules(product text, users text[]) returns text[]
+language sql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    rules text[] := array(
-        select r.id from care.schedule as s join care.reminder_rule as r on r.schedule_id = s.id
-        where s.product_id = product and s.user_id = any(users));
-begin
-    perform from care.reminder_rule as r where r.id = any(rules) order by r.id collate "C" for update;
-    update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
-end
+    select array(
+        select k.id from (
+            select r.id from care.reminder_rule as r join care.schedule as s on s.id = r.schedule_id
+            where s.product_id = product and s.user_id = any(users)
+            order by r.id collate "C" for update of r
+        ) as k)
 $$;

@@ -44,6 +44,8 @@ begin
     elsif s.id is not null then
         return care.invalid('payload.id', 'is in use');
     elsif care.given(doc, 'stackId') is not null then
+        -- Who deletes a product has it, and waits for its stacks: products go first.
+        perform care.hold_products(array(select i.product_id from care.stack_item as i where i.stack_id = doc ->> 'stackId'));
         perform from care.stack as k where k.id = doc ->> 'stackId' and k.user_id = who for share;
         if not found then
             return care.unknown('payload.stackId', 'names no stack');

@@ -7,8 +7,9 @@
 -- product, and then writes a new entry of care.product_spread. The entry alone would not do: the change has the product and
 -- waits for the entry, and the batch, which plans doses of the product, waits for the product. (2) A user gets the product
 -- while it comes back: who changes a product waits for that, so it is found here (care.hold_products).
+-- (3) A user changes a linked reminder meanwhile: that action has the rule, and waits for the schedule (care.hold_rules).
 -- Lock order: the product (SHARE), the entry, the doses by user and id; all skip what others hold. Then, of few users at a
--- time, care.replan and care.follow_archiving.
+-- time, care.hold_rules and care.replan.
 create or replace function care.job_spread_products(batch int, clock timestamptz, out done bigint, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -34,6 +35,7 @@ declare
     p care.product;
     ids text[];
     users text[];
+    rules text[];
 begin
     done := 0;
     more := false;
@@ -82,11 +84,12 @@ begin
             order by l.user_id limit least(batch - done, case when q.replan then 4 else 50 end));
         exit when users = '{}';
         if q.replan then
+            rules := care.hold_rules(q.product_id, users);
             perform care.replan(array(
                 select s.id from care.schedule as s
                 where s.user_id = any(users) and (s.product_id = q.product_id or s.stack_id in (
                     select i.stack_id from care.stack_item as i where i.product_id = q.product_id))));
-            perform care.follow_archiving(q.product_id, users);
+            update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
         end if;
         perform sync.touch('care.product', users, array_fill(q.product_id, array[cardinality(users)]));
         q.told := users[cardinality(users)];

@@ -112,6 +112,36 @@ select dblink_exec('three', 'commit') \g /dev/null
 select test.is('neither holds up the other', test.outcome('one') || ' ' || test.outcome('two'), 'done done');
 select test.spread() \g /dev/null
 select test.is('all is planned, by the last name', test.ahead_of('tin') || ' ' || (select string_agg(distinct product_name, ',') from care.dose_occurrence where product_id = 'tin' and status = 'scheduled' and scheduled_at > sync.clock()), 'za 15, zb 15, zc 15 Tin');
+-- A user changes a linked reminder: the action has the rule, and then wants its schedule. The batch waits for the rule without the schedule.
+update care.product set archived_at = now() where id = 'tin';
+select test.begin('one', $q$do $$ begin perform from care.reminder_rule where id = 'za-r' for no key update; end $$$q$) \g /dev/null
+select dblink_send_query('two', 'select test.spread()') \g /dev/null
+select test.is('a batch waits for a rule that an action has', test.wait_blocked('two'), 'blocked');
+select dblink_exec('one', $$set local lock_timeout = '1s'$$) \g /dev/null
+select test.is('which gets its schedule meanwhile', (select n from dblink('one', $$select 1 from care.schedule where id = 'za' for share$$) as t(n int)), 1);
+select dblink_exec('one', 'commit') \g /dev/null
+select test.is('and the batch ends', test.outcome('two'), 'done');
+-- Their own products, by what a backend writes beside a device's action.
+insert into care.schedule (id, user_id, product_id, time) values ('own3', 'own', 'own2', '09:00');
+select test.act('own', 'r', 'createReminder', '{"id":"own-r","scheduleId":"own3","delivery":"push"}') \g /dev/null
+select test.begin('one', $q$do $$ begin perform from care.reminder_rule where id = 'own-r' for no key update; end $$$q$) \g /dev/null
+select dblink_send_query('two', $$update care.product set archived_at = now() where id = 'own2'$$) \g /dev/null
+select test.is('an archiving waits for a rule', test.wait_blocked('two'), 'blocked');
+select dblink_exec('one', $$set local lock_timeout = '1s'$$) \g /dev/null
+select test.is('whose action gets the schedule', (select n from dblink('one', $$select 1 from care.schedule where id = 'own3' for share$$) as t(n int)), 1);
+select dblink_exec('one', 'commit') \g /dev/null
+select test.is('then it is archived', test.outcome('two'), 'done');
+select test.is('and its reminder is silent', (select count(*) from care.reminder_due where rule_id = 'own-r'), 0::bigint);
+-- A device makes a schedule of a stack while a backend deletes one of its products.
+select test.catalogue('d1', false) \g /dev/null
+insert into care.stack (id, user_id, name) values ('kd', 'kd', 'Doomed');
+insert into care.stack_item (stack_id, product_id) values ('kd', 'd1');
+select test.begin('one', $q$do $$ begin perform from care.product where id = 'd1' for update; end $$$q$) \g /dev/null
+select dblink_send_query('two', $$select test.act('kd', 's', 'createSchedule', '{"id":"kd","stackId":"kd","time":"12:00"}')$$) \g /dev/null
+select test.is('a schedule of a stack waits for a product that is being deleted', test.wait_blocked('two'), 'blocked');
+select dblink_exec('one', $$set local lock_timeout = '1s'$$), dblink_exec('one', $$delete from care.product where id = 'd1'$$), dblink_exec('one', 'commit') \g /dev/null
+select test.is('and is made', test.outcome('two'), 'done');
+select test.is('of the stack without it', (select count(*) from care.schedule where id = 'kd') || test.ahead_of('d1'), '1none');
 update care.product set name = 'Gone' where id = 'cobalt';
 delete from care.product where id = 'cobalt';
 select test.spread() \g /dev/null
