@@ -229,6 +229,24 @@ def test_several_of_which_one_conflicts_are_undone(browser, hub, user):
         assert tab.get("conflicts") == [] and tab.get("failures") == []
 
 
+def test_a_refusal_beside_a_conflict_has_its_own_reason(browser, hub, user):
+    """The answer's reason is that of the conflict, which is decided by then."""
+    first, second, early = add_dose(hub, user), add_dose(hub, user), add_dose(hub, user, hours=30)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        leaves(phone, tab)
+        bulk = tab.act("bulkMarkAll", {"occurrenceIds": [first, second, early]})
+        does(hub, user, "skip", {"occurrenceId": first})
+        phone.online()
+        tab.becomes(lambda: tab.get("conflicts") and tab.get("queueLength") == 0, "the person is asked")
+        assert conflicts(tab) == [("bulkMarkAll", "state")] and tab.get("failures") == []
+        tab.run("await client.resolve(given, 'accept_server')", bulk)
+        tab.becomes(lambda: tab.get("failures"), "what is refused is told")
+        failed, = tab.get("failures")
+        assert failed["code"] == "not_due"
+        assert [one["occurrenceId"] for one in failed["items"]] == [early] and failed["conflict"] is None
+
+
 def last_key(hub, user, dose):
     """The key of the last action that changed a dose."""
     return hub.query("select changed_key from care.dose_occurrence where id = %s", [dose])[0][0]

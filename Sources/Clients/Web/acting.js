@@ -244,9 +244,12 @@ export function told({ key, type, payload, state, n, retries, clientTime, answer
   // Each item is told once: what is refused is a failure, once the conflicts are decided.
   const status = state === 'parked' ? 'conflict' : 'rejected';
   const items = answer?.items?.filter((item) => item.status === status);
+  // The answer tells of the first conflict, which is perhaps not among these.
+  const item = items?.find(({ code }) => code);
+  const first = item && item.code !== answer.code ? item : answer;
   return {
-    key, type, payload, state, n, retries, clientTime, code: answer?.code ?? null, message: answer?.message ?? null,
-    path: answer?.path ?? null, conflict: answer?.conflict ?? items?.[0]?.conflict ?? null,
+    key, type, payload, state, n, retries, clientTime, code: first?.code ?? null, message: first?.message ?? null,
+    path: first?.path ?? null, conflict: answer?.conflict ?? items?.[0]?.conflict ?? null,
     items: (items?.length ? items : answer?.items) ?? null,
     behind: behind ?? null,
   };

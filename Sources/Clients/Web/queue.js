@@ -254,9 +254,8 @@ export class Queue {
     const rest = answer.status === 'partial' ? answer.result?.items?.filter(isOpen) ?? [] : [];
     if (rest.length) {
       // Of several doses, some are done. What is in conflict waits for the person; else what the hub refuses is shown.
-      const conflict = rest.find((item) => item.status === 'conflict');
-      row.state = conflict ? 'parked' : 'failed';
-      row.answer = { ...brief(answer), code: answer.code ?? (conflict ?? rest[0]).code, items: rest };
+      row.state = rest.some((item) => item.status === 'conflict') ? 'parked' : 'failed';
+      row.answer = { ...brief(answer), items: rest };
     }
     await work.put('actions', row);
     // What waited behind a decision that is a conflict again acted before it.

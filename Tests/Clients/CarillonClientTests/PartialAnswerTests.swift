@@ -27,9 +27,11 @@ import Testing
     }
 
     private func answer(_ key: String, _ status: String, _ items: [String]) -> JSONTree {
-        .parsed(
+        // As a whole only a conflict has a reason.
+        let reason = status == "conflict" ? #""code": "state", "message": "changed", "# : ""
+        return .parsed(
             """
-            {"key": "\(key)", "status": "\(status)", "positions": {"c": {"epoch": "e", "offset": 9}},
+            {"key": "\(key)", "status": "\(status)", \(reason)"positions": {"c": {"epoch": "e", "offset": 9}},
              "result": {"items": [\(items.joined(separator: ","))]}}
             """)
     }
@@ -66,15 +68,16 @@ import Testing
             let row = try #require(mirror.row(key: "bulk"))
             let shown = CarillonQueued(row)
             guard case .array(let items) = shown.items else { return [] }
-            return ["\(row.state) \(shown.code ?? "-")"] + items.map { $0["occurrenceId"]?.text ?? "" }
+            return ["\(row.state) \(shown.code ?? "-") \(shown.message ?? "-")"]
+                + items.map { $0["occurrenceId"]?.text ?? "" }
         }
-        #expect(try told() == ["parked state", "d2"])
+        #expect(try told() == ["parked state -", "d2"])
         try mirror.decide("bulk", decision("r", of: "bulk"))
         #expect(mirror.queue.conflict("bulk") == nil)
         _ = mirror.number()
         mirror.settle([answer("r", "applied", [])], at: now)
         // What the hub refused is shown once the conflict is decided.
-        #expect(try told().dropFirst() == ["d3"] && mirror.row(key: "bulk")?.state == .failed)
+        #expect(try told() == ["failed not_due -", "d3"])
         mirror.dismiss("bulk")
         #expect(mirror.row(key: "bulk")?.state == .done)
     }
@@ -122,13 +125,16 @@ import Testing
     @Test func whatIsRefusedBesideAConflictIsShown() throws {
         var mirror = try mirror("conflict", Self.conflict, Self.refused)
         #expect(states(mirror) == ["bulk parked", "note1 queued", "note2 parked", "note3 queued"])
+        let asked = CarillonQueued(try #require(mirror.row(key: "bulk")))
+        #expect(asked.code == "state" && asked.message == "changed")
         try mirror.decide("bulk", decision("r", of: "bulk"))
         _ = mirror.number()
         mirror.settle([answer("r", "applied", [])], at: now)
         let failed = CarillonQueued(try #require(mirror.row(key: "bulk")))
         #expect(mirror.row(key: "bulk")?.state == .failed && failed.items != nil && failed.conflict == nil)
+        #expect(failed.code == "not_due" && failed.message == nil)
         #expect(mirror.row(key: "note2")?.state == .queued)
-        #expect((mirror.cancel("bulk")) == false && mirror.row(key: "bulk") == nil)
+        #expect(try (mirror.cancel("bulk")) == false && mirror.row(key: "bulk") == nil)
     }
 
     /// The person takes all back: the hub has to take back what is done, and nothing waits behind the conflict any more.

@@ -49,13 +49,11 @@ extension ActionQueue {
         row.state = .done
         row.more.answer = nil
         let items = answer["status"]?.string == "partial" ? answer["result"]?["items"]?.elements ?? [] : []
-        let conflicts = items.filter { $0["status"]?.string == "conflict" }
         let rest = items.filter { ["conflict", "rejected"].contains($0["status"]?.string) }
-        if let first = conflicts.first ?? rest.first {
+        if !rest.isEmpty {
             // Of several doses, some are done. What is in conflict waits for the person; else what the hub refuses is shown.
-            row.state = conflicts.isEmpty ? .failed : .parked
-            let code = answer["code"] ?? first["code"] ?? .null
-            row.more.answer = Self.brief(answer).setting([.init("code", code), .init("items", .array(rest))])
+            row.state = rest.contains { $0["status"]?.string == "conflict" } ? .parked : .failed
+            row.more.answer = Self.brief(answer).setting([.init("items", .array(rest))])
         }
         row.more.until = Dictionary(
             (answer["positions"]?.members ?? []).compactMap { member in

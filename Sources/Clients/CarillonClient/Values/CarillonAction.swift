@@ -105,11 +105,14 @@ public struct CarillonQueued: Sendable, Equatable, Identifiable {
         clientTime = row.clientTime
         number = row.n
         retries = Int(row.retries)
-        code = row.more.answer?["code"]?.string
-        message = row.more.answer?["message"]?.string
-        path = row.more.answer?["path"]?.string
         // Each is told once: what is refused is a failure, once the conflicts are decided.
         let items = row.answered(row.state == .parked ? "conflict" : "rejected")
+        // The answer tells of the first conflict, which is perhaps not among these.
+        let answered = row.more.answer?["code"]?.string
+        let first = items.first { $0["code"]?.string.map { $0 != answered } ?? false } ?? row.more.answer
+        code = first?["code"]?.string
+        message = first?["message"]?.string
+        path = first?["path"]?.string
         conflict = (row.more.answer?["conflict"] ?? items.first?["conflict"]).map { CarillonPayload($0) }
         self.items =
             items.isEmpty ? row.more.answer?["items"].map { CarillonPayload($0) } : CarillonPayload(.array(items))
