@@ -229,6 +229,47 @@ def test_several_of_which_one_conflicts_are_undone(browser, hub, user):
         assert tab.get("conflicts") == [] and tab.get("failures") == []
 
 
+def test_a_decision_goes_with_its_conflict(browser, hub, user):
+    """Without a network the person decides, and then takes all back. The decision would be sent first, and carried out."""
+    first, second = add_dose(hub, user), add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        leaves(phone, tab)
+        bulk = tab.act("bulkMarkAll", {"occurrenceIds": [first, second]})
+        does(hub, user, "skip", {"occurrenceId": first})
+        phone.online()
+        tab.becomes(lambda: tab.get("conflicts") and tab.get("queueLength") == 0, "the person is asked")
+        leaves(phone, tab)
+        tab.run("await client.resolve(given, 'keep_local')", bulk)
+        tab.run("await client.undo(given)", bulk)
+        phone.online()
+        agrees(tab, hub, user)
+        assert [status(hub, one) for one in (first, second)] == ["skipped", "scheduled"]
+        assert tab.get("conflicts") == [] and tab.get("failures") == []
+
+
+def test_a_decision_under_way_is_taken_back_by_its_own_undo(browser, hub, user):
+    first, second = add_dose(hub, user), add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        leaves(phone, tab)
+        bulk = tab.act("bulkMarkAll", {"occurrenceIds": [first, second]})
+        does(hub, user, "skip", {"occurrenceId": first})
+        phone.online()
+        tab.becomes(lambda: tab.get("conflicts") and tab.get("queueLength") == 0, "the person is asked")
+        tab.run(SILENCE)
+        decision = tab.run("return (await client.resolve(given, 'keep_local')).key", bulk)
+        eventually(lambda: status(hub, first) == "taken", "the hub has the decision")
+        undone = "return client.undo(given).then(() => 'undone', (error) => error.code)"
+        assert tab.run(undone, bulk) == "no_conflict"
+        assert [tab.run(undone, one) for one in (decision, bulk)] == ["undone", "no_conflict"]
+        leaves(phone, tab)
+        tab.run("delete client.line.hear")
+        phone.online()
+        agrees(tab, hub, user)
+        assert [status(hub, one) for one in (first, second)] == ["skipped", "taken"]
+
+
 def test_a_refusal_beside_a_conflict_has_its_own_reason(browser, hub, user):
     """The answer's reason is that of the conflict, which is decided by then."""
     first, second, early = add_dose(hub, user), add_dose(hub, user), add_dose(hub, user, hours=30)

@@ -21,11 +21,12 @@ extension CarillonClient {
     }
 
     /// Takes an action back. What was never sent is never sent. Returns the key of the `undo`, if one is sent.
+    /// Where its conflict is decided and the decision was sent, it throws `noConflict`: take the decision back.
     @discardableResult
     public func undo(key: String) throws -> String? {
         let payload = JSONTree.object([.init("targetKey", .string(key))])
         return try keep { mirror in
-            guard mirror.cancel(key) else { return nil }
+            guard try mirror.cancel(key) else { return nil }
             let undo = try display.row("undo", payload, base: nil, mirror).row
             try mirror.enqueue(undo)
             return undo.key

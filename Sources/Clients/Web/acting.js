@@ -172,6 +172,9 @@ export async function append(work, row) {
 /**
  * Takes an action back. One that was never sent goes, and nothing is sent. One that waits for a decision, or was refused,
  * has done nothing: it goes too. Returns whether an `undo` has to be sent.
+ *
+ * Worst interleaving: the conflict is decided, and the decision waits in the queue. It would be carried out all the same, so
+ * it goes first. One that was perhaps sent is taken back by its own undo alone: then this throws.
  */
 export async function cancel(work, key) {
   const row = work.byKey(key);
@@ -181,6 +184,10 @@ export async function cancel(work, key) {
     work.delete('actions', row.id);
     await reopen(work, row);
     return false;
+  }
+  if (row.state === 'parked' && row.decidedBy && work.byKey(row.decidedBy)) {
+    if (await cancel(work, row.decidedBy)) throw new CarillonError('no_conflict', 'that conflict is decided');
+    return cancel(work, key);
   }
   if (row.state === 'parked' && row.until) {
     // Some of several doses are done, and only the hub can take that back. The others have done nothing.

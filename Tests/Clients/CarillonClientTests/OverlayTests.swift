@@ -98,7 +98,7 @@ import Testing
         _ = shown(mirror, at: morning)
         _ = try act("markTaken", #"{"occurrenceId": "d1", "note": "one"}"#, &mirror, at: morning)
         #expect(shown(mirror, at: morning)?.first?.note == "one")
-        _ = mirror.cancel(mirror.actions[0].key)
+        _ = try mirror.cancel(mirror.actions[0].key)
         _ = try act("markTaken", #"{"occurrenceId": "d1", "note": "two"}"#, &mirror, at: morning)
         #expect(shown(mirror, at: morning)?.first?.note == "two")
         // The text of a note is fetched: neither the revision nor the event is newer.

@@ -94,7 +94,7 @@ import Testing
         #expect(
             states(mirror) == ["bulk done", "note1 sent", "note2 queued", "note3 sent", "r done"])
         // Its other doses can be undone as before.
-        #expect((mirror.cancel("bulk")) == true)
+        #expect(try (mirror.cancel("bulk")) == true)
     }
 
     /// Of two doses in conflict the decision settles one; the other has changed again.
@@ -140,12 +140,37 @@ import Testing
     /// The person takes all back: the hub has to take back what is done, and nothing waits behind the conflict any more.
     @Test func whatIsDoneIsUndone() throws {
         var mirror = try mirror("partial", Self.done, Self.conflict)
-        #expect((mirror.cancel("bulk")) == true)
+        #expect(try (mirror.cancel("bulk")) == true)
         #expect(states(mirror) == ["bulk done", "note1 queued", "note2 queued", "note3 queued"])
         var undo = QueuedAction.made("undo", "undo")
         undo.entities = ["dose:d1", "dose:d2", "dose:d3"]
         try mirror.enqueue(undo)
         #expect(mirror.row(key: "undo")?.state == .queued && mirror.queue.conflict("bulk") == nil)
+    }
+
+    /// The worst order: the person decides, and takes all back before the decision is sent. It would be carried out first.
+    @Test(arguments: ["partial", "conflict"]) func aDecisionGoesWithItsConflict(_ status: String) throws {
+        let isPartial = status == "partial"
+        var mirror = try mirror(status, isPartial ? Self.done : Self.conflict, Self.conflict)
+        try mirror.decide("bulk", decision("r", of: "bulk"))
+        #expect(try (mirror.cancel("bulk")) == isPartial)
+        #expect(
+            states(mirror) == (isPartial ? ["bulk done"] : []) + ["note1 queued", "note2 queued", "note3 queued"])
+    }
+
+    /// It was sent: what becomes of it is not known yet, and nothing is taken back until it is.
+    @Test func aDecisionUnderWayIsTakenBackByItsOwnUndo() throws {
+        var mirror = try mirror("partial", Self.done, Self.conflict)
+        try mirror.decide("bulk", decision("r", of: "bulk"))
+        mirror.settle([answer("note1", "applied", []), answer("note3", "applied", [])], at: now)
+        for key in ["note1", "note3"] { if let row = mirror.row(key: key) { mirror.remove(row) } }
+        #expect(mirror.number().map(\.key) == ["r"])
+        #expect(throws: CarillonError.noConflict) { try mirror.cancel("bulk") }
+        #expect(states(mirror) == ["bulk parked", "note2 parked", "r sent"])
+        #expect(mirror.row(key: "bulk")?.more.decidedBy == "r")
+        #expect(try (mirror.cancel("r")) == true)
+        mirror.settle([answer("r", "applied", [])], at: now)
+        #expect(try (mirror.cancel("bulk")) == true)
     }
 
     @Test func someThatAreRefusedAreShown() throws {

@@ -89,13 +89,20 @@ struct ActionQueue: Sendable {
 
     /// Takes an action back. One that was never sent goes, and nothing is sent. One that waits for a decision, or was
     /// refused, has done nothing: it goes too. Returns whether an `undo` has to be sent.
-    mutating func cancel(_ key: String) -> Bool {
+    ///
+    /// Worst interleaving: the conflict is decided, and the decision waits in the queue. It would be carried out all the
+    /// same, so it goes first. One that was perhaps sent is taken back by its own undo alone: then this throws.
+    mutating func cancel(_ key: String) throws -> Bool {
         guard let row = row(key: key) else { return true }
         // With tries, another device of this store has perhaps sent it.
         if row.state == .queued, row.n == nil, row.retries == 0 {
             remove(row)
             reopen(row)
             return false
+        }
+        if row.state == .parked, let decision = row.more.decidedBy, self.row(key: decision) != nil {
+            guard try !cancel(decision) else { throw CarillonError.noConflict }
+            return try cancel(key)
         }
         if row.state == .parked, row.more.until != nil {
             // Some of several doses are done, and only the hub can take that back. The others have done nothing.

@@ -95,7 +95,7 @@ struct Mirror: Sendable {
     }
 
     /// Takes an action back. Returns whether an `undo` has to be sent.
-    mutating func cancel(_ key: String) -> Bool { queue.cancel(key) }
+    mutating func cancel(_ key: String) throws -> Bool { try queue.cancel(key) }
 
     /// Lets go what waited behind a conflict, which is decided.
     mutating func release(_ key: String) { queue.release(key) }
