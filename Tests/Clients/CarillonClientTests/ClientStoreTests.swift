@@ -103,6 +103,40 @@ final class TemporaryFolder {
         #expect(try app.look())
     }
 
+    /// The worst interleaving: a write of the app fails, and while it reads all again, the widget appends. The app's next
+    /// action must not get the id of that one.
+    @Test func whatIsAppendedWhileAllIsReadIsSeen() throws {
+        let (app, widget) = (try open(), try open())
+        try app.write(isFenced: false) { try $0.enqueue(.made("a")) }
+        var appended: [Bool] = []
+        app.onRead = {
+            guard appended.isEmpty else { return }
+            appended.append((try? widget.write(isFenced: false) { try $0.enqueue(.made("b", of: "d2")) }) != nil)
+        }
+        struct Refused: Error {}
+        #expect(throws: CarillonError.self) { try app.write(isFenced: false) { _ in throw Refused() } }
+        #expect(appended == [true])
+        try app.write(isFenced: false) { try $0.enqueue(.made("c", of: "d3")) }
+        #expect(app.mirror.actions.map(\.key) == ["a", "b", "c"])
+        #expect(try open().mirror.actions.map(\.key) == ["a", "b", "c"])
+    }
+
+    /// A process that has not seen what another one has appended must not write its own action over it.
+    @Test func aNewRowReplacesNone() throws {
+        let database = try DatabaseQueue()
+        try Schema.migrator.migrate(database)
+        func append(_ key: String) throws {
+            var mirror = Mirror()
+            try mirror.enqueue(.made(key))
+            let changes = mirror.takeChanges()
+            try database.write { [mirror] in try mirror.write(changes, to: $0, .open) }
+        }
+        try append("a")
+        #expect(throws: DatabaseError.self) { try append("b") }
+        let mirror = try database.read { try Mirror($0, .open) }
+        #expect(mirror.actions.map(\.key) == ["a"])
+    }
+
     /// The worst interleaving: the app is frozen with its lease; the widget takes it over and numbers; the app wakes and
     /// wants to number too.
     @Test func aFrozenHolderNumbersNoMore() throws {

@@ -10,6 +10,8 @@ struct ActionQueue: Sendable {
     /// Counts what changes rows other than a new row at the end.
     private(set) var turn = 0
     private var changes: Set<Int64> = []
+    /// Those of the changes that are rows of new ids.
+    private var added: Set<Int64> = []
 
     /// What a store has, in place of an older queue. Rows are in their order.
     init(_ rows: [QueuedAction] = [], after old: ActionQueue? = nil) {
@@ -47,7 +49,8 @@ struct ActionQueue: Sendable {
         rows.append(row)
         ids[row.key] = row.id
         index.add(row)
-        changes.insert(row.id)
+        // Where a row was removed before, the store has one of that id.
+        if changes.insert(row.id).inserted { added.insert(row.id) }
     }
 
     mutating func put(_ row: QueuedAction) {
@@ -67,10 +70,10 @@ struct ActionQueue: Sendable {
         changes.insert(row.id)
     }
 
-    /// The ids of the rows that are to be written; afterwards there are none.
-    mutating func takeChanges() -> Set<Int64> {
-        defer { changes = [] }
-        return changes
+    /// The ids of the rows that are to be written, and those of them that are new; afterwards there are none.
+    mutating func takeChanges() -> (all: Set<Int64>, added: Set<Int64>) {
+        defer { (changes, added) = ([], []) }
+        return (changes, added)
     }
 
     // MARK: What a person does

@@ -7,6 +7,8 @@ struct Mirror: Sendable {
     /// What a transaction has to write.
     struct Changes: Sendable {
         var actions: Set<Int64> = []
+        /// Those of them that the store must not have.
+        var added: Set<Int64> = []
         var entities: Set<EntityKey> = []
         var positions: Set<String> = []
         var meta: Set<String> = []
@@ -74,7 +76,7 @@ struct Mirror: Sendable {
     /// What is to be written; afterwards nothing is.
     mutating func takeChanges() -> Changes {
         defer { changes = Changes() }
-        changes.actions = queue.takeChanges()
+        (changes.actions, changes.added) = queue.takeChanges()
         changes.entities = entities.takeChanges()
         return changes
     }

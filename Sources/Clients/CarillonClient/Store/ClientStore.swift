@@ -24,6 +24,8 @@ final class ClientStore: MirrorStorage {
     /// For tests: fails before the write of that number, as a full disk does.
     var failure: ((Int) throws -> Void)?
     private(set) var writes = 0
+    /// For tests: called when all was read.
+    var onRead: (() -> Void)?
 
     /// How long a lease lasts that is not renewed.
     static let leaseSeconds: TimeInterval = 10
@@ -122,15 +124,21 @@ final class ClientStore: MirrorStorage {
         let seen = try Self.version(database)
         guard seen != version else { return }
         mirror = try read(database)
+        onRead?()
         version = seen
         hasNews = true
     }
 
+    /// Reads what another process has written, if it has.
+    ///
+    /// Worst interleaving: another process commits while this one reads. So all is read in one transaction, the version
+    /// first: what is committed later has another version.
     private func reload() throws {
         try queue.inDatabase { database in
-            mirror = try read(database)
-            version = try Self.version(database)
-            hasNews = true
+            try database.inTransaction(.deferred) {
+                try refresh(database)
+                return .commit
+            }
         }
     }
 
@@ -150,13 +158,7 @@ final class ClientStore: MirrorStorage {
     /// Reads what other processes have written. Returns whether there was something since the last look.
     func look() throws -> Bool {
         do {
-            try queue.inDatabase { database in
-                guard try Self.version(database) != version else { return }
-                try database.inTransaction(.deferred) {
-                    try refresh(database)
-                    return .commit
-                }
-            }
+            try reload()
             defer { hasNews = false }
             return hasNews
         } catch {

@@ -34,7 +34,11 @@ extension Mirror {
         for id in changes.actions where queue.row(id: id) == nil {
             try database.execute(literal: "DELETE FROM actions WHERE id = \(id)")
         }
-        for id in changes.actions.sorted() { try queue.row(id: id)?.write(to: database, vault) }
+        for id in changes.actions.sorted() {
+            // A new row replaces none: what has its id was acted in another process.
+            try queue.row(id: id)?.write(
+                to: database, vault, changes.added.contains(id) ? "INSERT" : "INSERT OR REPLACE")
+        }
         for key in changes.entities {
             if let entity = entity(key.kind, key.id) {
                 try entity.write(to: database, vault)
@@ -105,7 +109,7 @@ extension QueuedAction {
             more: try More(stored: vault.open(row[11], Self.place("more", key, others()))))
     }
 
-    fileprivate func write(to database: Database, _ vault: Vault) throws {
+    fileprivate func write(to database: Database, _ vault: Vault, _ verb: String) throws {
         let base = base?.canonicalText
         let entities = JSONTree.array(entities.map { .string($0) }).canonicalText
         func others() -> [String?] {
@@ -116,7 +120,7 @@ extension QueuedAction {
         }
         let statement = try database.cachedStatement(
             sql: """
-                INSERT OR REPLACE INTO actions (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                \(verb) INTO actions (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """)
         try statement.execute(arguments: [
             id, key, n, type, try vault.seal(payload.canonicalText, Self.place("payload", key, others())), base,
