@@ -137,6 +137,19 @@ import Testing
         #expect(try widget.look() && widget.mirror.actions.map(\.key) == ["a", "b"])
     }
 
+    /// The keys are away for a moment. A new key in their place would read nothing, and take the old one's number.
+    @Test func noKeyIsMadeForASealedStore() throws {
+        let store = try open(keys)
+        try store.fill()
+        let away = folder.url.appendingPathComponent("away")
+        try FileManager.default.moveItem(at: keyFile, to: away)
+        #expect(throws: CarillonError.tampered) { try open(keys) }
+        #expect(throws: CarillonError.tampered) { try store.rotate() }
+        #expect(!FileManager.default.fileExists(atPath: keyFile.path))
+        try FileManager.default.moveItem(at: away, to: keyFile)
+        #expect(try open(keys).mirror.actions.map(\.key) == ["a"])
+    }
+
     // MARK: Stores of older versions, and plain ones
 
     /// An app that encrypts from now on keeps what it has. Nothing of it is left in the clear.

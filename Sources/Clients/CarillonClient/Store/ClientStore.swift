@@ -229,7 +229,7 @@ final class ClientStore: MirrorStorage {
             guard sealing == nil else { throw CarillonError.tampered }
             return (try Mirror(database, .open), .open)
         }
-        let vault = try Vault(keys)
+        let vault = try Vault(keys, isFirst: sealing == nil)
         guard sealing == nil else {
             guard sealing == Vault.sealing else { throw CarillonError.tampered }
             return (try Mirror(database, vault), vault)

@@ -22,13 +22,14 @@ struct Vault: Sendable {
         self.current = current
     }
 
-    /// The keys of a key store, the first of which is made where there is none.
+    /// The keys of a key store. Where there is none, the first one is made, or, for a store that has been encrypted, it
+    /// throws: what is missing for a moment must not be replaced.
     ///
     /// Worst interleaving: two stores find no key, and each makes one. Each adds the key of number 1; the second is not
     /// kept, and its maker reads the first.
-    init(_ store: any KeyStore) throws {
+    init(_ store: any KeyStore, isFirst: Bool = false) throws {
         var found = try store.keys()
-        if found.isEmpty { found = try store.add(Self.newKey(), number: 1) }
+        if found.isEmpty, isFirst { found = try store.add(Self.newKey(), number: 1) }
         guard found.values.allSatisfy({ $0.count == 32 }), let newest = found.keys.max() else {
             throw CarillonError.tampered
         }
@@ -37,7 +38,7 @@ struct Vault: Sendable {
 
     /// Adds a key to a key store, for new values. Old ones are read with theirs until they are written again.
     static func rotate(_ store: any KeyStore) throws -> Vault {
-        guard let newest = try store.keys().keys.max() else { return try Vault(store) }
+        guard let newest = try store.keys().keys.max() else { throw CarillonError.tampered }
         guard newest < .max else { throw CarillonError.invalid("the key store has no number for another key") }
         _ = try store.add(newKey(), number: newest + 1)
         return try Vault(store)

@@ -26,7 +26,7 @@ public enum CarillonError: Error, Equatable, Sendable {
     case insecure
     /// The store cannot be opened or written.
     case storage(String)
-    /// What is stored was changed by something else, or the key is another.
+    /// What is stored was changed by something else, or the key is another or gone.
     case tampered
     /// Another process drains this store now.
     case notLeading
