@@ -184,6 +184,44 @@ import Testing
         #expect(try open(keys).mirror.value(.dose, "d1")?["productName"]?.string == "Ramipril")
     }
 
+    /// Another process reads while the store is encrypted, so that the log keeps what it was before. The store is open all
+    /// the same, and the next open empties the log.
+    @Test func whatIsLeftInTheLogGoesWithTheNextOpen() throws {
+        let plain = try open(nil)
+        try plain.fill()
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let reader = try DatabaseQueue(path: folder.file.path, configuration: configuration)
+        try reader.inDatabase {
+            try $0.beginTransaction(.deferred)
+            _ = try Int.fetchOne($0, sql: "SELECT count(*) FROM actions")
+        }
+        plain.close()
+        try open(keys).close()
+        #expect(try bytes().range(of: Data("Ramipril".utf8)) != nil)
+        try reader.inDatabase { try $0.commit() }
+        let store = try open(keys)
+        #expect(try bytes().range(of: Data("Ramipril".utf8)) == nil)
+        #expect(store.mirror.actions.map(\.key) == ["a"])
+        try reader.close()
+    }
+
+    /// Known: who puts a whole store that is not encrypted in the place of one that is, is not found. A store that is
+    /// encrypted for the first time looks the same, with keys where the process was killed, or another store has made them.
+    @Test func aForgedPlainStoreIsNotFound() throws {
+        let store = try open(keys)
+        try store.fill()
+        store.close()
+        try change {
+            try $0.execute(
+                sql: """
+                    DELETE FROM meta WHERE name = 'sealing'; DELETE FROM entities;
+                    UPDATE actions SET payload = X'007B7D', more = X'007B7D'
+                    """)
+        }
+        #expect(try open(keys).mirror.actions.map(\.payload.canonicalText) == ["{}"])
+    }
+
     /// An older version sealed each value for the key of its row alone.
     @Test func anOldStoreKeepsItsQueue() throws {
         try open(nil).fill()

@@ -56,13 +56,11 @@ final class ClientStore: MirrorStorage {
             defer { opening.release() }
             queue = try DatabaseQueue(path: file.path, configuration: configuration)
             try Schema.migrator.migrate(queue)
-            var isNew = false
             (mirror, vault, version) = try queue.write { database in
-                let (mirror, vault) = try Self.unlocked(database, keys, &isNew)
+                let (mirror, vault) = try Self.unlocked(database, keys)
                 return (mirror, vault, try Self.version(database))
             }
-            // What was not encrypted is in the log too.
-            if isNew { try queue.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) } }
+            if keys != nil { try Self.emptyLog(queue) }
         } catch {
             throw Self.told(error)
         }
@@ -218,11 +216,19 @@ final class ClientStore: MirrorStorage {
 
     // MARK: Keys
 
+    /// What was not encrypted is in the log too.
+    ///
+    /// Worst interleavings: the process that encrypted the store was killed before it emptied the log, or another one was
+    /// reading. So each open of an encrypted store does it. While another one reads, the next open does.
+    private static func emptyLog(_ queue: DatabaseQueue) throws {
+        do {
+            try queue.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {}
+    }
+
     /// What a store has, with the keys that read it. A store that is not encrypted is encrypted here, and one that an older
-    /// version has encrypted is encrypted again; `isNew` tells that it was. Killed before the end, it is as it was.
-    private static func unlocked(
-        _ database: Database, _ keys: (any KeyStore)?, _ isNew: inout Bool
-    ) throws -> (Mirror, Vault) {
+    /// version has encrypted is encrypted again. Killed before the end, it is as it was.
+    private static func unlocked(_ database: Database, _ keys: (any KeyStore)?) throws -> (Mirror, Vault) {
         let sealing = try String.fetchOne(
             database, sql: "SELECT value FROM meta WHERE name = ?", arguments: [MirrorKey.sealing])
         guard let keys else {
@@ -248,7 +254,6 @@ final class ClientStore: MirrorStorage {
         try database.execute(sql: "DELETE FROM entities")
         try mirror.write(mirror.everything, to: database, vault)
         _ = mirror.takeChanges()
-        isNew = true
         return (mirror, vault)
     }
 
