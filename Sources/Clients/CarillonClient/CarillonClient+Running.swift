@@ -30,7 +30,7 @@ extension CarillonClient {
         case .send(let text): socket?.send(text)
         case .token(let serial): Task { await giveToken(serial) }
         case .fetch(let topic, let parts, let serial): Task { await fetch(topic, parts, serial) }
-        case .authorize(let channel, let socketID): Task { await authorize(channel, socketID) }
+        case .authorize(let channel, let socketID, let serial): Task { await authorize(channel, socketID, serial) }
         case .timer(let timer, let milliseconds):
             let wait = UInt64(max(0, milliseconds)) * 1_000_000
             timers[timer, default: DelayedTask()].set(nanoseconds: wait) { [weak self] in await self?.due(timer) }
@@ -125,10 +125,10 @@ extension CarillonClient {
 
     // MARK: Channels of the app's own
 
-    private func authorize(_ channel: String, _ socketID: String) async {
+    private func authorize(_ channel: String, _ socketID: String, _ serial: Int) async {
         let result = await fetcher.authorization(of: channel, socketID)
         guard !isClosed else { return }
-        perform { machine.authorized(channel, socketID: socketID, result, &$0) }
+        perform { machine.authorized(channel, serial: serial, result, &$0) }
     }
 
     /// Joins any channel of the hub; private and presence ones need the option `authorize`. The subscription ends with the

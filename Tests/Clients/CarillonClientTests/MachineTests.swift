@@ -43,7 +43,7 @@ import Testing
             case .fetch(let topic, let parts, _): return "fetch \(topic) \(parts.count)"
             case .timer(.quiet, _), .cancel, .changed: return nil
             case .timer(let timer, let milliseconds): return "wait \(timer) \(milliseconds)"
-            case .authorize(let channel, let socket): return "authorize \(channel) \(socket)"
+            case .authorize(let channel, let socket, let serial): return "authorize \(channel) \(socket) #\(serial)"
             case .connection(let state): return state.rawValue
             case .problem(let error): return error.map { "problem \($0)" }
             case .message(let channel, let event, _): return "message \(channel) \(event)"
@@ -118,37 +118,41 @@ import Testing
     }
 
     /// The worst order: the signature comes when the connection is another one, or nobody wants the channel any more.
-    @Test func aSignatureIsForItsSocketAlone() {
+    @Test func aSignatureIsForItsRequestAlone() {
         var desk = desk(stored())
         desk.machine = ClientMachine(user: "u", isAuthorizing: true)
         func established(_ socket: String) -> [String] {
             desk.hear(#"{"event": "pusher:connection_established", "data": "{\"socket_id\": \"\#(socket)\"}"}"#)
         }
-        func authorized(_ socket: String) -> [String] {
+        func authorized(_ serial: Int) -> [String] {
             let auth = CarillonChannelAuth(auth: "key:1")
-            return desk.tell { $0.authorized("private-a", socketID: socket, .success(auth), &$1) }
+            return desk.tell { $0.authorized("private-a", serial: serial, .success(auth), &$1) }
+        }
+        func failed(_ channel: String, _ serial: Int) -> [String] {
+            desk.tell { $0.authorized(channel, serial: serial, .failure(CarillonError.http(403)), &$1) }
         }
         #expect(desk.tell { $0.subscribe("private-a", &$1) } == [])
         _ = desk.tell { $0.start(&$1) }
-        #expect(established("1.1").contains("authorize private-a 1.1"))
+        #expect(established("1.1").contains("authorize private-a 1.1 #1"))
         _ = desk.tell { $0.lost(code: 4200, reason: "", random: 0, &$1) }
-        #expect(authorized("1.1") == [])
+        #expect(authorized(1) == [])
         _ = desk.tell { [storage = desk.storage] in $0.timer(.reconnect, storage, random: 0, &$1) }
-        #expect(established("1.2").contains("authorize private-a 1.2"))
-        #expect(authorized("1.1") == [])
-        #expect(authorized("1.2") == ["send pusher:subscribe private-a"])
-        #expect(authorized("1.2") == [])
+        #expect(established("1.2").contains("authorize private-a 1.2 #2"))
+        #expect(authorized(1) == [])
+        #expect(authorized(2) == ["send pusher:subscribe private-a"])
+        #expect(authorized(2) == [])
         _ = desk.tell { $0.unsubscribe("private-a", &$1) }
-        #expect(desk.tell { $0.subscribe("private-a", &$1) } == ["authorize private-a 1.2"])
+        #expect(desk.tell { $0.subscribe("private-a", &$1) } == ["authorize private-a 1.2 #3"])
         _ = desk.tell { $0.unsubscribe("private-a", &$1) }
-        #expect(authorized("1.2") == [])
+        #expect(authorized(3) == [])
+        // Left and joined again on one socket: the old request fails, and the new one's signature counts.
+        #expect(desk.tell { $0.subscribe("private-a", &$1) } == ["authorize private-a 1.2 #4"])
+        #expect(failed("private-a", 3) == [])
+        #expect(authorized(4) == ["send pusher:subscribe private-a"])
         // Public ones are joined at once, and so are all where the app has no authorizer.
         #expect(desk.tell { $0.subscribe("b", &$1) } == ["send pusher:subscribe b"])
-        _ = desk.tell { $0.subscribe("presence-c", &$1) }
-        let refused = desk.tell {
-            $0.authorized("presence-c", socketID: "1.2", .failure(CarillonError.http(403)), &$1)
-        }
-        #expect(refused == ["message presence-c pusher:subscription_error"])
+        #expect(desk.tell { $0.subscribe("presence-c", &$1) } == ["authorize presence-c 1.2 #5"])
+        #expect(failed("presence-c", 5) == ["message presence-c pusher:subscription_error"])
     }
 
     @Test func closeCodesSayWhenToComeBack() {

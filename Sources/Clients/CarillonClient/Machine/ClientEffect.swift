@@ -12,7 +12,7 @@ enum ClientEffect: Sendable {
     /// Fetch snapshots of a topic, in order.
     case fetch(Topic, [ClientSnapshot.Part], serial: Int)
     /// Ask the app to have a channel signed for this socket.
-    case authorize(channel: String, socketID: String)
+    case authorize(channel: String, socketID: String, serial: Int)
     case timer(MachineTimer, milliseconds: Int)
     case cancel(MachineTimer)
     /// The state that apps see.

@@ -179,11 +179,11 @@ struct ClientMachine: Sendable {
     /// The app has had a channel signed, or could not: who listens is told, as by pusher-js, and the next connection tries
     /// again.
     mutating func authorized(
-        _ channel: String, socketID: String, _ result: Result<CarillonChannelAuth, any Error>,
+        _ channel: String, serial: Int, _ result: Result<CarillonChannelAuth, any Error>,
         _ out: inout [ClientEffect]
     ) {
         let auth = try? result.get()
-        guard line.authorized(channel, socketID: socketID, auth, &out), case .failure(let error) = result else {
+        guard line.authorized(channel, serial: serial, auth, &out), case .failure(let error) = result else {
             return
         }
         let data = JSONTree.object([.init("type", .string("AuthError")), .init("error", .string("\(error)"))])

@@ -10,8 +10,9 @@ struct ConnectionMachine: Sendable {
     private(set) var isStarted = false
     /// Private and presence channels are joined with what the app has signed.
     private let isAuthorizing: Bool
-    /// Channels whose signature for this socket is asked for.
-    private var awaited: Set<String> = []
+    /// Channels whose signature for this socket is asked for, each with the number of the request that counts.
+    private var awaited: [String: Int] = [:]
+    private var serial = 0
     private(set) var socketID = ""
     private var backoff: JitteredWait
     /// How long the hub asked to stay away: for one absence.
@@ -93,7 +94,7 @@ struct ConnectionMachine: Sendable {
             out.append(.timer(.quiet, milliseconds: activityMs))
             state = .open
             socketID = data["socket_id"]?.string ?? ""
-            awaited = []
+            awaited = [:]
             for channel in channels { join(channel, &out) }
             return true
         case "pusher:ping": send("pusher:pong", .object([]), &out)
@@ -128,16 +129,18 @@ struct ConnectionMachine: Sendable {
             return
         }
         guard state == .open else { return }
-        awaited.insert(channel)
-        out.append(.authorize(channel: channel, socketID: socketID))
+        serial += 1
+        awaited[channel] = serial
+        out.append(.authorize(channel: channel, socketID: socketID, serial: serial))
     }
 
     /// The app has had a channel signed, or could not. Returns whether the channel still waits for it: meanwhile the
-    /// connection may be another one, and nobody may want the channel any more.
+    /// connection may be another one, and the channel may be left, or left and joined again.
     mutating func authorized(
-        _ channel: String, socketID: String, _ auth: CarillonChannelAuth?, _ out: inout [ClientEffect]
+        _ channel: String, serial: Int, _ auth: CarillonChannelAuth?, _ out: inout [ClientEffect]
     ) -> Bool {
-        guard state == .open, socketID == self.socketID, awaited.remove(channel) != nil else { return false }
+        guard state == .open, awaited[channel] == serial else { return false }
+        awaited[channel] = nil
         guard let auth else { return true }
         var members: [JSONTree.Member] = [.init("channel", .string(channel)), .init("auth", .string(auth.auth))]
         if let data = auth.channelData { members.append(.init("channel_data", .string(data))) }
@@ -148,7 +151,7 @@ struct ConnectionMachine: Sendable {
     mutating func unsubscribe(_ channel: String, _ out: inout [ClientEffect]) {
         guard let index = channels.firstIndex(of: channel) else { return }
         channels.remove(at: index)
-        awaited.remove(channel)
+        awaited[channel] = nil
         tell("pusher:unsubscribe", channel, &out)
     }
 
