@@ -93,6 +93,47 @@ def freeze_and_thaw(browser, hub, user, variant):
         assert old.sent() == [] and len(stored(hub, user)) == 2
 
 
+KEPT = """
+    const db = await new Promise((resolve) => {
+      const opening = indexedDB.open(client.name);
+      opening.onsuccess = () => resolve(opening.result);
+    });
+    const keys = (store) => new Promise((resolve) => {
+      const all = db.transaction(store).objectStore(store).getAllKeys();
+      all.onsuccess = () => resolve([store, all.result]);
+    });
+    const kept = Object.fromEntries(await Promise.all([...db.objectStoreNames].map(keys)));
+    db.close();
+    return kept;"""
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_no_tab_fills_the_store_again_after_a_sign_out(browser, hub, user, hears):
+    """The page that signs out ends before it has deleted the store: another tab has its turn to lead, and must not."""
+    add_dose(hub, user)
+    with browser.device(hub, user) as phone:
+        if not hears:
+            phone.context.add_init_script("delete globalThis.BroadcastChannel")
+        first = phone.tab().settles()
+        other = phone.tab()
+        waiting = "return (await navigator.locks.query()).pending.length"
+        other.becomes(lambda: other.run(waiting) > 0, "the other tab waits for its turn")
+        first.run("""
+            indexedDB.deleteDatabase = () => ({});
+            client.signOut();
+            await new Promise((resolve) => { client.connection.subscribe((state) => state === 'closed' && resolve()); });""")
+        first.page.close()
+        if hears:
+            other.becomes(lambda: other.get("storage")["state"] == "replaced", "the other tab is told")
+        else:
+            steps = other.run("return steps()")
+            other.becomes(lambda: other.run("return steps()") > steps + 1, "it has looked twice whether it may lead")
+        assert not other.get("isLeader")
+        assert other.run(KEPT) == {"actions": [], "entities": [], "positions": [], "meta": ["isSignedOut"]}
+        other.page.close()
+        agrees(phone.tab(), hub, user)
+
+
 def live(tab, doses):
     """What a person does until the page dies."""
     try:

@@ -107,9 +107,9 @@ export class Carillon {
         await work.put('meta', true, 'isSignedOut');
       }, { strict: true });
     }
-    // Where the store stays, nothing else tells the other tabs.
-    if (unsent === 'keep') this.#store?.tell({ isSignedOut: true });
-    else await this.#store?.wipe();
+    if (unsent !== 'keep') await this.#store?.wipe();
+    // The store may stay: it is kept, or this page ends before it deletes it.
+    this.#store?.tell({ isSignedOut: true });
     await this.close();
     if (unsent !== 'keep') await Store.remove(this.name);
   }

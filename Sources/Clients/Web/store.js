@@ -30,10 +30,10 @@ class Work {
   #added = new Map();
   #cleared = new Set();
 
-  constructor(transaction, mirror, lease) {
+  constructor(transaction, mirror, { lease, isSignedOut }) {
     this.#transaction = transaction;
     this.#mirror = mirror;
-    this.lease = lease;
+    Object.assign(this, { lease, isSignedOut });
   }
 
   get(store, key) {
@@ -221,7 +221,8 @@ export class Store {
       const meta = transaction.objectStore('meta');
       let result;
       try {
-        const [lease, commit = 0] = await Promise.all([request(meta.get('lease')), request(meta.get('commit'))]);
+        const [lease, commit = 0, isSignedOut] = await Promise.all(
+          ['lease', 'commit', 'isSignedOut'].map((key) => request(meta.get(key))));
         if (fence !== null && lease?.fence !== fence) throw new FenceLost();
         if (isQuiet) {
           // Since the last look nobody has told of a commit that was there then: the tab that made it has ended.
@@ -232,7 +233,7 @@ export class Store {
           this.mirror = await Mirror.read(transaction);
           isRead = true;
         }
-        const mine = new Work(transaction, this.mirror, lease);
+        const mine = new Work(transaction, this.mirror, { lease, isSignedOut });
         result = await work(mine);
         const changes = mine.flush();
         if (changes.length && !isQuiet) {
@@ -301,10 +302,15 @@ export class Store {
 
   // The lease.
 
-  /** Leads, if nobody does or the leader is frozen; returns the fence, or null. `isFree`: the leader's lock is gone. */
+  /**
+   * Leads, if nobody does or the leader is frozen; returns the fence, or null. `isFree`: the leader's lock is gone. Worst
+   * interleaving: the user signs out in another tab, and this one looks before it hears of that. The store has no lease,
+   * and a leader would fill it again.
+   */
   acquire(tab, now, isFree = false) {
     return this.write(async (work) => {
-      const { lease } = work;
+      const { lease, isSignedOut } = work;
+      if (isSignedOut) return null;
       // A lease far ahead was written before the clock was set back.
       const holds = lease && lease.holder !== tab && lease.until > now && lease.until - now <= LEASE_MS;
       if (holds && !isFree) return null;
