@@ -67,3 +67,41 @@ def test_a_note_that_changes_while_it_is_fetched_is_fetched_again(browser, hub, 
         tab.becomes(lambda: tab.dose(dose)["rev"] > rev, "the event of the second is there")
         tab.run("release()")
         has_note(tab, dose, "second")
+
+
+#: The hub does not have the dose whose texts are asked for first, until `isBack`. `asked`: how often it was asked for it.
+MISS = """
+    const { api } = client, { fetch } = api;
+    globalThis.asked = 0;
+    api.fetch = async (url, options) => {
+      if (!url.includes('/occurrence/')) return fetch(url, options);
+      globalThis.missed ??= url;
+      if (url === globalThis.missed) globalThis.asked += 1;
+      return url !== globalThis.missed || globalThis.isBack ? fetch(url, options) : new Response('{}', { status: 404 });
+    };"""
+
+
+@pytest.mark.parametrize("by", ["event", "line"])
+def test_a_note_that_is_gone_holds_up_no_other(browser, hub, user, by):
+    """It is asked for again when an event tells of its dose, or on a new line."""
+    doses = [add_dose(hub, user), add_dose(hub, user)]
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        tab.run(MISS)
+        leaves(phone, tab)
+        for dose in doses:
+            does(hub, user, "addNote", {"occurrenceId": dose, "text": "theirs"})
+        phone.online()
+        tab.becomes(lambda: "theirs" in [tab.dose(dose)["note"] for dose in doses], "the other note is there")
+        gone = next(dose for dose in doses if tab.dose(dose)["note"] is None)
+        there = next(dose for dose in doses if dose != gone)
+        does(hub, user, "addNote", {"occurrenceId": there, "text": "more"})
+        has_note(tab, there, "more")
+        assert tab.run("return globalThis.asked") == 1 and tab.get("problem") is None
+        tab.run("globalThis.isBack = true")
+        if by == "event":
+            does(hub, user, "addNote", {"occurrenceId": gone, "text": "again"})
+        else:
+            leaves(phone, tab)
+            phone.online()
+        has_note(tab, gone, "again" if by == "event" else "theirs")

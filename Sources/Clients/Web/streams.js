@@ -26,6 +26,8 @@ export class Stream {
   constructor(host, user, topic) {
     Object.assign(this, { host, topic, name: channelOf(user, topic), inbox: [], isOver: false, attempt: 0 });
     this.phase = 'idle';
+    /** Doses of which the hub has no texts, each with the number that it had here: asked again when that has changed. */
+    this.gone = new Map();
     this.pace = new Pace(STORE_MS, BATCH / 2, () => this.pump());
   }
 
@@ -47,6 +49,7 @@ export class Stream {
   left() {
     if (this.phase !== 'stopped') this.phase = 'idle';
     this.serial = (this.serial ?? 0) + 1;
+    this.gone.clear();
     clearTimeout(this.timer);
   }
 
@@ -239,9 +242,8 @@ export class Stream {
           await this.add(part, serial, (work) => putMonth(work, month, part));
         }
       }
-      for (const row of [...store.mirror.kind('dose').values()].filter((one) => one.isNoteOld && one.value)) {
-        const part = await api.get(`adherence/occurrence/${encodeURIComponent(row.id)}`);
-        await this.add(part, serial, (work) => this.putNote(work, row.id, part.body));
+      for (const row of [...store.mirror.kind('dose').values()].filter((one) => this.isNoteWanted(one))) {
+        await this.completeNote(row, serial);
       }
     } catch (error) {
       if (serial === this.serial && !this.isOver) {
@@ -254,6 +256,20 @@ export class Stream {
       this.isCompleting = false;
     }
     if (this.isWanted || serial !== this.serial) this.complete();
+  }
+
+  isNoteWanted(row) { return row.isNoteOld && row.value && this.gone.get(row.id) !== row.o; }
+
+  /** Fetches the texts of a dose. One that the hub does not have holds up no other. */
+  async completeNote({ id, o }, serial) {
+    try {
+      const part = await this.host.api.get(`adherence/occurrence/${encodeURIComponent(id)}`);
+      await this.add(part, serial, (work) => this.putNote(work, id, part.body));
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      // Of an old line it says nothing: the dose may have come back since.
+      if (serial === this.serial) this.gone.set(id, o);
+    }
   }
 
   add(part, serial, put) {
