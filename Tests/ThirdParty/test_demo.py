@@ -52,6 +52,17 @@ FOCUS = """() => {
     isSeen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 && bottom > 0 && top < innerHeight };
 }"""
 
+#: A browser that tells of no paint: it does not know of them, or the tab is in the background.
+UNPAINTED = """
+  const { observe } = PerformanceObserver.prototype;
+  PerformanceObserver.prototype.observe = function told(options) {
+    if (options.type !== 'paint') observe.call(this, options);
+  };"""
+NO_PAINT = {
+    "a browser": "Object.defineProperty(PerformanceObserver, 'supportedEntryTypes', { value: ['resource'] });",
+    "a tab in the background": "Object.defineProperty(document, 'hidden', { value: true });",
+}
+
 CONTROLS = {"button", "checkbox", "combobox", "dialog", "alertdialog", "link", "listbox", "radio", "region", "searchbox",
             "spinbutton", "switch", "tab", "table", "tablist", "tabpanel", "textbox", "image", "img", "InputTime"}
 
@@ -81,9 +92,10 @@ def browser():
 class Page:
     """The demonstration in a browser of its own."""
 
-    def __init__(self, browser, hub, **options):
+    def __init__(self, browser, hub, script="", **options):
         self.hub = hub
         self.context = browser.chromium.new_context(**options)
+        self.context.add_init_script(script)
         self.page = self.context.new_page()
         self.page.set_default_timeout(PATIENCE * 1000)
         self.errors, self.requests = [], []
@@ -147,6 +159,12 @@ def test_it_opens_at_once_and_asks_nobody_else(demo, browser, record_property):
         assert shown.page.evaluate(BLOCKING) == [], "the first paint waits for nothing but the page"
         eventually(lambda: shown.page.locator(".heat [data-level]").count() > 14, "the months have their days")
         eventually(lambda: re.search(r"\d+ days", shown.page.inner_text("#left .streaks")), "there are streaks")
+        assert shown.errors == []
+
+
+@pytest.mark.parametrize("where", NO_PAINT)
+def test_it_starts_where_no_paint_is_told(demo, browser, where):
+    with Page(browser, demo, script=UNPAINTED + NO_PAINT[where]) as shown:
         assert shown.errors == []
 
 
