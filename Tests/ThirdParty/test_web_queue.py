@@ -205,8 +205,9 @@ def test_a_conflict_of_one_of_several_parks_that_dose_only(browser, hub, user):
         phone.online()
         tab.becomes(lambda: tab.get("queueLength") == 0, "the decision is answered")
         tab.becomes(lambda: status(hub, first) == "taken", "the decision counts")
-        for again in tab.get("conflicts"):
-            tab.run("await client.resolve(given, 'keep_local')", again["key"])
+        again, = tab.get("conflicts")
+        assert [one["occurrenceId"] for one in again["items"]] == [second]
+        tab.run("await client.resolve(given, 'keep_local')", again["key"])
         agrees(tab, hub, user)
         eventually(lambda: tab.dose(first)["note"] == "behind", "what waited behind the conflict is sent")
         assert [status(hub, one) for one in (first, second, third)] == ["taken"] * 3
