@@ -28,5 +28,6 @@ def test_a_mutant_is_seen(name):
         # A mutant may fail by never coming to an end.
         histories = functools.partial(WebHistories, calm=15, limit=90)
 
-    with pytest.raises(AssertionError, match="faults "):
+    # Each report has this line: a storm in which no device died has no fault, and sees nothing.
+    with pytest.raises(AssertionError, match=r"faults +[1-9]"):
         run_histories(Mutant, 20, 4)
