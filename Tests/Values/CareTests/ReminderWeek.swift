@@ -328,7 +328,7 @@ struct ReminderWeek {
                 }
                 // By which it learned of the last change, or which it was.
                 guard let latest = changed.max() else { return false }
-                return !mine.contains { $0.rev >= latest && $0.fields[field] != nil }
+                return !mine.contains { $0.rev >= latest && $0.fields.names.contains(field) }
             })
     }
 
