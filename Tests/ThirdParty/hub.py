@@ -59,6 +59,11 @@ class Output:
         with self._changed:
             return "\n".join(self.lines)
 
+    def ended(self):
+        """Once its process has ended: all that it has written is here, unless a child of its own still holds the pipe."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.is_open, 2)
+
 
 class Program:
     """A running `carillon`, with what it prints."""
@@ -79,7 +84,11 @@ class Program:
         return self.process.pid
 
     def wait(self, timeout=PATIENCE):
-        return self.process.wait(timeout)
+        """The exit status. What it has printed is all there then."""
+        status = self.process.wait(timeout)
+        self.out.ended()
+        self.err.ended()
+        return status
 
     def interrupt(self, timeout=15):
         """SIGINT, as Ctrl-C sends it; returns the exit status."""
