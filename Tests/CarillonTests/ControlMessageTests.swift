@@ -85,7 +85,7 @@ struct ControlMessageTests {
             var progress = DrainProgress(at: start, pause: .zero, deadline: .seconds(2), grace: .seconds(4))
             #expect(progress.steps(at: start, connections: 3) == [.close])
             #expect(progress.steps(at: at(1), connections: 3, visitors: UnansweredConnections(begun: 3)) == [])
-            // A count from before the closings says nothing: it is asked for now.
+            // A count from before the closings says nothing: a new one is asked for.
             #expect(progress.steps(at: at(2), connections: 3) == [.count])
             return progress
         }
