@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-image test-instructions conformance fuzz storm resume churn soak lint format docs bench clean
+.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-image test-instructions conformance sanitize fuzz storm resume churn soak lint format docs bench clean
 
 tools := deploy/development
 # On a terminal too: SwiftPM takes colour for another build, and would begin anew.
@@ -86,6 +86,10 @@ conformance: ## Autobahn's WebSocket suite, or CASES of it ('6.* 12.1.1'); needs
 	@$(tools)/packages build conformance
 	swift build $(plain) --product EchoServer
 	@set -f; Tests/ThirdParty/conformance $(CASES)
+
+sanitize: ## The Swift tests under the sanitizer KIND (thread, address), TARGETS one by one: half an hour; a build of its own
+	@$(tools)/packages build run
+	$(tools)/sanitize $(or $(KIND),thread) $(TARGETS)
 
 fuzz: ## Fuzz each parser for SECONDS (default 60), two at a time; PARSERS="json pusher" names some
 	@$(tools)/packages build
