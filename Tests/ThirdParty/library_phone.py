@@ -167,7 +167,7 @@ class LibraryPhone:
                 self._enter(Action(key, kind, payload))
         intent, self._intent = self._intent, None
         if intent and intent in self.mine and intent not in self.rows:
-            self.cancelled.add(intent)
+            self._cancel(intent)
 
     # What it does.
 
@@ -176,6 +176,14 @@ class LibraryPhone:
         if "error" in answer and not answer["error"].startswith(self.late):
             self.ledger.fault(f"{self.name}: {answer['error']} to {request}")
         return answer
+
+    def _cancel(self, key):
+        """An action is taken back before it was sent; a decision of its conflict that was not sent goes with it."""
+        self.cancelled.add(key)
+        for other in self.mine:
+            action = self.ledger.entries[other].action
+            if action.type == "resolve" and action.payload["of"] == key:
+                self.cancelled.add(other)
 
     def _enter(self, action):
         self.ledger.enter(action, self)
@@ -194,7 +202,7 @@ class LibraryPhone:
             target = self._intent = action.payload["targetKey"]
             answer = await self._asked(do="undo", key=target)
             if "key" in answer and answer["key"] is None:
-                self.cancelled.add(target)
+                self._cancel(target)
         else:
             answer = await self._asked(do="act", type=action.type, payload=action.payload)
         self._intent = None
