@@ -76,8 +76,9 @@ class Site:
 
 
 def chromium():
-    """Debian's, or the one that the machine has."""
-    return next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    """Debian's shell without windows, which starts sooner and takes half the work; or the one that the machine has."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 class Browser:
