@@ -166,8 +166,8 @@ class LibraryPhone:
                 self.ledger.counts["acts kept and not told"] += 1
                 self._enter(Action(key, kind, payload))
         intent, self._intent = self._intent, None
-        if intent and intent in self.mine and intent not in self.rows:
-            self._cancel(intent)
+        if intent and intent in self.mine:
+            self.cancelled.update(key for key in (intent, *self._decisions(intent)) if key not in self.rows)
 
     # What it does.
 
@@ -177,13 +177,10 @@ class LibraryPhone:
             self.ledger.fault(f"{self.name}: {answer['error']} to {request}")
         return answer
 
-    def _cancel(self, key):
-        """An action is taken back before it was sent; a decision of its conflict that was not sent goes with it."""
-        self.cancelled.add(key)
-        for other in self.mine:
-            action = self.ledger.entries[other].action
-            if action.type == "resolve" and action.payload["of"] == key:
-                self.cancelled.add(other)
+    def _decisions(self, key):
+        """Keys of the decisions of its conflict. One that was not sent goes with what is taken back, undone or not sent."""
+        mine = ((other, self.ledger.entries[other].action) for other in self.mine)
+        return [other for other, action in mine if action.type == "resolve" and action.payload["of"] == key]
 
     def _enter(self, action):
         self.ledger.enter(action, self)
@@ -201,8 +198,10 @@ class LibraryPhone:
         if action.type == "undo":
             target = self._intent = action.payload["targetKey"]
             answer = await self._asked(do="undo", key=target)
-            if "key" in answer and answer["key"] is None:
-                self._cancel(target)
+            if "key" in answer:
+                if answer["key"] is None:
+                    self.cancelled.add(target)
+                self.cancelled.update(self._decisions(target))
         else:
             answer = await self._asked(do="act", type=action.type, payload=action.payload)
         self._intent = None
