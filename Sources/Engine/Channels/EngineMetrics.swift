@@ -11,6 +11,8 @@ package final class EngineMetrics: MetricSource {
     let otherUsers: Counter
     private let resumes = CounterTable(
         "result", ["recovered", "lost"], by: "reason", ["none"] + ResumeLoss.allCases.map(\.rawValue))
+    /// One of those. All that come back together count here.
+    private let recoveries: Counter
     private let replayed = Histogram.sizes()
     let resets = Counter()
     /// Subscriptions by kind: users' streams, public, presence, and private channels (signed or server-to-user).
@@ -35,11 +37,12 @@ package final class EngineMetrics: MetricSource {
     package init(authFailures: CounterTable = CounterTable("reason", EngineMetrics.authFailureReasons)) {
         self.authFailures = authFailures
         otherUsers = authFailures["other_user"]
+        recoveries = resumes["recovered", "none"]
     }
 
     /// A client's position was found, `count` events ago.
     func recovered(_ count: Int64) {
-        resumes["recovered", "none"].add()
+        recoveries.add()
         replayed.record(UInt64(clamping: count))
     }
 

@@ -1,6 +1,8 @@
+import Bytes
 import Channels
 import Pusher
 import Sync
+import TestSupport
 import Testing
 
 /// The contents of `sync:resume`, and who may send it.
@@ -62,6 +64,88 @@ import Testing
                 continue
             }
             _ = engine.close(session)
+        }
+    }
+
+    private static let usual =
+        #"{"event":"sync:resume","data":{"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":12},"user.u1.y":{"epoch":"f","offset":0}}}}"#
+
+    /// Everything that a client hears that is back: it subscribes, sends `resume`, and signs in.
+    private func heardByOneBack(sending resume: String, readsCommonMessages: Bool) throws -> [Heard] {
+        var engine = EngineFixture()
+        engine.readsCommonMessages = readsCommonMessages
+        let session = engine.session(0)
+        var heard = try engine.subscribe("user.u1.x", from: session) + engine.subscribe("user.u1.y", from: session)
+        heard += try engine.send(resume, from: session)
+        heard += try engine.signin("u1", from: session)
+        for (topic, serial) in [("x", 1), ("y", 2)] as [(String, UInt32)] {
+            let name = try #require(try StreamName.parse("user.u1.\(topic)"))
+            heard += engine.joined(StreamJoin(name: name, session: session.id, serial: serial), at: 12, session)
+        }
+        return heard
+    }
+
+    @Test func theUsualSpellingIsReadInPlace() throws {
+        let session = engine.session(0)
+        for name in ["user.u1.x", "user.u1.y"] { _ = try engine.subscribe(name, from: session) }
+        var text = Self.usual
+        text.withUTF8 { text in
+            var effects = SessionEngine.Effects()
+            let event = CommonEvent(UnsafeRawBufferPointer(text))
+            #expect(event.map { engine.core.received($0, from: session, &effects) } == true)
+            #expect(effects.isEmpty)
+        }
+        let heard = try heardByOneBack(sending: Self.usual, readsCommonMessages: true)
+        #expect(heard.suffix(3).first == resumed("user.u1.x", at: 12, replayed: 0), "\(heard)")
+        #expect(heard.last == .join("user.u1.y", serial: 3, .resume(from: StreamPosition(epoch: "f", offset: 0))))
+    }
+
+    /// The quick reading leaves to the general one what is not exactly the usual spelling, or not for it alone to judge.
+    @Test(arguments: [
+        #""user.u1.x":{"epoch":"e","offset":012}"#, #""user.u1.x":{"epoch":"e","offset":00}"#,
+        #""user.u1.x":{"epoch":"e","offset":}"#, #""user.u1.x":{"epoch":"e","offset":-1}"#,
+        #""user.u1.x":{"epoch":"e","offset":12.0}"#, #""user.u1.x":{"epoch":"e","offset":12e0}"#,
+        #""user.u1.x":{"epoch":"e","offset":9007199254740992}"#,
+        #""user.u1.x":{"epoch":"e","offset":9007199254740993}"#,
+        #""user.u1.x":{"epoch":"e","offset":99999999999999999999}"#,
+        #""user.u1.x":{"epoch":"e","offset":1},"user.u1.x":{"epoch":"e","offset":12}"#,
+        #""user.u1.x":{"epoch":"e","offset":1},"#, #""user.u1.x":{"epoch":"e","offset":1}},"x":{"#, "",
+        #""user.u1.x":{"epoch":"\#(String(repeating: "e", count: 128))","offset":1}"#,
+        #""user.u1.x":{"epoch":"\#(String(repeating: "e", count: 129))","offset":1}"#,
+        #""user.u1.x":{"epoch":"","offset":1}"#, #""user.u1.x":{"epoch":"\u0065","offset":12}"#,
+        #""user.u1.x":{"offset":12,"epoch":"e"}"#, #""user.u1.x":{"epoch":"e","offset":12,"more":1}"#,
+        #""user.u1.z":{"epoch":"e","offset":1}"#, #""user.u2.x":{"epoch":"e","offset":1}"#,
+        #""private-user.u1.x":{"epoch":"e","offset":1}"#, #""news":{"epoch":"e","offset":1}"#,
+    ])
+    func anotherSpellingIsReadAlike(_ channels: String) throws {
+        let text = #"{"event":"sync:resume","data":{"v":1,"channels":{\#(channels)}}}"#
+        #expect(
+            try heardByOneBack(sending: text, readsCommonMessages: true)
+                == heardByOneBack(sending: text, readsCommonMessages: false))
+    }
+
+    /// Whatever the text is: the quick reading does what the general one does.
+    @Test func anyChangeOfTheUsualSpellingIsReadAlike() throws {
+        var random = SeededRandom()
+        let odd =
+            #""\{}[]:,. u0n/#é9-"#.map(String.init) + [
+                "\u{0}", "\u{7F}", "}}", #"{"v":1,"#, #""user.u1.z""#, #","offset":1"#,
+            ]
+        for _ in 0..<1_000 {
+            var changed = Self.usual.map(String.init)
+            for _ in 0...Int.random(in: 0..<2, using: &random) {
+                let index = Int.random(in: changed.indices, using: &random)
+                let piece = odd.randomElement(using: &random) ?? ""
+                switch Int.random(in: 0..<3, using: &random) {
+                case 0: changed[index] = piece
+                case 1: changed.insert(piece, at: index)
+                default: changed.remove(at: index)
+                }
+            }
+            let text = changed.joined()
+            #expect(
+                try heardByOneBack(sending: text, readsCommonMessages: true)
+                    == heardByOneBack(sending: text, readsCommonMessages: false), "\(text), seed \(random.seed)")
         }
     }
 

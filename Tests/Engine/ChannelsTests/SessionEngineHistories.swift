@@ -29,17 +29,47 @@ import Testing
             + odd
         let app = Bool.random(using: &random) ? (quick.app, general.app) : (quick.otherApp, general.otherApp)
         let (one, other) = (quick.session(0, app: app.0), general.session(0, app: app.1))
+        var joins: [StreamJoin] = []
         for _ in 0..<60 {
             let name = try #require(names.randomElement(using: &random))
-            switch Int.random(in: 0..<8, using: &random) {
+            var heard: [Heard] = []
+            defer {
+                for case .join(let name, let serial, let purpose) in heard {
+                    guard let stream = try? StreamName.parse(name) else { continue }
+                    joins.append(StreamJoin(name: stream, session: one.id, serial: serial, purpose: purpose))
+                }
+            }
+            switch Int.random(in: 0..<12, using: &random) {
             case 0..<4:
-                #expect(try quick.subscribe(name, from: one) == general.subscribe(name, from: other), "seed \(seed)")
+                heard = try quick.subscribe(name, from: one)
+                #expect(try heard == general.subscribe(name, from: other), "seed \(seed)")
             case 4, 5:
                 #expect(
                     try quick.unsubscribe(name, from: one) == general.unsubscribe(name, from: other), "seed \(seed)")
             case 6:
                 let user = Bool.random(using: &random) ? "a" : "b"
-                #expect(try quick.signin(user, from: one) == general.signin(user, from: other), "seed \(seed)")
+                let more = Bool.random(using: &random) ? "" : #","user_info":{"x":1}"#
+                heard = try quick.signin(user, more: more, from: one)
+                #expect(try heard == general.signin(user, more: more, from: other), "seed \(seed)")
+            case 7...9:
+                let offsets = ["0", "1", "2", "02", "-1", "1.0", "1e0", "9007199254740992", "9007199254740993", ""]
+                let positions = try (0..<Int.random(in: 1...3, using: &random)).map { _ in
+                    let name = try #require((Self.names + names).randomElement(using: &random))
+                    let epoch = Bool.random(using: &random) ? "e" : "f"
+                    let offset = try #require(
+                        Bool.random(using: &random) ? "1" : offsets.randomElement(using: &random))
+                    return #""\#(name)":{"epoch":"\#(epoch)","offset":\#(offset)}"#
+                }
+                let text =
+                    #"{"event":"sync:resume","data":{"v":1,"channels":{\#(positions.joined(separator: ","))}}}"#
+                heard = try quick.send(text, from: one)
+                #expect(try heard == general.send(text, from: other), "seed \(seed)")
+            case 10:
+                guard !joins.isEmpty else { continue }
+                let join = joins.remove(at: Int.random(in: joins.indices, using: &random))
+                let offset = Int64.random(in: 0...2, using: &random)
+                heard = quick.joined(join, at: offset, one)
+                #expect(heard == general.joined(join, at: offset, other), "seed \(seed)")
             default:
                 let text = #"{"event":"pusher:ping","data":{}}"#
                 #expect(try quick.send(text, from: one) == general.send(text, from: other), "seed \(seed)")

@@ -51,6 +51,7 @@ enum PusherProperties {
                 var plain = ""
                 CommonEvent.unescape(userData) { plain = $0.string }
                 return .signin(auth: auth.string, userData: plain)
+            case .resume(let data): return isObject(Array(data)) ? .sync(name: "resume", data: Array(data)) : nil
             }
         }
     }

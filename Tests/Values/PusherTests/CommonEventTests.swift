@@ -1,4 +1,5 @@
 import Bytes
+import JSON
 import Pusher
 import TestSupport
 import Testing
@@ -10,6 +11,7 @@ import Testing
         #"{"event":"pusher:subscribe","data":{"auth":"","channel":"user.1.adherence"}}"#,
         #"{"event":"pusher:subscribe","data":{"auth":"","channel":"private-x_y=@,.;-"}}"#,
         #"{"event":"pusher:signin","data":{"auth":"key:abcdef","user_data":"{\"id\":\"u1\",\"user_info\":{}}"}}"#,
+        #"{"event":"sync:resume","data":{"v":1,"channels":{"user.1.adherence":{"epoch":"e","offset":12}}}}"#,
     ]
 
     /// The quick reader's result, as the general reader would return it.
@@ -25,6 +27,9 @@ import Testing
                 var text = ""
                 CommonEvent.unescape(userData) { text = $0.string }
                 return .signin(auth: auth.string, userData: text)
+            case .resume(let data):
+                guard (try? JSONValue.parse(data))?.kind == .object else { return nil }
+                return .sync(name: "resume", data: Array(data))
             }
         }
     }

@@ -97,10 +97,12 @@ final class Admission {
         guard session.subscriptions.isEmpty,
             session.detail?.parked.count ?? 0 < min(limits.parkedPerSessionMax, limits.subscriptionsPerSessionMax)
         else { return false }
-        let stream = StreamName(text)
         // In place: a session would copy the list.
         let detail = session.madeDetail()
         if detail.parked.isEmpty { detail.parked.reserveCapacity(4) }
+        let first = detail.parked.first?.stream
+        let isSameUser = first?.withUser(text.belongs(to:)) == true
+        let stream = first.flatMap { isSameUser ? StreamName(text, of: $0.sharedUser) : nil } ?? StreamName(text)
         if !detail.parked.contains(stream) { detail.parked.append(stream) }
         return true
     }

@@ -61,8 +61,9 @@ package final class Identities {
             return nil
         }
         // Nearly always it is only an id, of which only the identity is kept.
-        if session.detail == nil, let id = UserData.idAlone(in: userData) {
-            return signedIn(session, as: Identity(userID: id), saying: nil, userData, &effects)
+        if session.detail?.saysMoreThanID != true, let id = UserData.idAlone(in: userData) {
+            let identity = Identity(of: session.parkedUser(id) ?? .copy(id))
+            return signedIn(session, as: identity, saying: nil, userData, &effects)
         }
         let user: UserData
         do throws(UserDataError) {
@@ -82,7 +83,7 @@ package final class Identities {
         return signedIn(session, as: identity, saying: user, userData, &effects)
     }
 
-    /// - Parameter user: what `userData` says; nil where that is only an id, for a session without a detail.
+    /// - Parameter user: what `userData` says; nil where that is only an id, and nothing else was said before.
     private func signedIn(
         _ session: Session, as identity: Identity, saying user: UserData?, _ userData: UnsafeRawBufferPointer,
         _ effects: inout Effects

@@ -15,9 +15,9 @@ package struct Identity: Sendable {
         self.init(of: .copy(userID), issuedAt: issuedAt, expiresAt: expiresAt)
     }
 
-    /// The identity of the user whose id has this UTF-8, without times.
-    package init(userID: UnsafeRawBufferPointer) {
-        self.init(of: .copy(userID), issuedAt: nil, expiresAt: nil)
+    /// The identity of the user whose id is shared with it, without times.
+    init(of user: SharedBytes) {
+        self.init(of: user, issuedAt: nil, expiresAt: nil)
     }
 
     private init(of user: SharedBytes, issuedAt: Int64?, expiresAt: Int64?) {

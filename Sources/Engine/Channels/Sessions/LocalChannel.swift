@@ -25,7 +25,12 @@ package final class LocalChannel {
     /// The user's stream, fed by the database; nil for an ordinary channel.
     package var stream: StreamName? { label.stream }
 
-    func isOf(_ name: StreamName) -> Bool { stream == name }
+    func isOf(_ name: StreamName) -> Bool {
+        switch (label, name.form) {
+        case (.user(let stream), .user), (.privateUser(let stream), .privateUser): stream == name.stream
+        default: false
+        }
+    }
 
     /// Sessions that must get events, live or by pages.
     package var memberCount: Int { subscribers.count + subscribers.behind.count }

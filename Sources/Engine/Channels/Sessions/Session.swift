@@ -173,6 +173,24 @@ package final class Session {
         return identity.owns(stream.stream)
     }
 
+    /// The stream of that name that the client subscribed to and the session is not in yet; nil where there is none.
+    func awaited(_ name: StreamName.Text) -> StreamName? {
+        if let stream = detail?.parked.first(where: name.isName(of:)) { return stream }
+        for subscription in subscriptions {
+            guard let channel = subscription.awaited, !channel.isUnpublished, let stream = channel.stream,
+                name.isName(of: stream)
+            else { continue }
+            return stream
+        }
+        return nil
+    }
+
+    /// The user's id as a parked stream has it, to be shared; nil where that is another user's.
+    func parkedUser(_ id: UnsafeRawBufferPointer) -> SharedBytes? {
+        guard let stream = detail?.parked.first?.stream, stream.withUser({ $0.equals(id) }) else { return nil }
+        return stream.sharedUser
+    }
+
     /// Whether the client has named a position in a stream that it was not in.
     func hasNamed(_ stream: StreamName) -> Bool {
         detail?.namedPositions.contains { $0.stream == stream } == true

@@ -21,10 +21,13 @@ final class SessionDetail {
     /// Whom the signed-in user watches, each once; at most `AppLimits.watchlistMax`.
     var watching: ContiguousArray<Watching> = []
 
+    /// Whether something beside an id was said of the signed-in user.
+    var saysMoreThanID: Bool { info?.isEmpty != true || !watching.isEmpty }
+
     /// Whether it can be dropped, for a session that is not behind.
     var isUnused: Bool {
         memberships.isEmpty && askingAgain.isEmpty && parked.isEmpty && namedPositions.isEmpty && refusedTokens == 0
-            && clientEvents == Allowance() && info?.isEmpty == true && watching.isEmpty
+            && clientEvents == Allowance() && !saysMoreThanID
     }
 
     private struct Membership {

@@ -114,6 +114,7 @@ package final class SessionEngine {
             var known: Identities.Known?
             CommonEvent.unescape(userData) { known = identities.signin(auth, $0, session, &effects) }
             identified(session, known, &effects)
+        case .resume(let data): return streams.resume(common: data, session)
         }
         return true
     }

@@ -19,6 +19,8 @@ package final class StreamSubscriptions {
     package let unpublished: UnpublishedStreams
     private let limits: ChannelLimits
     private let metrics: EngineMetrics
+    /// Of the position that a subscriber was told last. Nearly always it is that of all.
+    private var lastEpoch: Epoch?
 
     init(
         of sessions: SessionTable, in channels: SubscribedChannels, _ limits: ChannelLimits, _ metrics: EngineMetrics
@@ -169,6 +171,26 @@ package final class StreamSubscriptions {
         if hasRoom { askResumes(of: session, now, &effects) }
     }
 
+    /// A `sync:resume` in its usual spelling that names channels which the session awaits, as one does that is back. False
+    /// (nothing done) otherwise.
+    func resume(common data: UnsafeRawBufferPointer, _ session: Session) -> Bool {
+        guard session.app.ownsDatabase, !session.isBehind, var positions = CommonPositions(data) else { return false }
+        let most = min(
+            limits.positionsPerSessionMax, session.identity == nil ? limits.parkedPerSessionMax : .max)
+        var named = session.namedPositions
+        if named.isEmpty { named.reserveCapacity(2) }
+        while let (name, epoch, offset) = positions.next() {
+            guard named.count < most, let stream = session.awaited(name),
+                !named.contains(where: { $0.stream == stream })
+            else { return false }
+            let epoch = lastEpoch.flatMap { $0.isNamed(epoch) ? $0 : nil } ?? Epoch(epoch.string)
+            named.append(NamedPosition(stream: stream, position: StreamPosition(in: epoch, offset: offset)))
+        }
+        guard positions.isComplete else { return false }
+        session.madeDetail().namedPositions = named
+        return true
+    }
+
     /// The stream of that name, if the session's app has streams and the name is a stream's.
     private func stream(_ name: ChannelName, of session: Session) -> StreamName? {
         session.app.ownsDatabase ? try? StreamName.parse(name.string) : nil
@@ -251,8 +273,10 @@ package final class StreamSubscriptions {
     ) {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
+        lastEpoch = joined.position.epoch
         let named = session.takePosition(stream)
-        if let named, named != joined.position {
+        // Not by `!=`, which is no function of the type's own, and looks `==` up.
+        if let named, !(named == joined.position) {
             effects.append(.send(.succeeded(stream, at: joined.position)))
             fallBehind(index, of: session, Replay(channel, cursor: named, isResume: true))
             if hasRoom { askResumes(of: session, now, &effects) }

@@ -12,6 +12,8 @@ package enum CommonEvent {
     case subscribe(channel: UnsafeRawBufferPointer)
     /// `pusher:signin`. `userData` is the inside of its JSON string, whose only escapes are `\"`.
     case signin(auth: UnsafeRawBufferPointer, userData: UnsafeRawBufferPointer)
+    /// `sync:resume` (design: the wire extension). The caller must check the data, which may be no JSON.
+    case resume(data: UnsafeRawBufferPointer)
 
     private static let pingText: StaticString = #"{"event":"pusher:ping","data":{}}"#
     private static let pongText: StaticString = #"{"event":"pusher:pong","data":{}}"#
@@ -19,13 +21,20 @@ package enum CommonEvent {
     private static let signinPrefix: StaticString = #"{"event":"pusher:signin","data":{"auth":""#
     private static let userDataPrefix: StaticString = #"","user_data":""#
     private static let ending: StaticString = #""}}"#
+    private static let resumePrefix: StaticString = #"{"event":"sync:resume","data":"#
 
     /// Reads one text message of valid UTF-8. The event points into it.
     ///
     /// - Parameter limits: looked at for a sign-in only.
     package init?(_ text: UnsafeRawBufferPointer, limits: @autoclosure () -> PusherLimits = PusherLimits()) {
-        // `{"event":"pusher:` and the letter that tells ping and pong from the rest.
         guard text.count >= Self.pingText.utf8CodeUnitCount else { return nil }
+        // `{"event":"` and the letter that tells `sync:` from `pusher:`.
+        if text[10] == UInt8(ascii: "s") {
+            guard text.hasPrefix(Self.resumePrefix), text[text.count &- 1] == UInt8(ascii: "}") else { return nil }
+            self = .resume(data: text.part(Self.resumePrefix.utf8CodeUnitCount..<text.count &- 1))
+            return
+        }
+        // `{"event":"pusher:` and the letter that tells ping and pong from the rest.
         switch text[17] {
         case UInt8(ascii: "p"):
             if text.equals(Self.pingText) {

@@ -38,8 +38,12 @@ public struct StreamID: Hashable, TableKey, @unchecked Sendable {
 
     /// This stream, with `user`, the id of its user, shared.
     package func sharing(_ user: SharedBytes) -> StreamID {
-        withTopic { StreamID(user: user, topic: $0, isPlain: isPlain) }
+        if user === sharedUser { return self }
+        return withTopic { StreamID(user: user, topic: $0, isPlain: isPlain) }
     }
+
+    /// The id of its user, for others to share.
+    package var sharedUser: SharedBytes { text.withUnsafeMutablePointerToHeader { $0.pointee.user } }
 
     /// The user's id, any non-empty text.
     package var user: String { withUser { $0.string } }

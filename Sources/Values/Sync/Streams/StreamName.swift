@@ -89,6 +89,11 @@ public struct StreamName: Hashable, Sendable {
             return (try? withUnescaped(user) { $0.equals(id) }.get()) ?? false
         }
 
+        /// Whether it is this name.
+        package func isName(of name: StreamName) -> Bool {
+            form == name.form && name.stream.withTopic { topic.equals($0) } && name.stream.withUser { belongs(to: $0) }
+        }
+
         fileprivate var stream: StreamID {
             guard isEscaped else { return StreamID(user: user, topic: topic, isPlain: true) }
             let stream = try? withUnescaped(user) { StreamID(user: $0, topic: topic) }.get()

@@ -22,6 +22,12 @@ package struct Epoch: Hashable, Sendable {
     /// Its name.
     package var string: String { text.string }
 
+    /// Whether its name is `text`.
+    package func isNamed(_ text: UnsafeRawBufferPointer) -> Bool {
+        var name = string
+        return name.withUTF8 { UnsafeRawBufferPointer($0).equals(text) }
+    }
+
     // PostgreSQL, too, compares the bytes: it does not normalise text.
 
     /// Compares bytes.
