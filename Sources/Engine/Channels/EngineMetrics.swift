@@ -11,7 +11,7 @@ package final class EngineMetrics: MetricSource {
     let otherUsers: Counter
     private let resumes = CounterTable(
         "result", ["recovered", "lost"], by: "reason", ["none"] + ResumeLoss.allCases.map(\.rawValue))
-    /// One of those. All that come back together count here.
+    /// That of `recovered`, kept because every client of a storm adds to it.
     private let recoveries: Counter
     private let replayed = Histogram.sizes()
     let resets = Counter()

@@ -51,7 +51,10 @@ enum PusherProperties {
                 var plain = ""
                 CommonEvent.unescape(userData) { plain = $0.string }
                 return .signin(auth: auth.string, userData: plain)
-            case .resume(let data): return isObject(Array(data)) ? .sync(name: "resume", data: Array(data)) : nil
+            case .resume(let data):
+                // The message around it is a level too.
+                let isObject = (try? JSONValue.parse(data, maxDepth: limits.depth - 1))?.kind == .object
+                return isObject ? .sync(name: "resume", data: Array(data)) : nil
             }
         }
     }

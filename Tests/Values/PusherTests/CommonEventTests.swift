@@ -28,7 +28,8 @@ import Testing
                 CommonEvent.unescape(userData) { text = $0.string }
                 return .signin(auth: auth.string, userData: text)
             case .resume(let data):
-                guard (try? JSONValue.parse(data))?.kind == .object else { return nil }
+                // The message around it is a level too.
+                guard (try? JSONValue.parse(data, maxDepth: limits.depth - 1))?.kind == .object else { return nil }
                 return .sync(name: "resume", data: Array(data))
             }
         }
@@ -62,6 +63,16 @@ import Testing
             guard let found = quick(changed) else { continue }
             #expect(found == general(changed), "seed \(random.seed)")
         }
+    }
+
+    /// The data is passed on as it stands, and the general reader passes it on without blanks.
+    @Test(arguments: [("", ""), (" ", ""), ("", " "), ("\n", "\n")])
+    func blanksAroundTheDataAreLeftToTheGeneralReader(before: String, after: String) throws {
+        let data = #"{"v":1,"channels":{"user.1.x":{"epoch":"e","offset":1}}}"#
+        let text = Array(#"{"event":"sync:resume","data":\#(before)\#(data)\#(after)}"#.utf8)
+        let event = ClientEvent.sync(name: "resume", data: Array(data.utf8))
+        #expect(general(text) == event)
+        #expect(quick(text) == (before + after == "" ? event : nil))
     }
 
     /// Messages cut so that the ending overlaps the beginning.

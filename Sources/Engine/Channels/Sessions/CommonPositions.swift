@@ -6,7 +6,7 @@ import Sync
 ///
 /// Only a shortcut: `ResumeRequest` reads any spelling. Tests compare both.
 struct CommonPositions {
-    /// Whether the whole text was read, to its end.
+    /// Whether the whole text was read. False until the last position has been returned.
     private(set) var isComplete = false
     private var rest: UnsafeRawBufferPointer
 
@@ -16,9 +16,10 @@ struct CommonPositions {
         guard take(#"{"v":1,"channels":{"#) else { return nil }
     }
 
-    /// The next channel's name and position, pointing into the text; nil at the end, and where the spelling is another.
+    /// The next channel's name and position, pointing into the text. Nil at the end, which `isComplete` tells, and where the
+    /// general reader must decide.
     mutating func next() -> (name: StreamName.Text, epoch: UnsafeRawBufferPointer, offset: Int64)? {
-        guard take("\""), let name = (try? StreamName.Text(takePlain())) ?? nil, take(#"":{"epoch":""#) else {
+        guard take("\""), let name = try? StreamName.Text(takePlain()), take(#"":{"epoch":""#) else {
             return nil
         }
         let epoch = takePlain()

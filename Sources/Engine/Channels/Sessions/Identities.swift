@@ -60,7 +60,7 @@ package final class Identities {
             effects.complain("The signature of pusher:signin does not fit this socket id and user_data")
             return nil
         }
-        // Nearly always it is only an id, of which only the identity is kept.
+        // Nearly always it is only an id. Where no more was said before, nothing is to be replaced.
         if session.detail?.saysMoreThanID != true, let id = UserData.idAlone(in: userData) {
             let identity = Identity(of: session.parkedUser(id) ?? .copy(id))
             return signedIn(session, as: identity, saying: nil, userData, &effects)

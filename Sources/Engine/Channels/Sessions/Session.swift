@@ -173,16 +173,21 @@ package final class Session {
         return identity.owns(stream.stream)
     }
 
+    /// Whether a subscribe waits for the identity, or for its channel's shard.
+    var isJoining: Bool {
+        detail?.parked.isEmpty == false || subscriptions.indexOfFirst { $0.awaited != nil } != nil
+    }
+
     /// The stream of that name that the client subscribed to and the session is not in yet; nil where there is none.
     func awaited(_ name: StreamName.Text) -> StreamName? {
         if let stream = detail?.parked.first(where: name.isName(of:)) { return stream }
-        for subscription in subscriptions {
-            guard let channel = subscription.awaited, !channel.isUnpublished, let stream = channel.stream,
-                name.isName(of: stream)
-            else { continue }
-            return stream
+        let index = subscriptions.indexOfFirst { subscription in
+            guard let channel = subscription.awaited, !channel.isUnpublished, let stream = channel.stream else {
+                return false
+            }
+            return name.isName(of: stream)
         }
-        return nil
+        return index.flatMap { subscriptions[$0].channel.stream }
     }
 
     /// The user's id as a parked stream has it, to be shared; nil where that is another user's.

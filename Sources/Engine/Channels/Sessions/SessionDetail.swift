@@ -21,7 +21,7 @@ final class SessionDetail {
     /// Whom the signed-in user watches, each once; at most `AppLimits.watchlistMax`.
     var watching: ContiguousArray<Watching> = []
 
-    /// Whether something beside an id was said of the signed-in user.
+    /// Whether more than an id was said of the signed-in user.
     var saysMoreThanID: Bool { info?.isEmpty != true || !watching.isEmpty }
 
     /// Whether it can be dropped, for a session that is not behind.

@@ -19,8 +19,11 @@ package final class StreamSubscriptions {
     package let unpublished: UnpublishedStreams
     private let limits: ChannelLimits
     private let metrics: EngineMetrics
-    /// Of the position that a subscriber was told last. Nearly always it is that of all.
+    /// The epoch at which a session was let in last. Nearly all positions are of it. A copy, because the feed's is shared by
+    /// all loops, which would count their references to it by turns.
     private var lastEpoch: Epoch?
+    /// A session with more subscriptions is not searched for each position of a message. Most have two.
+    private static let subscriptionsSearchedMax = 16
 
     init(
         of sessions: SessionTable, in channels: SubscribedChannels, _ limits: ChannelLimits, _ metrics: EngineMetrics
@@ -171,24 +174,35 @@ package final class StreamSubscriptions {
         if hasRoom { askResumes(of: session, now, &effects) }
     }
 
-    /// A `sync:resume` in its usual spelling that names channels which the session awaits, as one does that is back. False
-    /// (nothing done) otherwise.
+    /// Keeps the positions of a `sync:resume` in the usual spelling, for a client that is back.
+    ///
+    /// False, with nothing done, where the session does not await each of the channels, has named one before, is behind
+    /// somewhere or in many channels, and where a limit is reached.
     func resume(common data: UnsafeRawBufferPointer, _ session: Session) -> Bool {
-        guard session.app.ownsDatabase, !session.isBehind, var positions = CommonPositions(data) else { return false }
+        guard session.app.ownsDatabase, !session.isBehind, session.isJoining,
+            session.subscriptions.count <= Self.subscriptionsSearchedMax, var positions = CommonPositions(data)
+        else { return false }
         let most = min(
             limits.positionsPerSessionMax, session.identity == nil ? limits.parkedPerSessionMax : .max)
         var named = session.namedPositions
-        if named.isEmpty { named.reserveCapacity(2) }
         while let (name, epoch, offset) = positions.next() {
             guard named.count < most, let stream = session.awaited(name),
                 !named.contains(where: { $0.stream == stream })
             else { return false }
-            let epoch = lastEpoch.flatMap { $0.isNamed(epoch) ? $0 : nil } ?? Epoch(epoch.string)
-            named.append(NamedPosition(stream: stream, position: StreamPosition(in: epoch, offset: offset)))
+            let own = self.epoch(named: epoch, perhaps: named.last?.position.epoch)
+            if named.isEmpty { named.reserveCapacity(2) }
+            named.append(NamedPosition(stream: stream, position: StreamPosition(in: own, offset: offset)))
         }
         guard positions.isComplete else { return false }
         session.madeDetail().namedPositions = named
         return true
+    }
+
+    /// The epoch of that name: `last` or `lastEpoch`, where it is one of them.
+    private func epoch(named name: UnsafeRawBufferPointer, perhaps last: Epoch?) -> Epoch {
+        if let last, last.isNamed(name) { return last }
+        if let lastEpoch, lastEpoch.isNamed(name) { return lastEpoch }
+        return Epoch(name.string)
     }
 
     /// The stream of that name, if the session's app has streams and the name is a stream's.
@@ -273,9 +287,9 @@ package final class StreamSubscriptions {
     ) {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
-        lastEpoch = joined.position.epoch
+        if lastEpoch.map({ $0 == joined.position.epoch }) != true { lastEpoch = Epoch(joined.position.epochText) }
         let named = session.takePosition(stream)
-        // Not by `!=`, which is no function of the type's own, and looks `==` up.
+        // `!=` is generic, and finds `==` by the witness table. `==` is called directly.
         if let named, !(named == joined.position) {
             effects.append(.send(.succeeded(stream, at: joined.position)))
             fallBehind(index, of: session, Replay(channel, cursor: named, isResume: true))

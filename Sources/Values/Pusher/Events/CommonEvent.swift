@@ -4,7 +4,8 @@ import JSON
 /// The most common client messages, read in place. They are recognised by their first bytes as pusher-js and our own tools
 /// write them; other clients use the same key order.
 ///
-/// Only a shortcut: any other spelling gives nil or an invalid channel; `ClientEvent.decode` reads it. Tests compare both.
+/// Only a shortcut. What is spelled otherwise gives nil, an invalid channel, or data that the caller refuses.
+/// `ClientEvent.decode` then reads it. Tests compare both.
 package enum CommonEvent {
     case ping
     case pong
@@ -12,7 +13,8 @@ package enum CommonEvent {
     case subscribe(channel: UnsafeRawBufferPointer)
     /// `pusher:signin`. `userData` is the inside of its JSON string, whose only escapes are `\"`.
     case signin(auth: UnsafeRawBufferPointer, userData: UnsafeRawBufferPointer)
-    /// `sync:resume` (design: the wire extension). The caller must check the data, which may be no JSON.
+    /// `sync:resume` (design: the wire extension). `data` runs from the first brace of the data to the last but one of the
+    /// message: it may be no JSON, or hold more members of the message. The caller must accept the whole of it, or nothing.
     case resume(data: UnsafeRawBufferPointer)
 
     private static let pingText: StaticString = #"{"event":"pusher:ping","data":{}}"#
@@ -30,8 +32,11 @@ package enum CommonEvent {
         guard text.count >= Self.pingText.utf8CodeUnitCount else { return nil }
         // `{"event":"` and the letter that tells `sync:` from `pusher:`.
         if text[10] == UInt8(ascii: "s") {
-            guard text.hasPrefix(Self.resumePrefix), text[text.count &- 1] == UInt8(ascii: "}") else { return nil }
-            self = .resume(data: text.part(Self.resumePrefix.utf8CodeUnitCount..<text.count &- 1))
+            let data = text.part(Self.resumePrefix.utf8CodeUnitCount..<text.count &- 1)
+            guard text.hasPrefix(Self.resumePrefix), text[text.count &- 1] == UInt8(ascii: "}"),
+                data.first == UInt8(ascii: "{"), data.last == UInt8(ascii: "}")
+            else { return nil }
+            self = .resume(data: data)
             return
         }
         // `{"event":"pusher:` and the letter that tells ping and pong from the rest.

@@ -86,6 +86,8 @@ public struct StreamName: Hashable, Sendable {
         /// Whether it is a stream of the user `id`, compared byte for byte.
         package func belongs(to id: UnsafeRawBufferPointer) -> Bool {
             guard isEscaped else { return user.equals(id) }
+            // Each escape stands for fewer bytes.
+            guard id.count < user.count else { return false }
             return (try? withUnescaped(user) { $0.equals(id) }.get()) ?? false
         }
 
