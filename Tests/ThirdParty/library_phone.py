@@ -35,8 +35,8 @@ class Screen:
     name: str
     shown: dict
     standing: dict
-    #: Offsets by channel, as far as they are stored; none where this is known only at the end.
-    positions: dict | None = None
+    #: Offsets by channel, as far as they are stored.
+    positions: dict
 
     @property
     def is_quiet(self):

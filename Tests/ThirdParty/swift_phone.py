@@ -57,7 +57,20 @@ class SwiftPhone(LibraryPhone):
 
     async def look(self):
         standing = await self.ask({"do": "standing"})
-        return [Screen(self.name, await self.ask({"do": "shown"}), standing)]
+        shown = await self.ask({"do": "shown"})
+        # Events of another day change nothing that is shown: only the positions tell that they are still to come.
+        return [Screen(self.name, shown, standing, self._positions())]
+
+    def _positions(self):
+        """What its store has now; nothing before the store has tables."""
+        found = list(pathlib.Path(self._folder.name).glob("*.sqlite"))
+        if not found:
+            return {}
+        with contextlib.closing(sqlite3.connect(f"file:{found[0]}?mode=ro", uri=True)) as store:
+            try:
+                return dict(store.execute("select channel, offset from positions"))
+            except sqlite3.OperationalError:
+                return {}
 
     @contextlib.asynccontextmanager
     async def away(self):
