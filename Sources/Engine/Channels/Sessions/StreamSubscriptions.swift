@@ -19,8 +19,9 @@ package final class StreamSubscriptions {
     package let unpublished: UnpublishedStreams
     private let limits: ChannelLimits
     private let metrics: EngineMetrics
-    /// The epoch at which a session was let in last. Nearly all positions are of it. A copy, because the feed's is shared by
-    /// all loops, which would count their references to it by turns.
+    /// The epoch at which a session was let in last, as the feed gave it. Nearly all positions are of it.
+    private var feedEpoch: Epoch?
+    /// The same, made here: all loops share the feed's, and would count their references to it by turns.
     private var lastEpoch: Epoch?
     /// A session with more subscriptions is not searched for each position of a message. Most have two.
     private static let subscriptionsSearchedMax = 16
@@ -287,7 +288,7 @@ package final class StreamSubscriptions {
     ) {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
-        if lastEpoch.map({ $0 == joined.position.epoch }) != true { lastEpoch = Epoch(joined.position.epochText) }
+        if feedEpoch?.isCopy(of: joined.position.epoch) != true { entered(joined.position.epoch) }
         let named = session.takePosition(stream)
         // `!=` is generic, and finds `==` by the witness table. `==` is called directly.
         if let named, !(named == joined.position) {
@@ -306,6 +307,11 @@ package final class StreamSubscriptions {
         channel.position = joined.position
         let standing = channel.append(session.id)
         session.subscriptions[index] = Subscription(of: channel, standing, serial: joined.serial)
+    }
+
+    private func entered(_ epoch: Epoch) {
+        feedEpoch = epoch
+        if lastEpoch.map({ $0 == epoch }) != true { lastEpoch = Epoch(epoch.string) }
     }
 
     private func take(

@@ -22,6 +22,9 @@ package struct Epoch: Hashable, Sendable {
     /// Its name.
     package var string: String { text.string }
 
+    /// Whether both are copies of one value. Two that are not may be equal.
+    package func isCopy(of other: Epoch) -> Bool { text === other.text }
+
     /// Whether its name is `text`.
     package func isNamed(_ text: UnsafeRawBufferPointer) -> Bool {
         var name = string
