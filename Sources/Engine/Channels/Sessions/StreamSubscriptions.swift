@@ -19,10 +19,7 @@ package final class StreamSubscriptions {
     package let unpublished: UnpublishedStreams
     private let limits: ChannelLimits
     private let metrics: EngineMetrics
-    /// The epoch at which a session was let in last, as the feed gave it. Nearly all positions are of it.
-    private var feedEpoch: Epoch?
-    /// The same, made here: all loops share the feed's, and would count their references to it by turns.
-    private var lastEpoch: Epoch?
+    private var knownEpoch = KnownEpoch()
     /// A session with more subscriptions is not searched for each position of a message. Most have two.
     private static let subscriptionsSearchedMax = 16
 
@@ -190,20 +187,13 @@ package final class StreamSubscriptions {
             guard named.count < most, let stream = session.awaited(name),
                 !named.contains(where: { $0.stream == stream })
             else { return false }
-            let own = self.epoch(named: epoch, perhaps: named.last?.position.epoch)
+            let shared = knownEpoch.epoch(named: epoch, perhaps: named.last?.position.epoch)
             if named.isEmpty { named.reserveCapacity(2) }
-            named.append(NamedPosition(stream: stream, position: StreamPosition(in: own, offset: offset)))
+            named.append(NamedPosition(stream: stream, position: StreamPosition(in: shared, offset: offset)))
         }
         guard positions.isComplete else { return false }
         session.madeDetail().namedPositions = named
         return true
-    }
-
-    /// The epoch of that name: `last` or `lastEpoch`, where it is one of them.
-    private func epoch(named name: UnsafeRawBufferPointer, perhaps last: Epoch?) -> Epoch {
-        if let last, last.isNamed(name) { return last }
-        if let lastEpoch, lastEpoch.isNamed(name) { return lastEpoch }
-        return Epoch(name.string)
     }
 
     /// The stream of that name, if the session's app has streams and the name is a stream's.
@@ -288,7 +278,7 @@ package final class StreamSubscriptions {
     ) {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
-        if feedEpoch?.isCopy(of: joined.position.epoch) != true { entered(joined.position.epoch) }
+        knownEpoch.came(joined.position.epoch)
         let named = session.takePosition(stream)
         // `!=` is generic, and finds `==` by the witness table. `==` is called directly.
         if let named, !(named == joined.position) {
@@ -307,11 +297,6 @@ package final class StreamSubscriptions {
         channel.position = joined.position
         let standing = channel.append(session.id)
         session.subscriptions[index] = Subscription(of: channel, standing, serial: joined.serial)
-    }
-
-    private func entered(_ epoch: Epoch) {
-        feedEpoch = epoch
-        if lastEpoch.map({ $0 == epoch }) != true { lastEpoch = Epoch(epoch.string) }
     }
 
     private func take(
