@@ -21,9 +21,11 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    present constant pg_snapshot := pg_current_snapshot();
 begin
     return query
-    select pg_current_snapshot(), (select m.epoch from sync.meta as m), e.user_id, e.topic, e.o, e.name, e.data::text,
+    select present, (select m.epoch from sync.meta as m), e.user_id, e.topic, e.o, e.name, e.data::text,
            (date_part('epoch', clock_timestamp() - e.created_at) * 1e6)::bigint
     from (select) as always
     left join (

@@ -43,10 +43,12 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    present constant pg_snapshot := pg_current_snapshot();
 begin
     if prev is null then
         return query
-        select pg_current_snapshot(), k.user_id, (extract(epoch from k.before) * 1000000)::bigint
+        select present, k.user_id, (extract(epoch from k.before) * 1000000)::bigint
         from (select) as always
         left join (
             select r.user_id, r.before from sync.revocation as r
@@ -57,7 +59,7 @@ begin
         order by k.user_id;
     else
         return query
-        select pg_current_snapshot(), k.user_id, (extract(epoch from k.before) * 1000000)::bigint
+        select present, k.user_id, (extract(epoch from k.before) * 1000000)::bigint
         from (select) as always
         left join (
             select new.user_id, new.before

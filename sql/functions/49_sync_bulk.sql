@@ -5,7 +5,8 @@
 -- caller's snapshot, so the two belong together. No locks.
 --
 -- In plpgsql, as sync.tail. Bitmaps would look at all that is new before the limit holds. Transactions that are still
--- running are left out by their numbers: a large one that is about to commit costs no look at its rows with each call.
+-- running are left out by their numbers: a large one that is about to commit costs no look at its rows with each call. The
+-- snapshot is read once: each reading costs more with each transaction that runs.
 drop function if exists sync.news(pg_snapshot, int);
 create function sync.news(prev pg_snapshot, page int)
 returns table(snapshot pg_snapshot, epoch text, user_id text, topic text, o bigint, name text, data text, age bigint)
@@ -17,6 +18,8 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    present constant pg_snapshot := pg_current_snapshot();
 begin
     return query
     with new as materialized (
@@ -31,11 +34,11 @@ begin
             select e.user_id, e.topic, e.o
             from sync.event as e
             where e.xid = any(array(
-                select x from pg_snapshot_xip(prev) as x where pg_visible_in_snapshot(x, pg_current_snapshot())))
+                select x from pg_snapshot_xip(prev) as x where pg_visible_in_snapshot(x, present)))
             limit page + 1
         )
     )
-    select pg_current_snapshot(), (select m.epoch from sync.meta as m), e.user_id, e.topic, coalesce(e.o, many.n), e.name,
+    select present, (select m.epoch from sync.meta as m), e.user_id, e.topic, coalesce(e.o, many.n), e.name,
            e.data::text, (date_part('epoch', clock_timestamp() - e.created_at) * 1e6)::bigint
     from (select case when count(*) > page then count(*) end as n from new) as many
     left join new as k on many.n is null
