@@ -1,12 +1,26 @@
 -- The audit of doses: care.dose_audit. 59_care_triggers.sql has the triggers that write and keep it, but for updates.
 
 -- care.actor: who changes doses in this transaction: the system (sync.job says so), the user (sync.settle does, while it
--- carries out an action), or the backend, also where it names a key for its events. No locks.
+-- carries out an action), or the backend, also where it names a key for its events. Any session may set sync.actor, so it
+-- counts only in sessions that began as the hub's role, or a superuser; for jobs, as the owner's too. Others' pay nothing for
+-- that. No locks.
 create or replace function care.actor() returns text
 language sql stable
 as $$
     select case pg_catalog.current_setting('sync.actor', true)
-        when 'user' then 'user' when 'system' then 'system' else 'backend' end
+        when 'user' then case when pg_catalog.pg_has_role(session_user, 'carillon_hub', 'usage') then 'user' else 'backend' end
+        when 'system' then case when pg_catalog.pg_has_role(session_user, 'carillon_hub', 'usage')
+                                    or pg_catalog.pg_has_role(session_user, 'carillon_owner', 'usage')
+                                then 'system' else 'backend' end
+        else 'backend' end
+$$;
+
+-- care.acting_device: the device whose action is carried out; null: no action is. No locks.
+create or replace function care.acting_device() returns text
+language sql stable
+as $$
+    select case when pg_catalog.current_setting('sync.device', true) <> '' and care.actor() = 'user'
+                then pg_catalog.current_setting('sync.device', true) end
 $$;
 
 -- care.dose_details: what else is true of a dose, for its audit: what it is of, where it comes from, its day and window. Times
@@ -32,7 +46,7 @@ as $$
 declare
     clock constant timestamptz := sync.clock();
     actor constant text := care.actor();
-    device constant text := nullif(current_setting('sync.device', true), '');
+    device constant text := care.acting_device();
     key constant text := nullif(current_setting('sync.key', true), '');
 begin
     if tg_op = 'INSERT' then
@@ -110,7 +124,7 @@ as $$
         from old_rows as o
         full join new_rows as n on n.id = o.id and n.user_id = o.user_id
         cross join (
-            select sync.clock() as at, care.actor() as actor, nullif(current_setting('sync.device', true), '') as device,
+            select sync.clock() as at, care.actor() as actor, care.acting_device() as device,
                    nullif(current_setting('sync.key', true), '') as key
             offset 0
         ) as who

@@ -11,7 +11,7 @@ as $$
 declare
     clock constant timestamptz := sync.clock();
     actor constant text := care.actor();
-    device constant text := nullif(current_setting('sync.device', true), '');
+    device constant text := care.acting_device();
     key constant text := nullif(current_setting('sync.key', true), '');
 begin
     if tg_op = 'UPDATE' then
@@ -55,7 +55,7 @@ as $$
 declare
     clock constant timestamptz := sync.clock();
     actor constant text := care.actor();
-    device constant text := nullif(current_setting('sync.device', true), '');
+    device constant text := care.acting_device();
     key constant text := nullif(current_setting('sync.key', true), '');
 begin
     if actor = 'system' then

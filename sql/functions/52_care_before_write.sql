@@ -46,7 +46,7 @@ begin
     new.updated_at := sync.clock();
     new.changed_by := care.actor();
     new.changed_key := nullif(current_setting('sync.key', true), '');
-    new.changed_device := nullif(current_setting('sync.device', true), '');
+    new.changed_device := case new.changed_by when 'user' then nullif(current_setting('sync.device', true), '') end;
     if (new.status, new.taken_at, new.reason, new.taken_offset)
         is distinct from (old.status, old.taken_at, old.reason, old.taken_offset)
     then
@@ -131,8 +131,8 @@ begin
     new.status_rev := new.rev;
     new.note_rev := new.rev;
     new.changed_key := nullif(current_setting('sync.key', true), '');
-    new.changed_device := nullif(current_setting('sync.device', true), '');
     new.changed_by := care.actor();
+    new.changed_device := case new.changed_by when 'user' then nullif(current_setting('sync.device', true), '') end;
     return new;
 end
 $$;
