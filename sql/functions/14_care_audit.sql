@@ -2,13 +2,14 @@
 
 -- care.actor: who changes doses in this transaction: the system (sync.job says so), the user (sync.settle does, while it
 -- carries out an action), or the backend, also where it names a key for its events. Any session may set sync.actor, so it
--- counts only in sessions that began as the hub's role, or a superuser; for jobs, as the owner's too. Others' pay nothing for
--- that. No locks.
+-- counts only in sessions that began as the hub's role, the owner or a superuser; for jobs, as a member of the owner's too.
+-- Others pay nothing for that. No locks.
 create or replace function care.actor() returns text
 language sql stable
 as $$
     select case pg_catalog.current_setting('sync.actor', true)
-        when 'user' then case when pg_catalog.pg_has_role(session_user, 'carillon_hub', 'usage') then 'user' else 'backend' end
+        when 'user' then case when session_user = 'carillon_owner' or pg_catalog.pg_has_role(session_user, 'carillon_hub', 'usage')
+                              then 'user' else 'backend' end
         when 'system' then case when pg_catalog.pg_has_role(session_user, 'carillon_hub', 'usage')
                                     or pg_catalog.pg_has_role(session_user, 'carillon_owner', 'usage')
                                 then 'system' else 'backend' end
