@@ -30,6 +30,9 @@ declare
     audited constant boolean := p.builder = 'care.occurrence_events';
     first text;
     again text;
+    -- Before the statement of an event: whether its columns are there. The product's own always are.
+    known text := case when p.builder like 'care.%' then '' else format($sql$
+        perform from %%s where not sync.as_published(%s);$sql$, p.source) end;
 begin
     if p.context_column is null then
         context := 'null::text';
@@ -91,7 +94,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp%12$s
 as $recorder$
 begin
-    if tg_op = 'UPDATE' then%14$s
+    if tg_op = 'UPDATE' then%15$s%14$s
         insert into sync.touched as t (xid, source, user_id, id, topic, context, rev, op, balance)
         select s.*, 'U', 0 from (select %13$s) as s
         %10$s;
@@ -129,13 +132,13 @@ begin
                 %10$s;
             end if;
         end if;
-    elsif tg_op = 'INSERT' then
+    elsif tg_op = 'INSERT' then%16$s
         insert into sync.touched as t (xid, source, user_id, id, topic, op, balance)
         select pg_current_xact_id(), %2$s, n.%5$I::text, n.%4$I::text, %3$L, 'I', 1
         from new_rows as n
         where n.%5$I::text collate "C" <> ''
         %10$s;
-    else
+    else%15$s
         insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
         select pg_current_xact_id(), %2$s, o.%5$I::text, o.%4$I::text, %3$L, 'D', -1, %6$s, %7$s
         from old_rows as o
@@ -162,7 +165,7 @@ set timezone = 'UTC'
 set intervalstyle = 'postgres'
 set extra_float_digits = 1
 set bytea_output = 'hex'$sql$ end || case when hardest < 4 then '' else $sql$
-set quote_all_identifiers = off$sql$ end, stayed, first);
+set quote_all_identifiers = off$sql$ end, stayed, first, format(known, 'old_rows'), format(known, 'new_rows'));
     execute format('revoke all on function sync.%I() from public', p.recorder);
 end
 $$;

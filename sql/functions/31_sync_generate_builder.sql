@@ -57,13 +57,14 @@ begin
             return;
         end if;
     end if;
+    perform from %7$s where not sync.as_published(%4$s);
     return query%5$s;
 end
 $builder$
 $generator$,
         p.builder, p.relation::text, p.relation::oid, p.source, sync.builder_query(p),
         -- An array's text is read as an id.
-        case when sync.id_type(p.relation, p.id_column) like '%[]' then e'\nset array_nulls = on' else '' end);
+        case when sync.id_type(p.relation, p.id_column) like '%[]' then e'\nset array_nulls = on' else '' end, p.relation);
     execute format('revoke all on function %s(sync.change[]) from public', p.builder);
 end
 $$;

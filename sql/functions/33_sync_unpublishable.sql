@@ -60,6 +60,63 @@ begin atomic
     );
 end;
 
+-- sync.identify_hint: what to do for a table whose rows the column does not identify: name another column that does, or add one.
+-- Called by sync.publish. Locks: none.
+create or replace function sync.identify_hint(relation regclass) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    others text;
+    key text;
+begin
+    select string_agg(quote_ident(a.attname), ', ' order by a.attnum) into others
+    from pg_attribute as a
+    where a.attrelid = relation and a.attnum > 0 and not a.attisdropped
+        and not exists (select from sync.unidentified(relation, a.attname));
+    if others is not null then
+        return format('Name a column that identifies a row: id_column => ''…''. There is %s.', others);
+    end if;
+    select string_agg(quote_ident(a.attname), ', ' order by k.place) into key
+    from pg_index as i cross join unnest(i.indkey) with ordinality as k(attnum, place)
+    join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+    where i.indrelid = relation and i.indisprimary;
+    return case when key like '%, %' then format('The key (%s) identifies a row by several columns together, and no column alone does. ', key)
+                else 'No column of it does. ' end
+        || format('Add one, and name it: alter table %s add column row_id bigint generated always as identity unique; '
+                  'id_column => ''row_id''.', relation);
+end
+$$;
+
+-- sync.as_published: true; raises where a column that a published table's functions name is gone, for the writer's screen: their
+-- own statements would fail in words that tell nobody of publishing. Immutable, so that planning calls it and a statement does
+-- not: a statement that reads the table, or its transition tables, is planned again after the table has changed.
+-- Called by recorders and builders, but for the product's own tables. Locks: none.
+create or replace function sync.as_published(of_source int) returns boolean
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    p sync.published;
+    gone text;
+begin
+    select * into p from sync.published as e where e.source = of_source;
+    select string_agg(distinct quote_ident(used.name), ', ') into gone
+    from unnest(array[p.user_column, p.id_column, p.rev_column, p.context_column]
+                || case when p.builder like 'sync.build\_%' then p.columns end) as used(name)
+    where used.name is not null
+        and not exists (select from pg_attribute as a
+                        where a.attrelid = p.relation and a.attname = used.name and a.attnum > 0 and not a.attisdropped);
+    if gone is not null then
+        raise exception 'Carillon publishes the table %, of which the column % is gone', p.relation, gone
+            using errcode = 'undefined_column',
+                hint = format('Its owner publishes it again, as it is now: select sync.publish_changes(%L, …), with the arguments of before.',
+                              p.relation::text);
+    end if;
+    return true;
+end
+$$;
+
 -- sync.unnumbered: why a column is no revision: it is no integer; no row where it is one, or is gone. A domain counts as
 -- what it is made of. Locks: none.
 create or replace function sync.unnumbered(relation regclass, rev_column name) returns table(problem text)

@@ -2,7 +2,8 @@
 --
 --     select sync.publish_changes('app.weight', 'user_id', 'weight', 'weight');
 --
---   relation      a plain table; its owner (or a superuser) calls this, as a member of carillon_owner
+--   relation      a plain table; its owner (or a superuser) calls this, as a member of carillon_owner. Everybody else is told
+--                 so: the right to call it is everybody's
 --   user_column   whose change it is; any type, compared as text; rows with null or '' are skipped
 --   topic         [a-z_]+
 --   event_prefix  events are <prefix>.created, .updated, .deleted
@@ -36,6 +37,7 @@ declare
     before sync.published;
     p sync.published;
 begin
+    perform sync.refuse_strangers();
     perform sync.refuse_own(relation);
     select * into before from sync.published as e where e.relation = publish_changes.relation;
     perform sync.publish(relation, user_column, topic, event_prefix, id_column, rev_column, columns, builder, context_column);
@@ -46,6 +48,21 @@ begin
     if before.source is not null and before *<> p then
         raise notice '% was published already, on topic % as %.* by %; from now on it is on topic % as %.* by %',
             p.published_as, before.topic, before.event_prefix, before.builder, p.topic, p.event_prefix, p.builder;
+    end if;
+end
+$$;
+
+-- sync.refuse_strangers: tells a caller that may not publish what is missing. Called first by publish_changes and
+-- unpublish_changes, which everybody may call. No locks.
+create or replace function sync.refuse_strangers() returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not pg_has_role(current_user, 'carillon_owner', 'usage') then
+        raise exception 'the role % may not publish tables: it is not a member of carillon_owner', quote_ident(current_user)
+            using errcode = 'insufficient_privilege',
+                hint = format('A superuser types: grant carillon_owner to %I.', current_user);
     end if;
 end
 $$;
@@ -124,7 +141,7 @@ begin
         if not wanted = any(existing) then
             raise exception '% has no column %', table_name, quote_ident(wanted)
                 using errcode = 'undefined_column',
-                    hint = case when wanted = id_column then 'Name the column that identifies a row: id_column => ''…''.'
+                    hint = case when wanted = id_column then sync.identify_hint(relation)
                                 else format('Its columns are %s.', array_to_string(existing, ', ')) end;
         end if;
     end loop;
@@ -134,7 +151,7 @@ begin
     select u.problem into reason from sync.unidentified(relation, id_column) as u;
     if reason is not null then
         raise exception 'cannot publish %: %', table_name, reason
-            using errcode = 'invalid_parameter_value', hint = 'Another column may do: id_column => ''…''.';
+            using errcode = 'invalid_parameter_value', hint = sync.identify_hint(relation);
     end if;
 
     select u.problem into reason from sync.unnumbered(relation, rev_column) as u;

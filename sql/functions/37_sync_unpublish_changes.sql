@@ -5,6 +5,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    perform sync.refuse_strangers();
     if not exists (select from sync.published as p where p.relation = unpublish_changes.relation) then
         raise exception '% is not published', relation using errcode = 'undefined_object';
     end if;

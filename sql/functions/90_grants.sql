@@ -1,4 +1,6 @@
--- What carillon_hub may do: this, and nothing else. Nobody but the owner may call anything further.
+-- What carillon_hub may do: this, and nothing else. Nobody but the owner may call anything further, but for two functions that
+-- tell everybody else what is missing: without the right to look into the schema, PostgreSQL says no more than "permission denied
+-- for schema sync".
 revoke all on schema sync, care from public;
 do $$
 declare
@@ -60,3 +62,9 @@ grant execute on function
     sync.stack(text, text),
     sync.settings(text)
 to carillon_hub;
+grant usage on schema sync to public;
+grant execute on function
+    sync.publish_changes(regclass, name, text, text, name, name, name[], text, name),
+    sync.unpublish_changes(regclass),
+    sync.refuse_strangers()
+to public;

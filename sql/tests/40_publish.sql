@@ -161,8 +161,8 @@ fetch 3 from bulk \g /dev/null
 commit;
 select test.is('and the cursor that one of them opens', :fetched, 3);
 reset role;
-select test.is('the hub may execute these and no others', (select string_agg(p.proname, ' ' order by p.proname) from pg_proc as p where p.pronamespace in ('sync'::regnamespace, 'care'::regnamespace)
-    and p.proowner = 'carillon_owner'::regrole and has_function_privilege('carillon_hub', p.oid, 'execute')), 'adherence_day adherence_export adherence_history adherence_month adherence_occurrence adherence_stats announce append_feedback apply apply_all apply_by_app check_published claim_pushes claim_pushes clock hub_hello job job_lag logged_events medication medications news open_bulk positions preview_reminder push_state read_log refuse reminder reminders repair_after_restore replay retain revocations schedule schedules settings settle_pushes stack stacks tail topics');
+select test.is('the hub may execute these and no others; three are everybody''s, and refuse it', (select string_agg(p.proname, ' ' order by p.proname) from pg_proc as p where p.pronamespace in ('sync'::regnamespace, 'care'::regnamespace)
+    and p.proowner = 'carillon_owner'::regrole and has_function_privilege('carillon_hub', p.oid, 'execute')), 'adherence_day adherence_export adherence_history adherence_month adherence_occurrence adherence_stats announce append_feedback apply apply_all apply_by_app check_published claim_pushes claim_pushes clock hub_hello job job_lag logged_events medication medications news open_bulk positions preview_reminder publish_changes push_state read_log refuse refuse_strangers reminder reminders repair_after_restore replay retain revocations schedule schedules settings settle_pushes stack stacks tail topics unpublish_changes');
 drop schema app cascade;
 select sync.withdraw(null);
 drop owned by carillon_test_app, carillon_test_writer;

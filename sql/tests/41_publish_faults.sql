@@ -54,7 +54,37 @@ select test.is('the same again: no notice', :'notice'::text, '0');
 select test.is('another topic: a notice', :'notice'::text, 'NOTICE:  app.told was published already, on topic told as told.* by ' || builder || '; from now on it is on topic other as told.* by ' || builder) from sync.published where relation = 'app.told'::regclass;
 create table app.uuid_only (uuid uuid primary key, u text);
 \set notice `PGOPTIONS= psql -XqAt -d "$CONNECTION" -c "select sync.publish_changes('app.uuid_only', 'u', 'told', 'told')" 2>&1`
-select test.is('a table without an id is told how', :'notice'::text like '%has no column id%HINT:  Name the column that identifies a row: id_column => ''…''.%', true);
+select test.is('a table without an id is told how', :'notice'::text like '%has no column id%HINT:  Name a column that identifies a row: id_column => ''…''. There is uuid.%', true);
+create table app.daily (u text, day date, grams int, primary key (u, day));
+\set notice `PGOPTIONS= psql -XqAt -d "$CONNECTION" -c "select sync.publish_changes('app.daily', 'u', 'daily', 'daily')" 2>&1`
+select test.is('a key of several columns is told how', :'notice'::text like '%has no column id%HINT:  The key (u, day) identifies a row by several columns together%Add one, and name it: alter table app.daily add column row_id bigint generated always as identity unique; id_column => ''row_id''.%', true);
+\set notice `PGOPTIONS= psql -XqAt -d "$CONNECTION" -c "select sync.publish_changes('app.daily', 'u', 'daily', 'daily', id_column => 'day')" 2>&1`
+select test.is('so is one of its columns', :'notice'::text like '%column day needs to be not null and to have a unique index of its own%Add one, and name it: alter table app.daily%', true);
+alter table app.daily add column row_id bigint generated always as identity unique;
+select sync.publish_changes('app.daily', 'u', 'daily', 'daily', id_column => 'row_id');
+insert into app.daily values ('daily', '2026-03-04', 70);
+select test.is('and doing so helps', test.told('daily', 'daily'), 'daily.created {"id": 1, "day": "2026-03-04", "rev": null, "grams": 70}');
+drop table app.daily;
+select sync.withdraw(null);
+
+-- A role without the grant.
+drop role if exists carillon_test_stranger;
+create role carillon_test_stranger;
+grant usage on schema app to carillon_test_stranger;
+create table app.theirs (id int primary key, u text);
+alter table app.theirs owner to carillon_test_stranger;
+\set notice `PGOPTIONS= psql -XqAt -d "$CONNECTION" -c "set role carillon_test_stranger" -c "select sync.publish_changes('app.theirs', 'u', 'theirs', 'theirs')" 2>&1`
+select test.is('an owner without the grant is told which', :'notice'::text like '%the role carillon_test_stranger may not publish tables: it is not a member of carillon_owner%HINT:  A superuser types: grant carillon_owner to carillon_test_stranger.%', true);
+\set notice `PGOPTIONS= psql -XqAt -d "$CONNECTION" -c "set role carillon_test_stranger" -c "select sync.unpublish_changes('app.theirs')" 2>&1`
+select test.is('to end it, too', :'notice'::text like '%grant carillon_owner to carillon_test_stranger%', true);
+select test.is('and may do nothing else there', string_agg(f.oid::regprocedure::text, ', ' order by f.oid::regprocedure::text), 'sync.publish_changes(regclass,name,text,text,name,name,name[],text,name), sync.refuse_strangers(), sync.unpublish_changes(regclass)')
+from pg_proc as f where f.pronamespace = 'sync'::regnamespace and has_function_privilege('carillon_test_stranger', f.oid, 'execute');
+select test.is('nor read or write', count(*), 0::bigint)
+from pg_class as c where c.relnamespace in ('sync'::regnamespace, 'care'::regnamespace) and c.relkind in ('r', 'v', 'S', 'm') and case when c.relkind = 'S' then has_sequence_privilege('carillon_test_stranger', c.oid, 'usage, select, update') else has_any_column_privilege('carillon_test_stranger', c.oid, 'select, insert, update, references') end;
+select test.is('nor make anything', has_schema_privilege('carillon_test_stranger', 'sync', 'create'), false);
+drop table app.theirs;
+revoke usage on schema app from carillon_test_stranger;
+drop role carillon_test_stranger;
 select test.fails('no such builder', $$select sync.publish_changes('app.told', 'u', 'told', 'told', builder => 'app.nothing')$$, '42883');
 select test.fails('none of sync''s', $$select sync.publish_changes('app.told', 'u', 'told', 'told', builder => 'sync.drafts')$$, '42883');
 

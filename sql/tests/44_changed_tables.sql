@@ -114,6 +114,51 @@ select test.is('an id that is not unique any more is found', test.problems(), 'a
 drop table app.longer;
 select sync.withdraw(null);
 
+-- A column that a writer's statement needs no more, and the functions do.
+create table app.columns (id int primary key, u text, grams int, n int);
+select sync.publish_changes('app.columns', 'u', 'columns', 'columns', columns => '{grams}');
+insert into app.columns values (1, 'columns', 1, 1);
+alter table app.columns rename n to count;
+update app.columns set count = 2;
+select test.is('a column that is not sent', test.events('columns', 'columns', 1) || test.problems(), 'columns.updated 1');
+begin;
+alter table app.columns rename grams to weight;
+\set ON_ERROR_STOP off
+\o /dev/null
+savepoint before;
+update app.columns set weight = 2;
+\set message :LAST_ERROR_MESSAGE
+\set state :LAST_ERROR_SQLSTATE
+rollback to before;
+insert into app.columns (id, u) values (2, 'columns');
+\set inserting :LAST_ERROR_MESSAGE
+rollback to before;
+delete from app.columns;
+\set deleting :LAST_ERROR_MESSAGE
+rollback;
+begin;
+update app.columns set grams = 3;
+alter table app.columns rename grams to weight;
+commit;
+\set committing :LAST_ERROR_MESSAGE
+\o
+\set ON_ERROR_STOP on
+select test.is('a renamed one: the writer is told by whom, and of what', :'message'::text, 'Carillon publishes the table app.columns, of which the column grams is gone');
+select test.is('as of a column that is missing', :'state'::text, '42703');
+select test.is('at each kind of write', :'inserting'::text || :'deleting'::text, repeat('Carillon publishes the table app.columns, of which the column grams is gone', 2));
+select test.is('and at a commit', :'committing'::text, 'Carillon publishes the table app.columns, of which the column grams is gone');
+alter table app.columns rename u to person;
+select test.fails('the user''s', 'update app.columns set grams = 4', '42703');
+alter table app.columns rename to columns_now;
+select test.fails('in a table that was renamed too', 'update app.columns_now set grams = 4', '42703');
+select sync.publish_changes('app.columns_now', 'person', 'columns', 'columns');
+update app.columns_now set grams = 4;
+select test.is('published again', test.events('columns', 'columns', 2) || test.problems(), 'columns.updated 1');
+alter table app.columns_now drop count;
+select test.fails('a dropped one', 'update app.columns_now set grams = 5', '42703');
+drop table app.columns_now;
+select sync.withdraw(null);
+
 create collation app.any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 create table app.collated (id text primary key, u text, v int, rev int default 1);
 select sync.publish_changes('app.collated', 'u', 'collated', 'collated');
