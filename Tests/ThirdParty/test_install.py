@@ -11,8 +11,8 @@ import pytest
 import cluster
 from balancers import ROOT
 from hub import PROGRAM, Output, Program
+from pages import code
 from stage import Stage, free_port
-from test_pages import code
 from waiting import PATIENCE
 
 PAGE = ROOT / "deploy/install.md"

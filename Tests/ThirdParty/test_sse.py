@@ -11,7 +11,7 @@ import pytest
 
 from actions import add_dose
 from hub import Hub
-from test_pages import PUSHER, SYNC, at, code
+from pages import PUSHER, SYNC, at, code
 from waiting import PATIENCE, eventually
 from web import Browser
 
@@ -202,7 +202,8 @@ def test_the_pages_scripts_run_in_a_browser(demo):
         dose = add_dose(demo, "demo")
         eventually(lambda: "occurrence.created" in told(), "the browser has the event")
         # Another page goes on where this one was.
-        kept = eventually(lambda: page.evaluate("() => localStorage.getItem('last-event-id')"), "the id is kept")
+        place = "() => localStorage.getItem('demo adherence last-event-id')"
+        kept = eventually(lambda: page.evaluate(place), "the id is kept")
         assert kept.startswith("adherence=")
         page.goto("about:blank")
         demo.query("update care.dose_occurrence set status = 'taken', taken_at = now() where id = %s", [dose])

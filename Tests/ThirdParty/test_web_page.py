@@ -10,7 +10,7 @@ import pytest
 
 from actions import Caller, add_dose, plain
 from hub import Hub
-from test_pages import ROOT, at, code
+from pages import ROOT, at, code
 from waiting import eventually
 from web import Browser
 

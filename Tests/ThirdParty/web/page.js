@@ -1,6 +1,6 @@
 // The page of the web client's judges: starts clients as they ask, and keeps what they want to know of them.
 import { Carillon } from './carillon.js';
-import { Pusher } from './pusher.js';
+import './pusher.js';
 
 globalThis.Carillon = Carillon;
 globalThis.sent = [];
@@ -44,7 +44,8 @@ WebSocket.prototype.send = function sendText(text) {
 globalThis.begin = async (options) => {
   globalThis.token = options.token;
   const { isOverPusher, hub, key } = options;
-  const pusher = isOverPusher && (globalThis.pusher = new Pusher(`${hub.replace('http', 'ws')}/app/${key}?protocol=7`));
+  const { hostname: wsHost, port: wsPort } = new URL(hub);
+  const pusher = isOverPusher && (globalThis.pusher = new Pusher(key, { wsHost, wsPort }));
   const client = globalThis.client = new Carillon({
     backoff: { baseMs: 50, capMs: 500 }, ...options, ...(pusher && { pusher }), token: () => globalThis.token,
   });
