@@ -68,6 +68,49 @@ def test_the_pages_code_takes_a_dose(browser, hub, user):
     context.close()
 
 
+#: react-query 4 and 5, as their guide "Network Mode" promises: while the browser is offline, functions of the mode `online`,
+#: the default, are not called. They wait for the network, and end with the page.
+REACT_QUERY = """
+globalThis.called = (options, name, argument) => (
+  (options.networkMode ?? 'online') === 'online' && !navigator.onLine ? new Promise(() => {}) : options[name](argument));
+"""
+
+OFFLINE = """
+%s
+globalThis.hooks = { query: todayQuery(carillon, 'ana'), mutation: adherenceMutation(carillon) };
+"""
+
+
+def test_a_tap_made_offline_reaches_the_queue_through_react_query(browser, hub, user):
+    """Without a network the screen shows what is kept, and the tap is on disk before the page is closed."""
+    dose = add_dose(hub, user)
+    address = f"http://127.0.0.1:{hub.port}"
+    start = (code(PAGE, "## Start", "js")[0].replace("http://127.0.0.1:6001", address)
+             .replace("TOKEN", hub.token(user)).replace("user: 'demo'", f"user: '{user}'"))
+    hooks = re.sub(r"^export ", "", code(PAGE, "## react-query and redux", "js")[0], flags=re.M)
+    browser.site.pages["hooks.html"] = (
+        f"<!doctype html><script>{REACT_QUERY}</script><script type=module>{start}{OFFLINE % hooks}</script>")
+    context = browser.chromium.new_context()
+    page = context.new_page()
+    page.goto(f"{browser.site.address}/client/hooks.html")
+    shown = "async () => (await called(hooks.query, 'queryFn')).occurrences.map((one) => one.status)"
+    eventually(lambda: page.evaluate("() => !!globalThis.hooks"), "the client has started")
+    assert page.evaluate(shown) == ["scheduled"]
+    context.set_offline(True)
+    assert page.evaluate(shown) == ["scheduled"]
+    tap = {"actionType": "markTaken", "payload": {"occurrenceId": dose}}
+    page.evaluate("async (tap) => { await called(hooks.mutation, 'mutationFn', tap); }", tap)
+    assert page.evaluate(shown) == ["taken"]
+    page.close()
+    assert hub.query("select status from care.dose_occurrence where id = %s", [dose]) == [("scheduled",)]
+    context.set_offline(False)
+    context.new_page().goto(f"{browser.site.address}/client/hooks.html")
+    eventually(
+        lambda: hub.query("select status from care.dose_occurrence where id = %s", [dose]) == [("taken",)],
+        "the tap is sent when the page is opened again")
+    context.close()
+
+
 def declared(kind):
     """The members of an interface or class in the types of the module."""
     text = PAGE.with_name("carillon.d.ts").read_text()
