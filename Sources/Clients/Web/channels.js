@@ -6,7 +6,7 @@ export class OwnChannels {
   #listeners = new Map();
   #follower = null;
 
-  /** `host`: `line`, that of the leading tab or null; `isOver`; `makeLine()`; `token()`; `isStream(name)`. */
+  /** `host`: `line`, that of the leading tab or null; `isOver`; `makeLine()`; `user`, `token()`; `isStream(name)`. */
   constructor(host) {
     this.host = host;
   }
@@ -33,7 +33,7 @@ export class OwnChannels {
     if (!this.#listeners.size || host.isOver) return undefined;
     if (!this.#follower) {
       const line = this.#follower = host.makeLine();
-      const session = new Session({ line, token: host.token, onReady: () => {}, onProblem: () => {} });
+      const session = new Session({ line, user: host.user, token: host.token, onReady: () => {}, onProblem: () => {} });
       line.onState = (state) => session.state(state);
       line.onFrame = (frame) => { session.hear(frame); this.hear(frame); };
       line.start();

@@ -4,7 +4,7 @@ import { OwnChannels } from './channels.js';
 import { Line, PusherLine } from './line.js';
 import { counting, day, foldDoses, medications, month, nextEdge, reminders } from './overlay.js';
 import { KEPT_MS, Queue, WAITING } from './queue.js';
-import { Api, Session } from './session.js';
+import { Api, Session, tokensOf } from './session.js';
 import { CarillonError, insist, Pace, Signal } from './signals.js';
 import { FenceLost, Store } from './store.js';
 import { channelOf, Stream, sweep } from './streams.js';
@@ -32,7 +32,7 @@ export class Carillon {
     }
     this.user = user;
     this.topics = topics;
-    this.options = { hub, key, token: async () => token(), pusher, ...more };
+    this.options = { hub, key, token: tokensOf(user, token), pusher, ...more };
     this.name = `carillon:${new URL(hub).origin}:${user}${device === null ? '' : `:${device}`}`;
     this.now = more.now ?? Date.now;
     this.api = new Api({ hub, user, token: this.options.token, ...(more.fetch && { fetch: more.fetch }) });
@@ -335,7 +335,7 @@ export class Carillon {
     this.streams = new Map(this.topics.map((topic) => [topic, new Stream(host, this.user, topic)]));
     this.queue = new Queue(host);
     this.session = new Session({
-      line, token: this.options.token, onReady: () => this.#ready(),
+      line, user: this.user, token: this.options.token, onReady: () => this.#ready(),
       onProblem: (error) => { this.problem.set(error); this.#tellState(); },
     });
     line.onState = (state, more) => this.#lineIs(state, more);
@@ -416,7 +416,7 @@ export class Carillon {
     return new OwnChannels({
       get line() { return client.line; },
       get isOver() { return client.isOver; },
-      makeLine: () => this.#makeLine(), token: this.options.token,
+      makeLine: () => this.#makeLine(), user: this.user, token: this.options.token,
       isStream: (name) => this.topics.some((topic) => channelOf(this.user, topic) === name),
     });
   }

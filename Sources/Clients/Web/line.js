@@ -1,6 +1,6 @@
 // A connection to the hub: protocol 7 over a WebSocket of our own, or the app's own pusher-js. Both have the same members:
 // `state` ('offline', 'connecting', 'open', 'refused'), `onState`, `onFrame({event, channel, data})`, `start`, `stop`,
-// `send`, `subscribe`, `unsubscribe`, `again`.
+// `send`, `subscribe`, `unsubscribe`, `again`, `worked`, `reject`.
 import { jitter } from './signals.js';
 
 /** Closes by which the hub says: do not come back. */
@@ -136,6 +136,11 @@ export class Line {
     this.attempt = 0;
   }
 
+  /** The line is another user's. */
+  reject() {
+    this.again();
+  }
+
   send(event, data, channel) {
     if (this.state !== 'open' || this.socket?.readyState !== 1) return false;
     this.socket.send(JSON.stringify({ event, data, ...(channel && { channel }) }));
@@ -227,6 +232,9 @@ export class PusherLine {
   }
 
   worked() {}
+
+  /** Another user's client may be on it too. */
+  reject() {}
 
   send(event, data, channel) {
     return this.state === 'open' && this.pusher.send_event(event, data, channel) !== false;

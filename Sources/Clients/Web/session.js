@@ -5,10 +5,33 @@ const ANSWER_MS = 15_000;
 /** Where tokens may go without TLS. */
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
+const wrongUser = (named, user) => new CarillonError(
+  'wrong_user', `the token is of "${named}", and this client of "${user}": close it, or give it a token of its user`);
+
+/** The user whom a token names; undefined where that cannot be read: the hub judges such a token. */
+function userOf(token) {
+  try {
+    const text = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
+    const { sub } = JSON.parse(new TextDecoder().decode(Uint8Array.from(text, (one) => one.charCodeAt(0))));
+    return typeof sub === 'string' ? sub : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The app's `token()`, for one user: another user's token goes nowhere. */
+export const tokensOf = (user, token) => async () => {
+  const given = await token();
+  if (typeof given !== 'string' || !given) throw new CarillonError('no_token', 'there is no token');
+  const named = userOf(given);
+  if (named !== undefined && named !== user) throw wrongUser(named, user);
+  return given;
+};
+
 export class Session {
-  /** `token()`: a fresh token of the user. `onReady` is called on each line, once it is the user's. */
-  constructor({ line, token, onReady, onProblem }) {
-    Object.assign(this, { line, token, onReady, onProblem, isReady: false, attempt: 0, serial: 0 });
+  /** `token()`: a fresh token of `user`. `onReady` is called on each line, once it is the user's. */
+  constructor({ line, user, token, onReady, onProblem }) {
+    Object.assign(this, { line, user, token, onReady, onProblem, isReady: false, attempt: 0, serial: 0 });
   }
 
   /** The line has opened or gone. */
@@ -22,8 +45,15 @@ export class Session {
   hear({ event, data }) {
     if (event === 'sync:auth_ok') {
       clearTimeout(this.timer);
-      this.attempt = 0;
       this.isWaiting = false;
+      if (data?.userId !== this.user) {
+        // What would be sent over this line would be done in another account.
+        this.isReady = false;
+        this.refused(wrongUser(data?.userId, this.user));
+        this.line.reject();
+        return;
+      }
+      this.attempt = 0;
       const isFirst = !this.isReady;
       this.isReady = true;
       this.line.worked();
@@ -42,7 +72,6 @@ export class Session {
     let token;
     try {
       token = await this.token();
-      if (typeof token !== 'string' || !token) throw new CarillonError('no_token', 'there is no token');
     } catch (error) {
       if (serial === this.serial) this.refused(error);
       return;

@@ -15,10 +15,46 @@ import Testing
 
     private func client() throws -> CarillonClient {
         let address = try #require(URL(string: "http://127.0.0.1:1"))
-        var options = CarillonOptions(hub: address, key: "key", user: "u", folder: folder.url) { "T" }
+        var options = CarillonOptions(hub: address, key: "key", user: user, folder: folder.url) { token() }
         options.transport = network
         options.timeZone = { "UTC" }
-        return try CarillonClient(options)
+        return options
+    }
+
+    private func client() throws -> CarillonClient { try CarillonClient(options()) }
+
+    /// A token that nobody has signed.
+    private static func token(_ claims: String) -> String {
+        let text = Data(claims.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
+        return "e30.\(text.prefix { $0 != "=" }).x"
+    }
+
+    /// It is sent neither to sign in nor with a request; the queue stays.
+    @Test(arguments: [("u", "v"), ("u", "U"), ("u", ""), ("\u{E9}", "e\u{301}"), ("u?>~", "u?>")])
+    func aTokenOfAnotherUserGoesNowhere(user: String, other: String) async throws {
+        let token = Self.token(#"{"exp": 1, "sub": "\#(other)"}"#)
+        let options = try options(user) { token }
+        let phone = try CarillonClient(options)
+        try await phone.act(.markTaken("d1"))
+        try await phone.start()
+        try await phone.waits(for: "the problem", phone.problem, seconds: 20) { $0 == .wrongUser(other) }
+        network.answer()
+        let fetched = await ClientFetcher(options: options, transport: network).fetch([.today])
+        #expect(throws: CarillonError.wrongUser(other)) { try fetched.get() }
+        #expect(network.sent.allSatisfy { !$0.contains("sync:auth") } && network.requests.isEmpty)
+        #expect(phone.queueLength.current == 1 && phone.connection.current == .signingIn)
+        await phone.close()
+    }
+
+    /// What cannot be read, the hub judges.
+    @Test(arguments: ["T", "a.b.c", "..", token("[]"), token(#"{"sub": 7}"#), token("{}"), token(#"{"sub": "u"}"#)])
+    func anyOtherTokenIsSent(token: String) async throws {
+        network.answer()
+        let phone = try CarillonClient(options { token })
+        try await phone.start()
+        try await phone.waits(for: "the session", phone.connection, seconds: 20) { $0 == .connected }
+        #expect(network.sent.contains { $0.contains(token) })
+        await phone.close()
     }
 
     /// The worst order: the snapshots come after all messages. What is here is confirmed all the same.
@@ -44,10 +80,8 @@ import Testing
 
     /// A note of a dose that is gone holds up nothing else.
     @Test func whatTheHubHasNotHoldsUpNothing() async throws {
-        let address = try #require(URL(string: "http://127.0.0.1:1"))
-        let options = CarillonOptions(hub: address, key: "key", user: "u", folder: folder.url) { "T" }
         network.answer()
-        let fetcher = ClientFetcher(options: options, transport: network)
+        let fetcher = ClientFetcher(options: try options(), transport: network)
         let found = try await fetcher.fetch([.note(dose: "gone"), .day("2025-11-20")]).get()
         #expect(found.map(\.isAbsent) == [true, false])
         let failed = await fetcher.fetch([.note(dose: "broken"), .day("2025-11-20")])
@@ -78,7 +112,9 @@ private final class PlayedNetwork: ClientTransport {
 
     func answer() { answering.set(true) }
 
-    func connect(to url: URL) async throws -> any TransportSocket { PlayedSocket() }
+    func connect(to url: URL) async throws -> any TransportSocket {
+        PlayedSocket { [log] text in log.with { $0.sent.append(text) } }
+    }
 
     func get(_ url: URL, fields: [String: String]) async throws -> TransportReply {
         _ = await answering.first { $0 }
@@ -95,22 +131,32 @@ private final class PlayedNetwork: ClientTransport {
 private struct PlayedSocket: TransportSocket {
     let inbox = SocketInbox()
 
-    init() { tell("pusher:connection_established") }
+    init(_ note: @escaping @Sendable (String) -> Void) {
+        self.note = note
+        tell("pusher:connection_established")
+    }
 
     func send(_ text: String) {
         let frame = JSONTree.parsed(text)
         switch frame["event"]?.string {
-        case "sync:auth": tell("sync:auth_ok")
+        case "sync:auth": tell("sync:auth_ok", data: #"{\"userId\": \"u\"}"#)
         case "pusher:subscribe":
+    private let log = Guarded<(sent: [String], requests: [URL])>(([], []))
+
+    var sent: [String] { log.with { $0.sent } }
+    var requests: [URL] { log.with { $0.requests } }
             tell("pusher_internal:subscription_succeeded", channel: frame["data"]?["channel"]?.string)
         default: break
         }
     }
 
     func close() { inbox.add(.closed(code: 1000, reason: "")) }
+        log.with { $0.requests.append(url) }
 
-    private func tell(_ event: String, channel: String? = nil) {
+    private func tell(_ event: String, channel: String? = nil, data: String = "{}") {
         let member = channel.map { #", "channel": "\#($0)""# } ?? ""
-        inbox.add(.text(#"{"event": "\#(event)", "data": "{}"\#(member)}"#))
+        inbox.add(.text(#"{"event": "\#(event)", "data": "\#(data)"\#(member)}"#))
     }
 }
+    let note: @Sendable (String) -> Void
+        note(text)

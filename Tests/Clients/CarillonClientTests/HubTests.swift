@@ -1,5 +1,6 @@
 import Foundation
 import TestDatabase
+import TestHub
 import TestSupport
 import Testing
 
@@ -175,6 +176,32 @@ import Testing
         try await widget.sees("d2", .taken)
         #expect(try stage.count(next.key) == 1)
         #expect(await app.deviceID == widget.deviceID)
+        await stage.end()
+    }
+
+    /// The app gives the token of who has signed in meanwhile: nothing of one person's queue comes into another's account,
+    /// at the start, after a reconnect, and by a request.
+    @Test func aQueueIsItsUsersAlone() async throws {
+        let stage = try await HubStage()
+        let user = Guarded("bob")
+        let phone = try stage.device("phone") { $0.token = { try await GatewayFixture.token(user.with { $0 }) } }
+        let receipt = try await phone.act(.markTaken("d1"))
+        try await phone.start()
+        try await phone.waits(for: "the problem", phone.problem) { $0 == .wrongUser("bob") }
+        #expect(phone.queueLength.current == 1 && phone.today().current == nil)
+        user.with { $0 = "ana" }
+        try await phone.sees("d1", .taken)
+        #expect(try stage.count(receipt.key) == 1)
+        user.with { $0 = "bob" }
+        await phone.suspend()
+        try await phone.act(.markTaken("d2"))
+        try await phone.start()
+        try await phone.waits(for: "the problem", phone.problem) { $0 == .wrongUser("bob") }
+        #expect(phone.queueLength.current == 1)
+        user.with { $0 = "ana" }
+        try await phone.sees("d2", .taken)
+        let users = try stage.owner.query("SELECT DISTINCT user_id FROM sync.action", [])
+        #expect(users == [["ana"]])
         await stage.end()
     }
 

@@ -55,8 +55,10 @@ import Testing
             _ = tell { $0.start(&$1) }
             _ = hear(#"{"event": "pusher:connection_established", "data": "{\"activity_timeout\": 60}"}"#)
             _ = tell { $0.token(.success("T"), serial: $0.session.serial, random: 0.5, &$1) }
-            _ = hear(#"{"event": "sync:auth_ok", "data": "{}"}"#)
+            _ = hear(Self.signedIn)
         }
+
+        static let signedIn = #"{"event": "sync:auth_ok", "data": "{\"userId\": \"u\"}"}"#
     }
 
     private func desk(_ mirror: Mirror? = nil) -> Desk {
@@ -82,7 +84,7 @@ import Testing
             ])
         let sent = desk.tell { $0.token(.success("T"), serial: $0.session.serial, random: 0, &$1) }
         #expect(sent == ["send sync:auth T", "wait signIn 15000"])
-        #expect(desk.hear(#"{"event": "sync:auth_ok", "data": "{}"}"#) == ["connected", "send sync:backoff "])
+        #expect(desk.hear(Desk.signedIn) == ["connected", "send sync:backoff "])
         let joined =
             #"{"event": "pusher_internal:subscription_succeeded", "channel": "user.u.reminders", "data": "{}"}"#
         #expect(desk.hear(joined) == ["fetch reminders 1"])
@@ -182,6 +184,45 @@ import Testing
     }
 
     // MARK: The session
+
+    /// What would be sent would be done in another account, and be gone here.
+    @Test(arguments: [#"{\"userId\": \"v\"}"#, #"{\"userId\": \"U\"}"#, #"{\"userId\": \"u \"}"#, "{}"])
+    func aLineOfAnotherUserIsLeft(data: String) {
+        var mirror = stored()
+        mirror.append(QueuedAction(key: "k1", type: "x", payload: .object([]), clientTime: "", zone: "UTC"))
+        var desk = desk(mirror)
+        let other = #"{"event": "sync:auth_ok", "data": "\#(data)"}"#
+        let established = #"{"event": "pusher:connection_established", "data": "{}"}"#
+        for round in 0..<2 {
+            if round == 0 {
+                _ = desk.tell { $0.start(&$1) }
+            } else {
+                _ = desk.tell { [storage = desk.storage] in $0.timer(.reconnect, storage, random: 0, &$1) }
+            }
+            _ = desk.hear(established)
+            _ = desk.tell { $0.token(.success("T"), serial: $0.session.serial, random: 0.5, &$1) }
+            let said = desk.hear(other, #"{"event": "sync:result", "data": {"key": "k1", "status": "applied"}}"#)
+            #expect(said.first?.hasPrefix("problem wrongUser") == true)
+            // Pauses grow.
+            #expect(said.dropFirst() == ["disconnect", "wait reconnect \(500 << round)", "offline"])
+        }
+        #expect(!desk.log.contains { $0.contains("sync:action") || $0.contains("sync:resume") })
+        #expect(desk.storage.mirror.row(key: "k1")?.state == .queued)
+        _ = desk.tell { [storage = desk.storage] in $0.timer(.reconnect, storage, random: 0, &$1) }
+        _ = desk.hear(established)
+        _ = desk.tell { $0.token(.success("T"), serial: $0.session.serial, random: 0.5, &$1) }
+        #expect(desk.hear(Desk.signedIn).contains("send sync:action k1 #1"))
+    }
+
+    /// Before the token expires the app is asked for another one. Until then the line stays the user's.
+    @Test func aWrongTokenAtARefreshGoesNowhere() {
+        var desk = desk(stored())
+        desk.open()
+        #expect(desk.hear(#"{"event": "sync:auth_expiring", "data": "{}"}"#) == ["token"])
+        let serial = desk.machine.session.serial
+        let said = desk.tell { $0.token(.failure(.wrongUser("v")), serial: serial, random: 0, &$1) }
+        #expect(said == ["problem wrongUser(\"v\")", "wait signIn 500"] && desk.machine.session.isReady)
+    }
 
     @Test func aRefusedTokenIsAskedForAgain() {
         var desk = desk()

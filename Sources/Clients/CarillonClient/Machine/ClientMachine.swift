@@ -7,7 +7,7 @@ import JSON
 /// each kind: answers first, then the events of each channel with its position.
 struct ClientMachine: Sendable {
     private(set) var line: ConnectionMachine
-    private(set) var session = SessionMachine()
+    private(set) var session: SessionMachine
     private(set) var queue = QueueMachine()
     private(set) var streams: [StreamMachine]
     /// Channels of the app's own.
@@ -28,6 +28,7 @@ struct ClientMachine: Sendable {
 
     init(user: String, backoff: JitteredWait = JitteredWait(), isAuthorizing: Bool = false) {
         line = ConnectionMachine(backoff, isAuthorizing: isAuthorizing)
+        session = SessionMachine(user: user)
         streams = Topic.allCases.map { StreamMachine(user: user, topic: $0) }
     }
 
@@ -90,7 +91,11 @@ struct ClientMachine: Sendable {
             if let text = data.string { data = (try? JSONTree(text)) ?? .null }
             if line.hear(event, data, &out) { opened(storage.mirror, &out) }
             if event == "sync:result" { answers.append(data) }
-            if session.hear(event, data, random: random, &out) == .ready { ready(storage, random: random, &out) }
+            switch session.hear(event, data, random: random, &out) {
+            case .none: break
+            case .ready: ready(storage, random: random, &out)
+            case .stranger: return lost(code: 1006, reason: "", random: random, &out)
+            }
             if event == "sync:resumed" {
                 for index in streams.indices {
                     guard let told = data["channels"]?[streams[index].name] else { continue }

@@ -2,6 +2,7 @@ import JSON
 
 /// Who the user is on a line: signs in with the app's tokens, and again before they expire.
 struct SessionMachine: Sendable {
+    let user: String
     private(set) var isReady = false
     /// Counts lines: a token that was asked for on another one comes too late.
     private(set) var serial = 0
@@ -9,6 +10,10 @@ struct SessionMachine: Sendable {
     private var backoff = JitteredWait()
 
     private static let answerMs = 15_000
+
+    init(user: String) {
+        self.user = user
+    }
 
     /// The line has opened or gone.
     mutating func line(isOpen: Bool, _ out: inout [ClientEffect]) {
@@ -35,12 +40,23 @@ struct SessionMachine: Sendable {
         }
     }
 
-    enum Turn { case none, ready }
+    enum Turn {
+        case none, ready
+        /// The line is another user's: what would be sent over it would be done in another account.
+        case stranger
+    }
 
     mutating func hear(_ event: String, _ data: JSONTree, random: Double, _ out: inout [ClientEffect]) -> Turn {
         switch event {
         case "sync:auth_ok":
-            out += [.cancel(.signIn), .problem(nil)]
+            out.append(.cancel(.signIn))
+            let named = data["userId"]?.string ?? ""
+            guard named.utf8.elementsEqual(user.utf8) else {
+                (isReady, isWaiting) = (false, false)
+                out.append(.problem(.wrongUser(named)))
+                return .stranger
+            }
+            out.append(.problem(nil))
             backoff.reset()
             isWaiting = false
             guard !isReady else { return .none }

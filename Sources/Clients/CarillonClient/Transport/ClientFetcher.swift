@@ -6,14 +6,27 @@ struct ClientFetcher: Sendable {
     let options: CarillonOptions
     let transport: any ClientTransport
 
-    /// A fresh token, from the app's backend.
+    /// A fresh token, from the app's backend. Another user's goes nowhere.
     func token() async -> Result<String, CarillonError> {
         do {
             let token = try await options.token()
+            if let named = Self.user(of: token), !named.utf8.elementsEqual(options.user.utf8) {
+                return .failure(.wrongUser(named))
+            }
             return token.isEmpty ? .failure(.noToken) : .success(token)
         } catch {
             return .failure(error as? CarillonError ?? .noToken)
         }
+    }
+
+    /// The user whom a token names; nil where that cannot be read: the hub judges such a token.
+    private static func user(of token: String) -> String? {
+        let parts = token.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count > 1 else { return nil }
+        var text = String(parts[1].map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 })
+        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        guard let claims = Data(base64Encoded: text) else { return nil }
+        return (try? JSONTree(String(decoding: claims, as: UTF8.self)))?["sub"]?.string
     }
 
     /// What the app's backend signs of a channel.

@@ -16,6 +16,9 @@ public enum CarillonError: Error, Equatable, Sendable {
     case unauthorized(String)
     /// The app gave no token.
     case noToken
+    /// The app gave a token of another user, who is named. Nothing was sent: close the client, or give it a token of its
+    /// own user.
+    case wrongUser(String)
     /// The hub said: stay away.
     case refused(code: Int, reason: String)
     /// A request by HTTP was answered with that status.
