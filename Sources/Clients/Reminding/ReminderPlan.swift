@@ -42,13 +42,17 @@ public struct PlannedReminder: Sendable, Equatable {
     public let isEnabled: Bool
     /// False: pushes of the hub remind, and nothing else.
     public let isLocal: Bool
-    /// Its next times, in order.
+    /// Its next times, in order, ten where it has no end.
     public let upcoming: [Occurrence]
+    /// It is known to have no next time: its medicine is archived, say.
+    let isSilent: Bool
 
     /// A rule.
+    ///
+    /// - Parameter upcoming: its next times, none where it is silent; nil: nobody knows them.
     public init(
         id: String, title: String, body: String, time: String, timeZone: String, repeats: Repeat = .daily,
-        isEnabled: Bool = true, isLocal: Bool = true, upcoming: [Occurrence] = []
+        isEnabled: Bool = true, isLocal: Bool = true, upcoming: [Occurrence]? = nil
     ) {
         self.id = id
         self.title = title
@@ -58,8 +62,14 @@ public struct PlannedReminder: Sendable, Equatable {
         self.repeats = repeats
         self.isEnabled = isEnabled
         self.isLocal = isLocal
-        self.upcoming = upcoming
+        self.upcoming = upcoming ?? []
+        isSilent = upcoming?.isEmpty ?? false
     }
+}
+
+extension PlannedReminder {
+    /// Whether all of its next times are known.
+    var isEnding: Bool { !upcoming.isEmpty && upcoming.count < 10 }
 }
 
 /// A day on which a rule reminds otherwise than it says.

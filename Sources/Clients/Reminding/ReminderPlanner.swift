@@ -14,8 +14,9 @@ public struct ReminderPlan: Sendable, Equatable {
 ///
 /// A system keeps few pending notifications: iOS 64 of an app. So each rule gets its next time first, then each its second,
 /// until the limit is reached; what does not fit comes with the next plan. A rule gets one repeating notification for each
-/// of its weekdays only where nothing forbids it: none of its days is an exception, and its zone is the device's, so that
-/// the system moves it with the clocks. All others are one notification for each occurrence, with the occurrence's id.
+/// of its weekdays only where nothing forbids it: it has no end, none of its days is an exception, and its zone is the
+/// device's, so that the system moves it with the clocks. All others are one notification for each occurrence, with the
+/// occurrence's id.
 public enum ReminderPlanner {
     /// The limit that is used where the app gives none: more is left to other notifications of the app.
     public static let usualLimit = 30
@@ -46,7 +47,7 @@ public enum ReminderPlanner {
         let byRule = Dictionary(grouping: exceptions, by: \.ruleID)
         var queues: [[(start: Date, request: NotificationRequest)]] = []
         var room = limit
-        for rule in rules.sorted(by: { $0.id < $1.id }) where rule.isEnabled && rule.isLocal {
+        for rule in rules.sorted(by: { $0.id < $1.id }) where rule.isEnabled && rule.isLocal && !rule.isSilent {
             let own = byRule[rule.id] ?? []
             if let repeating = repeating(rule, own, now: now, zone: zone) {
                 queues.append(repeating)
@@ -77,7 +78,10 @@ public enum ReminderPlanner {
         let (dates, ids) = (Set(exceptions.map(\.date)), Set(exceptions.map(\.id)))
         var times = rule.upcoming.filter { !ids.contains($0.id) && !dates.contains($0.date) }
             .map { (id: $0.id, start: $0.start) }
-        times += exceptions.filter { gives($0.date, rule) }.compactMap { one in one.start.map { (one.id, $0) } }
+        // Of a rule that ends, none but those that are among its next times.
+        let known = rule.isEnding ? Set(rule.upcoming.map(\.id)) : nil
+        times += exceptions.filter { gives($0.date, rule) && known?.contains($0.id) ?? true }
+            .compactMap { one in one.start.map { (one.id, $0) } }
         return times.filter { $0.start > now }.sorted { ($0.start, $0.id) < ($1.start, $1.id) }.map { time in
             var calendar = Calendar(identifier: .gregorian)
             // An instant: whatever zone the device is in when it comes.
@@ -103,7 +107,7 @@ public enum ReminderPlanner {
             let date = TimeText.day(one.date)
             return (date.map { $0 < today } ?? false) && (one.start.map { $0 <= now } ?? true)
         }
-        guard isFree, rule.timeZone == zone.identifier, let minute = minute(rule.time),
+        guard isFree, !rule.isEnding, rule.timeZone == zone.identifier, let minute = minute(rule.time),
             !isMovedByClocks(minute, after: now, until: rule.upcoming.last?.start, in: zone)
         else { return nil }
         let days = weekdays(rule.repeats)

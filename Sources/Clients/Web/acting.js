@@ -1,13 +1,13 @@
 // What becomes a row of the queue when the person acts: which entities it touches, what the person saw of them, and how an
 // undo or a decision is written.
-import { applyRow, bookOf, counting, foldDoses } from './overlay.js';
+import { applyRow, bookOf, counting, foldDoses, occurrenceDay } from './overlay.js';
 import { DOSE_TYPES } from './account.js';
 import { LIST_TYPES } from './lists.js';
 import { isObject } from './payload.js';
-import { fieldsOf, REMINDER_TYPES } from './reminderbook.js';
-import { holds, isResolvable, meets, release, reopen, settled } from './queue.js';
+import { dayKey, fieldsOf, REMINDER_TYPES } from './reminderbook.js';
+import { holds, isResolvable, meets, release, reopen, settled, WAITING } from './queue.js';
 import { CarillonError } from './signals.js';
-import { dayAt, dayText, formatTime, zoneOffset } from './times.js';
+import { dayAt, dayNumber, dayText, formatTime, zoneOffset } from './times.js';
 
 /** A message of the hub has 64 KiB at most; the envelope around the payload is small. */
 const BYTES_MAX = 60_000;
@@ -38,7 +38,7 @@ function describe(row, mirror, zone, now) {
   const { type, payload } = row;
   if (DOSE_TYPES.includes(type)) return describeDoses(row, mirror, zone, now);
   if (type === 'logDose') row.entities = [`dose:${payload.id}`];
-  else if (REMINDER_TYPES.includes(type)) describeReminder(row, mirror, zone);
+  else if (REMINDER_TYPES.includes(type)) describeReminder(row, mirror, zone, now);
   else if (LIST_TYPES.includes(type)) describeList(row, mirror);
   return null;
 }
@@ -83,19 +83,17 @@ function pinned(payload, ids, date) {
   return { ...rest, occurrenceIds: ids, ...(criteria.includeFuture && { includeFuture: true }) };
 }
 
-function describeReminder(row, mirror, zone) {
+function describeReminder(row, mirror, zone, now) {
   const { type, payload } = row;
   const book = bookOf(mirror, zone);
-  const occurrence = payload.occurrenceId && (mirror.kind('reminderDay').get(payload.occurrenceId)?.value
-    ?? [...mirror.kind('reminder').values()].flatMap(({ value }) => value?.upcoming ?? [])
-      .find(({ id }) => id === payload.occurrenceId));
-  const name = occurrence?.ruleId ?? payload.id ?? payload.occurrenceId;
+  const occurrence = payload.occurrenceId && occurrenceDay(payload.occurrenceId, book, mirror, now);
+  const name = occurrence?.rule ?? payload.id ?? payload.occurrenceId;
   const rule = book.rule(name);
   row.entities = [`reminder:${rule?.id ?? name}`];
   if (payload.clientId) row.entities.push(`reminder:${payload.clientId}`);
   // Of an occurrence the base is its own revision, also where the whole rule is sent back for it.
   if (type === 'setReminderOccurrence' || payload.applyTo === 'occurrence') {
-    const rev = seenDay(mirror, rule, occurrence, row);
+    const rev = seenDay(book, rule, occurrence, row);
     if (rev !== undefined) row.base = { rev };
   } else if (type === 'updateReminder' || type === 'deleteReminder') {
     const rev = seenRev(payload.rev, rule?.rev);
@@ -108,12 +106,11 @@ function describeReminder(row, mirror, zone) {
  * The revision of a rule's day that the person saw: that of an occurrence that is sent back, else what the device has; 0: it
  * is as its rule says. Undefined where the hub has told no such day.
  */
-function seenDay(mirror, rule, occurrence, { type, payload }) {
+function seenDay(book, rule, occurrence, { type, payload }) {
   if (type === 'setReminderOccurrence' && Number.isInteger(payload.rev)) return payload.rev;
-  if (payload.occurrenceId) return occurrence && (occurrence.rev ?? 0);
-  if (!rule || !payload.date) return undefined;
-  return [...mirror.kind('reminderDay').values()]
-    .find(({ value }) => value?.ruleId === rule.id && value.date === payload.date)?.value.rev ?? 0;
+  const day = payload.occurrenceId ? occurrence?.day : dayNumber(payload.date ?? '');
+  if (!rule || day == null) return undefined;
+  return book.exceptions.get(dayKey(rule.id, day))?.rev ?? 0;
 }
 
 /**

@@ -96,6 +96,8 @@ export interface Reminder {
   isPending: boolean;
   hasConflict: boolean;
 }
+  /** The next times, ten where the rule has no end, each with the id by which it is snoozed. */
+  upcoming: { id: string; ruleId: string; start: string; status: string }[];
 
 export interface ReminderOccurrence {
   id?: string;

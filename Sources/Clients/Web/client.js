@@ -2,7 +2,7 @@
 import { append, cancel, decide, decision, dismiss, rowByKey, rowOf, told } from './acting.js';
 import { OwnChannels } from './channels.js';
 import { Line, PusherLine } from './line.js';
-import { counting, day, foldDoses, medications, month, nextEdge, reminders } from './overlay.js';
+import { counting, day, foldDoses, medications, month, nextEdge, nextReminder, reminders } from './overlay.js';
 import { KEPT_MS, Queue, WAITING } from './queue.js';
 import { Api, Session, tokensOf } from './session.js';
 import { CarillonError, insist, Pace, Signal } from './signals.js';
@@ -256,7 +256,8 @@ export class Carillon {
     this.lastSyncAt.set(mirror.meta.get('lastSyncAt') ?? null);
     this.#compareZones(mirror);
     clearTimeout(this.#edge);
-    const wait = nextEdge(folded, zone, now) - this.now();
+    const edge = Math.min(nextEdge(folded, zone, now), nextReminder(this.values.reminders.value));
+    const wait = edge - this.now();
     this.#edge = setTimeout(() => { this.#compute(); this.#complete(); }, Math.min(Math.max(wait, 1), 3_600_000));
     this.#complete();
     // A tenth of the time at most, while much changes; what the person does is seen at once.

@@ -2,7 +2,8 @@
 // hub's own rules. Computed anew whenever one of them changes; nothing of it is stored.
 import { Account, DOSE_TYPES } from './account.js';
 import { count, foldTime, GRACE, summary } from './doserules.js';
-import { foldMedications } from './lists.js';
+import { foldMedications, LIST_TYPES } from './lists.js';
+import { occurrenceID } from './occurrenceid.js';
 import { held } from './queue.js';
 import { dayKey, fieldsOf, ReminderBook, REMINDER_TYPES } from './reminderbook.js';
 import {
@@ -257,7 +258,7 @@ function edge(account, zone, now) {
 // Reminders.
 
 /** The action of a row as the book has it; null where it names an occurrence that is not known. */
-export function bookAction(row, book, mirror, remembered = new Map()) {
+export function bookAction(row, book, mirror, now) {
   const { type, payload } = row;
   // The hub decides what of it counts, and of which day it is.
   if (type === 'updateReminder' && payload.applyTo === 'occurrence') return null;
@@ -266,9 +267,8 @@ export function bookAction(row, book, mirror, remembered = new Map()) {
   const fields = Object.fromEntries(Object.entries(fieldsOf({})).flatMap(
     ([name]) => (Object.hasOwn(payload, name) ? [[name, payload[name]]] : [])));
   const day = () => {
-    const id = payload.occurrenceId;
-    const told = id && (mirror.kind('reminderDay').get(id)?.value ?? remembered.get(id));
-    if (told) return { rule: told.ruleId, day: dayNumber(told.date) };
+    const named = payload.occurrenceId && occurrenceDay(payload.occurrenceId, book, mirror, now);
+    if (named) return named;
     return payload.id && payload.date ? { rule: book.rule(payload.id)?.id ?? payload.id, day: dayNumber(payload.date) }
       : null;
   };
@@ -318,66 +318,157 @@ export function bookOf(mirror, zone) {
   return book;
 }
 
-/** Days of rules by the ids of their occurrences, as far as answers have told them. */
-export function knownDays(mirror) {
-  const days = new Map();
+/** Days around now whose occurrences have ids that this device can make. */
+const NAMED_DAYS = { from: -3, to: 41 };
+
+/** The rule and the day of an occurrence: as the hub has told it, or of an id that this device has made. */
+export function occurrenceDay(id, book, mirror, now) {
+  const told = mirror.kind('reminderDay').get(id)?.value;
+  if (told) return { rule: told.ruleId, day: dayNumber(told.date) };
   for (const { value } of mirror.kind('reminder').values()) {
-    for (const { id, start } of value?.upcoming ?? []) days.set(id, { ruleId: value.id, date: start.slice(0, 10) });
+    const next = value?.upcoming?.find((one) => one.id === id);
+    if (next) return { rule: value.id, day: dayNumber(next.start.slice(0, 10)) };
   }
-  return days;
+  const today = dayAt(now, 0);
+  for (const rule of book.rules.values()) {
+    for (let day = today + NAMED_DAYS.from; day <= today + NAMED_DAYS.to; day += 1) {
+      if (occurrenceID(rule.id, day, rule.fields.time ?? '00:00') === id) return { rule: rule.id, day };
+    }
+  }
+  return null;
 }
 
-/** `reminders()`: `{items, occurrences}`. */
+/** The user's medicines as the hub has them, and after what the hub has not confirmed. */
+function medicines(mirror) {
+  const list = (kind) => [...mirror.kind(kind).values()].map(({ value }) => value).filter(Boolean);
+  const before = { items: list('medication'), stacks: list('stack'), settings: {} };
+  const known = ({ items, stacks }) => {
+    const all = [...items, ...stacks];
+    return {
+      ids: new Set(all.map((one) => one.id)),
+      schedules: new Map(all.flatMap((one) => one.schedules ?? []).map((one) => [one.id, one])),
+    };
+  };
+  return { before: known(before), after: known(foldMedications(before, counting(mirror))) };
+}
+
+const NEVER = { allows: () => false };
+
+/**
+ * The days on which a rule may remind at all. A schedule that is here says so itself. Of what else silences a rule (an
+ * archived product, say) the book knows nothing: the hub has told no next time of it then.
+ */
+function daysOf(rule, value, book, { before, after }) {
+  const { stackId, productId, scheduleId } = rule.fields;
+  const target = stackId ?? productId;
+  if (before.ids.has(target) && !after.ids.has(target)) return NEVER;
+  if (before.schedules.has(scheduleId) && !after.schedules.has(scheduleId)) return NEVER;
+  const schedule = after.schedules.get(scheduleId);
+  if (schedule) {
+    const { enabled = true, repeat, startsOn, endsOn } = schedule;
+    if (!enabled || repeat === 'as_needed') return NEVER;
+    return { first: dayNumber(startsOn ?? '') ?? -Infinity, last: dayNumber(endsOn ?? '') ?? Infinity };
+  }
+  const isTold = value?.upcoming && value.enabled
+    && ['stackId', 'productId', 'scheduleId'].every((name) => (value[name] ?? null) === rule.fields[name]);
+  if (!isTold) return {};
+  if (!value.upcoming.length) return NEVER;
+  if (scheduleId == null) return {};
+  // Its schedule is not here: where it begins and ends, its next times tell.
+  const days = value.upcoming.map(({ start }) => dayNumber(start.slice(0, 10)));
+  const [first, last] = [Math.min(...days), value.upcoming.length < UPCOMING ? Math.max(...days) : Infinity];
+  return { allows: (day) => (first <= day && day <= last) || book.exceptions.has(dayKey(rule.id, day)) };
+}
+
+/** How many next times of a rule the hub tells. */
+const UPCOMING = 10;
+
+const localStart = (second, zone) => localTime(second * SECOND, zoneOffset(zone, second * SECOND) ?? 0);
+
+/** What was shown last of each mirror, and what it was made of. */
+const shownLast = new WeakMap();
+
+/** `reminders()`: `{items, occurrences}`. Times are always those of now, however long ago the hub has told the rule. */
 export function reminders(mirror, zone, now) {
   if (![...mirror.positions.values()].some((position) => position.topic === 'reminders')) return undefined;
+  const ground = [
+    zone, ...['reminder', 'reminderDay', 'medication', 'stack'].map((kind) => mirror.turns.get(kind)),
+    ...counting(mirror).filter(({ type }) => REMINDER_TYPES.includes(type) || LIST_TYPES.includes(type)),
+    ...parkedEntities(mirror)];
+  const last = shownLast.get(mirror);
+  const isSame = last && last.from <= now && now < last.until && last.ground.length === ground.length
+    && last.ground.every((one, index) => one === ground[index]);
+  if (isSame) return last.value;
+  const value = shownReminders(mirror, zone, now);
+  shownLast.set(mirror, { ground, value, from: now, until: nextReminder(value) * 1000 });
+  return value;
+}
+
+function shownReminders(mirror, zone, now) {
   const book = bookOf(mirror, zone);
   const second = Math.floor(now / SECOND);
-  const days = knownDays(mirror);
   const before = new Map(book.rules);
   const exceptions = new Map(book.exceptions);
   const parked = parkedEntities(mirror);
   for (const row of counting(mirror)) {
     if (!REMINDER_TYPES.includes(row.type)) continue;
-    const action = bookAction(row, book, mirror, days);
+    const action = bookAction(row, book, mirror, now);
     if (row.seen) book.remember(row.seen, null);
-    if (action) book.apply({ key: row.key, device: 'this', action }, second, row.payload.id ?? row.key);
+    if (action) book.apply({ key: row.key, device: 'this', action }, actedAt(row, second), row.payload.id ?? row.key);
   }
-  const changed = new Set([...book.exceptions].filter(([key, one]) => exceptions.get(key) !== one)
-    .map(([key]) => key.split('\n')[0]));
+  const told = new Map([...mirror.kind('reminderDay').values()].filter(({ value }) => value)
+    .map(({ value }) => [dayKey(value.ruleId, dayNumber(value.date)), value]));
+  const isChanged = (key) => exceptions.get(key) !== book.exceptions.get(key);
+  const changed = new Set([...book.exceptions.keys()].filter(isChanged).map((key) => key.split('\n')[0]));
+  const known = medicines(mirror);
   const items = [...book.rules.values()].map((rule) => {
     const value = mirror.kind('reminder').get(rule.id)?.value ?? null;
     const isPending = before.get(rule.id) !== rule || changed.has(rule.id);
-    const shown = isPending ? shownRule(rule, value, book, second) : value;
-    return { ...shown, isPending, hasConflict: parked.has(`reminder:${rule.id}`) };
+    const days = daysOf(rule, value, book, known);
+    const upcoming = book.upcoming(rule, second, UPCOMING, days).map(({ day, start }) => {
+      const key = dayKey(rule.id, day);
+      return {
+        id: occurrenceOf(rule, day, told.get(key)), ruleId: rule.id, start: localStart(start, rule.fields.timezone),
+        status: isChanged(key) ? 'scheduled' : told.get(key)?.status ?? 'scheduled',
+      };
+    });
+    return {
+      createdAt: formatTime(rule.createdAt * SECOND), ...value, ...rule.fields, id: rule.id, clientId: rule.clientId,
+      rev: value?.rev ?? 0, nextOccurrences: upcoming.map(({ start }) => start), upcoming, isPending,
+      hasConflict: parked.has(`reminder:${rule.id}`),
+    };
   });
   items.sort((a, b) => byBytes(b.createdAt ?? '', a.createdAt ?? '') || byBytes(a.id, b.id));
   const occurrences = [...book.exceptions].map(([key, one]) => {
-    const [ruleId, day] = key.split('\n');
-    const told = [...mirror.kind('reminderDay').values()]
-      .find(({ value }) => value?.ruleId === ruleId && value.date === dayText(+day))?.value;
-    if (exceptions.get(key) === one) return { ...told, isPending: false };
-    const start = book.start(book.rules.get(ruleId), +day, one);
-    const shown = Math.max(start, one.snoozedUntil ?? start);
+    const [ruleId, number] = [key.split('\n')[0], +key.split('\n')[1]];
+    const rule = book.rules.get(ruleId);
+    const value = told.get(key);
+    const start = localStart(book.start(rule, number, one), rule.fields.timezone);
+    if (!isChanged(key)) return { ...value, start, isPending: false };
+    const id = occurrenceOf(rule, number, value);
     return {
-      ...told, ruleId, date: dayText(+day),
-      start: localTime(shown * SECOND, zoneOffset(book.rules.get(ruleId).fields.timezone, shown * SECOND) ?? 0),
-      status: one.isCancelled ? 'cancelled' : 'scheduled', snoozeCount: one.snoozes,
+      originalLocal: `${dayText(number)}T${rule.fields.time}:00`, ...value, id, occurrenceId: id, ruleId,
+      date: dayText(number), start, status: one.isCancelled ? 'cancelled' : 'scheduled', snoozeCount: one.snoozes,
       movedTo: one.movedTo === null ? null : wall(one.movedTo).slice(0, 16),
       snoozedUntil: one.snoozedUntil === null ? null : formatTime(one.snoozedUntil * SECOND), isPending: true,
     };
   });
+  occurrences.sort((a, b) => byBytes(a.originalLocal ?? a.date, b.originalLocal ?? b.date) || byBytes(a.id, b.id));
   return { items, occurrences };
 }
 
-function shownRule(rule, value, book, second) {
-  const zone = rule.fields.timezone;
-  const times = book.upcoming(rule, second)
-    .map(({ start }) => localTime(start * SECOND, zoneOffset(zone, start * SECOND) ?? 0));
-  return {
-    createdAt: formatTime(rule.createdAt * SECOND), ...value, ...rule.fields, id: rule.id, clientId: rule.clientId,
-    rev: value?.rev ?? 0, nextOccurrences: times,
-    upcoming: times.map((start) => ({ ruleId: rule.id, start, status: 'scheduled' })),
-  };
+/** The second at which the person acted: a snooze counts from then. A clock that says a time before 2000 is lost. */
+function actedAt(row, now) {
+  const acted = Math.floor(instantOf(row) / SECOND);
+  return acted < 946_684_800 ? now : Math.min(acted, now);
+}
+
+const occurrenceOf = (rule, day, told) => told?.id ?? occurrenceID(rule.id, day, rule.fields.time ?? '00:00');
+
+/** When the first of the next times passes: milliseconds since 1970. */
+export function nextReminder(shown) {
+  return Math.min(...(shown?.items ?? []).flatMap(({ upcoming }) => upcoming.slice(0, 1))
+    .map(({ start }) => instant(start) / 1000));
 }
 
 /** `medications()`: `{items, stacks, settings}`. */

@@ -1,6 +1,6 @@
 // Reminder rules and what actions do to them: Values/Care/Reminders, word for word. `Tests/Vectors` hold both, and the SQL
 // functions, to the same answers. Fields are by their names on the wire; an absent one is null.
-import { dayNumber, dayText, SECOND, secondOf, wall, weekday, zoneOffset } from './times.js';
+import { SECOND, secondOf, weekday, zoneOffset } from './times.js';
 
 /** The fields that people change, in their order. */
 export const FIELDS = [
@@ -275,7 +275,7 @@ export class ReminderBook {
     if (repeat === 'custom' && !(repeatOn ?? []).includes(weekday(day))) return false;
     // A day that a zone has skipped begins as another.
     const begin = secondOf(day * 86_400, rule.fields.timezone);
-    return dayText(day) === wall(begin + offset(rule.fields.timezone, begin)).slice(0, 10);
+    return Math.floor((begin + offset(rule.fields.timezone, begin)) / 86_400) === day;
   }
 
   start(rule, day, exception) {
@@ -300,21 +300,26 @@ export class ReminderBook {
     return { status: 'applied', rule };
   }
 
-  /** The next times of a rule after a second, with the day that each is of. */
-  upcoming(rule, now, wanted = 10) {
+  /** The next times of a rule after a second, with the day that each is of. Those alone of days that `allows` etc. admit. */
+  upcoming(rule, now, wanted = 10, { first = -Infinity, last = Infinity, allows = () => true } = {}) {
     if (rule.fields.enabled !== true) return [];
-    const today = dayNumber(wall(now + offset(rule.fields.timezone, now)).slice(0, 10));
+    const today = Math.max(Math.floor((now + offset(rule.fields.timezone, now)) / 86_400), first + 2);
+    const own = [...this.exceptions.keys()].filter((key) => ruleOf(key) === rule.id)
+      .map((key) => +key.slice(rule.id.length + 1));
     const found = [];
-    // Two days back: a reminder of yesterday may have been moved or snoozed. A rule fires every week.
-    const days = (wanted + this.exceptions.size + 1) * 7 + 9;
-    for (let number = -2; number < days && found.length < wanted + this.exceptions.size + 4; number += 1) {
-      const day = today + number;
+    const look = (day) => {
       const exception = this.exceptions.get(dayKey(rule.id, day));
-      if (!this.isGiven(day, rule) || exception?.isCancelled) continue;
+      if (day < first || day > last || exception?.isCancelled || !allows(day) || !this.isGiven(day, rule)) return;
       const start = this.start(rule, day, exception);
       const shown = Math.max(start, exception?.snoozedUntil ?? start);
       if (shown > now) found.push({ day, start: shown });
-    }
+    };
+    // Two days back: a reminder of yesterday may have been moved or snoozed. A rule fires every week.
+    const end = today + (wanted + own.length + 1) * 7 + 9;
+    let day = today - 2;
+    for (; day < end && found.length < wanted + own.length + 4; day += 1) look(day);
+    // One of any other day may have been moved or snoozed to now.
+    for (const one of own) if (one < today - 2 || one >= day) look(one);
     return found.sort((a, b) => a.start - b.start || a.day - b.day).slice(0, wanted);
   }
 

@@ -47,6 +47,10 @@ static const struct carillon_web_file files[] = {
      (const char[]){
 #embed "../../Clients/Web/lists.js" suffix(, )
          0}},
+    {"/client/occurrenceid.js",
+     (const char[]){
+#embed "../../Clients/Web/occurrenceid.js" suffix(, )
+         0}},
     {"/client/overlay.js",
      (const char[]){
 #embed "../../Clients/Web/overlay.js" suffix(, )

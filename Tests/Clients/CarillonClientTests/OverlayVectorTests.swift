@@ -277,8 +277,9 @@ struct VectorReminders {
             }
         default: return nil
         }
+        let at = Timestamp(microseconds: (step["at"]?.integer ?? 0) * 1_000_000)
         var row = QueuedAction(
-            key: key, type: type, payload: .object(payload), clientTime: "2026-03-01T00:00:00+00:00", zone: zone)
+            key: key, type: type, payload: .object(payload), clientTime: TimeText.text(at, utcOffset: 0), zone: zone)
         if let base = action["base"]?.integer {
             // What a device made itself since is the hub's to know.
             let later = rule?["id"]?.string.flatMap { makers[$0] }?.filter { $0.key > base } ?? [:]

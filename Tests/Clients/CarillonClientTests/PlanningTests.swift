@@ -179,8 +179,11 @@ private final class PlanningDesk {
 
     private func send(_ row: QueuedAction) throws {
         _ = try connection.query(
-            "select status from sync.apply('ann', $1, 'phone', null, $2, $3, $4, null, null)",
-            [row.key, row.type, row.payload.canonicalText, row.base?.canonicalText])
+            "select status from sync.apply('ann', $1, 'phone', null, $2, $3, $4, $5, null)",
+            [
+                row.key, row.type, row.payload.canonicalText, row.base?.canonicalText,
+                JSONTree.string(row.clientTime).canonicalText,
+            ])
     }
 
     // MARK: Comparing
@@ -190,6 +193,8 @@ private final class PlanningDesk {
         var rows: [QueuedAction] = []
         for _ in 0..<pick([0, 0, 1, 2]) { rows.append(try action(try device(rows))) }
         let mirror = try device(rows)
+        // For days it hears nothing.
+        if chance(60) { try advance(pick([3_600, 86_400, 5 * 86_400, 11 * 86_400, 40 * 86_400])) }
         let reminders = shown(mirror)
         let own = pick([zone] + Self.zones)
         guard let phone = TimeZone(identifier: own) else { return "no zone \(own)" }

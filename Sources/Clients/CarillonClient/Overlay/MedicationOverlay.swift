@@ -1,3 +1,4 @@
+import Care
 import JSON
 
 /// The list of medications with the actions that the hub has not confirmed. What the hub makes itself of them (schedules
@@ -32,12 +33,37 @@ struct MedicationOverlay {
     private var stacks: [Item]
     private var zone: String
 
+    /// Which medications and stacks there are, and all schedules, by id.
+    struct Medicines {
+        let ids: Set<String>
+        let schedules: [String: JSONTree]
+    }
+
+    /// As the hub has them, and after what the hub has not confirmed.
+    static func medicines(_ mirror: Mirror) -> (before: Medicines, after: Medicines) {
+        var overlay = MedicationOverlay(
+            items: sorted(mirror, .medication), stacks: sorted(mirror, .stack), zone: mirror.userZone ?? "UTC")
+        let before = overlay.medicines
+        overlay.fold(mirror)
+        return (before, overlay.medicines)
+    }
+
+    private var medicines: Medicines {
+        let all = items + stacks
+        let schedules = all.flatMap(\.schedules).compactMap { one in one["id"]?.string.map { ($0, one) } }
+        return Medicines(ids: Set(all.map(\.id)), schedules: Dictionary(schedules) { first, _ in first })
+    }
+
+    private mutating func fold(_ mirror: Mirror) {
+        for row in mirror.counting(.lists) { fold(row.type, row.payload) }
+    }
+
     /// Nil: no snapshot is here yet.
     static func value(_ mirror: Mirror) -> CarillonMedications? {
         guard let zone = mirror.userZone else { return nil }
         var overlay = MedicationOverlay(
             items: sorted(mirror, .medication), stacks: sorted(mirror, .stack), zone: zone)
-        for row in mirror.counting(.lists) { overlay.fold(row.type, row.payload) }
+        overlay.fold(mirror)
         let conflicted = mirror.conflicted
         return CarillonMedications(
             items: overlay.items.map { one in
@@ -51,7 +77,8 @@ struct MedicationOverlay {
     }
 
     private static func sorted(_ mirror: Mirror, _ kind: EntityKind) -> [Item] {
-        mirror.all(kind).values.compactMap(\.value).map { ($0["createdAt"]?.string ?? "", $0["id"]?.string ?? "", $0) }
+        mirror.all(kind).values.compactMap(\.value)
+            .map { ($0["createdAt"]?.string ?? "", Identifier($0["id"]?.string ?? ""), $0) }
             .sorted { ($0.0, $0.1) < ($1.0, $1.1) }.map { Item(value: $0.2) }
     }
 

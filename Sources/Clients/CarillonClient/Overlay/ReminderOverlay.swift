@@ -91,6 +91,9 @@ struct ReminderOverlay {
         return nil
     }
 
+    /// A clock that says an earlier second is lost.
+    private static let earliest = 946_684_800
+
     /// Performs all rows that count.
     mutating func fold() {
         for row in mirror.counting(.reminders) {
@@ -99,8 +102,10 @@ struct ReminderOverlay {
             }
             guard let action = action(of: row) else { continue }
             let key = Identifier(row.key)
+            // A snooze counts from when the person acted.
+            let acted = TimeText.instant(row.clientTime)?.second ?? now
             _ = book.apply(
-                ReminderEnvelope(key, device: "this", action), at: now,
+                ReminderEnvelope(key, device: "this", action), at: acted < Self.earliest ? now : min(acted, now),
                 newID: row.payload["id"]?.string.map { Identifier($0) } ?? key)
         }
     }
@@ -152,60 +157,111 @@ struct ReminderOverlay {
         return folded.shown(since: start.book)
     }
 
+    /// Times are always those of now, however long ago the hub has told the rule.
     private func shown(since before: ReminderBook) -> CarillonReminders {
         let conflicted = mirror.conflicted
-        let changed = book.exceptions.filter { before.exceptions[$0.key] != $0.value }
-        let rules = book.rules.values.map { rule -> (made: Int, CarillonReminder) in
+        let changed = Set(book.exceptions.filter { before.exceptions[$0.key] != $0.value }.keys)
+        let medicines = MedicationOverlay.medicines(mirror)
+        let rules = book.rules.values.map { rule -> (made: Timestamp, id: Identifier, CarillonReminder) in
             let value = mirror.value(.reminder, rule.id.text)
-            let isPending = before.rules[rule.id] != rule || changed.contains { $0.key.rule == rule.id }
-            let tree = isPending ? pending(rule, value) : value ?? pending(rule, nil)
+            let isPending = before.rules[rule.id] != rule || changed.contains { $0.rule == rule.id }
+            let upcoming = upcoming(rule, in: span(of: rule, value, medicines), changed)
+            let tree = (value ?? .object([.init("rev", .integer(0))])).setting(
+                rule.fields.members + [
+                    .init("id", .string(rule.id.text)), .init("clientId", .text(rule.clientID?.text)),
+                    .init("upcoming", .array(upcoming)),
+                ])
             let hasConflict = conflicted.contains("reminder:\(rule.id.text)")
-            return (rule.createdAt, CarillonReminder(tree, isPending: isPending, hasConflict: hasConflict))
+            let made = value?["createdAt"]?.string.flatMap(TimeText.instant) ?? Self.instant(rule.createdAt)
+            return (made, rule.id, CarillonReminder(tree, isPending: isPending, hasConflict: hasConflict))
         }
-        let days = book.exceptions.map { day, exception -> CarillonReminderDay in
-            let value = told[day]
-            // Its time follows from its rule too.
-            guard changed[day] != nil || before.rules[day.rule] != book.rules[day.rule] else {
-                return CarillonReminderDay(value ?? .object([]), isPending: false)
-            }
-            let moved = exception.movedTo.map { String(Self.wall($0).prefix(16)) }
-            let snoozed = exception.snoozedUntil.map { TimeText.text(Self.instant($0)) }
-            let made = book.rules[day.rule].map { Self.id(of: $0, on: day.day) }
-            let members: [JSONTree.Member] = [
-                .init("id", value?["id"] ?? .text(made)), .init("ruleId", .string(day.rule.text)),
-                .init("date", .string(TimeText.text(day.day))),
-                .init("start", .text(book.shownStart(of: day).map { TimeText.text(Self.instant($0)) })),
-                .init("status", .string(exception.isCancelled ? "cancelled" : "scheduled")),
-                .init("movedTo", .text(moved)), .init("snoozedUntil", .text(snoozed)),
-                .init("snoozeCount", .integer(Int64(exception.snoozes))),
-            ]
-            return CarillonReminderDay((value ?? .object([])).setting(members), isPending: true)
+        let days = book.exceptions.map { day, exception -> (place: String, id: Identifier, CarillonReminderDay) in
+            let isPending = changed.contains(day) || before.rules[day.rule] != book.rules[day.rule]
+            let tree = shown(day, exception, isChanged: changed.contains(day))
+            let place = tree["originalLocal"]?.string ?? tree["date"]?.string ?? ""
+            return (place, Identifier(tree["id"]?.string ?? ""), CarillonReminderDay(tree, isPending: isPending))
         }
         return CarillonReminders(
-            rules: rules.sorted { ($1.made, $0.1.id) < ($0.made, $1.1.id) }.map(\.1),
-            days: days.sorted { ($0.date, $0.ruleID) < ($1.date, $1.ruleID) })
+            rules: rules.sorted { ($1.made, $0.id) < ($0.made, $1.id) }.map(\.2),
+            days: days.sorted { ($0.place, $0.id) < ($1.place, $1.id) }.map(\.2))
     }
 
-    /// A rule with what was folded over it, and its next times.
-    private func pending(_ rule: ReminderRule, _ value: JSONTree?) -> JSONTree {
-        let ids = Dictionary(days.filter { $0.value.rule == rule.id }.map { ($0.value.day, $0.key) }) { first, _ in
-            first
+    /// A day that differs from its rule. Its time follows from the rule of now.
+    private func shown(_ day: ReminderDay, _ exception: ReminderException, isChanged: Bool) -> JSONTree {
+        let value = told[day]
+        let date = TimeText.text(day.day)
+        var members: [JSONTree.Member] = [
+            .init("id", value?["id"] ?? .text(book.rules[day.rule].map { Self.id(of: $0, on: day.day) })),
+            .init("ruleId", .string(day.rule.text)), .init("date", .string(date)),
+            .init("start", .text(book.start(of: day).map { TimeText.text(Self.instant($0)) })),
+        ]
+        if value?["originalLocal"] == nil, let minute = book.rules[day.rule]?.minute {
+            let time = [minute / 60, minute % 60].map { ($0 < 10 ? "0" : "") + String($0) }.joined(separator: ":")
+            members.append(.init("originalLocal", .string("\(date)T\(time):00")))
         }
-        let upcoming = book.upcoming(rule, after: now, 10).map { next -> JSONTree in
+        if isChanged {
+            members += [
+                .init("status", .string(exception.isCancelled ? "cancelled" : "scheduled")),
+                .init("movedTo", .text(exception.movedTo.map { String(Self.wall($0).prefix(16)) })),
+                .init("snoozedUntil", .text(exception.snoozedUntil.map { TimeText.text(Self.instant($0)) })),
+                .init("snoozeCount", .integer(Int64(exception.snoozes))),
+            ]
+        }
+        return (value ?? .object([])).setting(members)
+    }
+
+    private func upcoming(_ rule: ReminderRule, in span: ReminderSpan, _ changed: Set<ReminderDay>) -> [JSONTree] {
+        book.upcoming(rule, after: now, Self.upcomingMax, in: span).map { next in
+            let day = ReminderDay(rule.id, next.day)
             let offset = Zones.offset(rule.zone, second: next.start)
+            let status = changed.contains(day) ? nil : told[day]?["status"]?.string
             return .object([
-                .init("id", .string(ids[next.day] ?? Self.id(of: rule, on: next.day))),
-                .init("ruleId", .string(rule.id.text)),
-                .init("date", .string(TimeText.text(next.day))),
+                .init("id", told[day]?["id"] ?? .string(Self.id(of: rule, on: next.day))),
+                .init("ruleId", .string(rule.id.text)), .init("date", .string(TimeText.text(next.day))),
                 .init("start", .string(TimeText.local(Self.instant(next.start), utcOffset: offset))),
-                .init("status", .string("scheduled")),
+                .init("status", .string(status ?? "scheduled")),
             ])
         }
-        return (value ?? .object([.init("rev", .integer(0))])).setting(
-            rule.fields.members + [
-                .init("id", .string(rule.id.text)), .init("clientId", .text(rule.clientID?.text)),
-                .init("upcoming", .array(upcoming)),
-            ])
+    }
+
+    /// How many next times of a rule the hub tells.
+    private static let upcomingMax = 10
+
+    /// The days on which a rule may remind at all. A schedule that is here says so itself. Of what else silences a rule (an
+    /// archived product, say) the book knows nothing: the hub has told no next time of it then.
+    private func span(
+        of rule: ReminderRule, _ value: JSONTree?,
+        _ medicines: (before: MedicationOverlay.Medicines, after: MedicationOverlay.Medicines)
+    ) -> ReminderSpan {
+        let (before, after) = medicines
+        func text(_ field: ReminderField) -> String? {
+            guard case .text(let text) = rule.fields[field] else { return nil }
+            return text.text
+        }
+        if let target = text(.stack) ?? text(.product), before.ids.contains(target), !after.ids.contains(target) {
+            return .none
+        }
+        if let id = text(.schedule) {
+            if let schedule = after.schedules[id] {
+                let isGiving = schedule["enabled"]?.flag ?? true && schedule["repeat"]?.string != "as_needed"
+                guard isGiving else { return .none }
+                return ReminderSpan(
+                    first: schedule["startsOn"]?.string.flatMap(TimeText.day),
+                    last: schedule["endsOn"]?.string.flatMap(TimeText.day))
+            }
+            if before.schedules[id] != nil { return .none }
+        }
+        let isSame = [ReminderField.product, .stack, .schedule].allSatisfy { value?[$0.name]?.string == text($0) }
+        guard let times = value?["upcoming"]?.elements, value?["enabled"]?.flag == true, isSame else {
+            return ReminderSpan()
+        }
+        guard !times.isEmpty else { return .none }
+        guard text(.schedule) != nil else { return ReminderSpan() }
+        // Its schedule is not here: where it begins and ends, its next times tell.
+        let days = times.compactMap { $0["start"]?.string.flatMap { TimeText.day(String($0.prefix(10))) } }
+        var span = ReminderSpan(first: days.min(), last: times.count < Self.upcomingMax ? days.max() : nil)
+        span.others = Set(book.exceptions.keys.filter { $0.rule == rule.id }.map(\.day))
+        return span
     }
 
     /// As the hub will name it.

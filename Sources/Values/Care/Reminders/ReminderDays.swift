@@ -89,28 +89,41 @@ struct ReminderDays: Sendable {
 
     // MARK: Times
 
+    /// The second at which a day's reminder comes, by rule and exception, before any snooze.
+    func start(of day: LocalDate, by rule: ReminderRule, in zone: ZoneTransitions) -> Int {
+        rule.start(on: day, exceptions[ReminderDay(rule.id, day)], in: zone)
+    }
+
     /// The second at which a day's reminder comes, by rule, exception and snooze.
-    func shownStart(of day: LocalDate, by rule: ReminderRule, in zone: ZoneTransitions) -> Int {
-        let exception = exceptions[ReminderDay(rule.id, day)]
-        let start = rule.start(on: day, exception, in: zone)
-        return max(start, exception?.snoozedUntil ?? start)
+    private func shownStart(of day: LocalDate, by rule: ReminderRule, in zone: ZoneTransitions) -> Int {
+        let start = start(of: day, by: rule, in: zone)
+        return max(start, exceptions[ReminderDay(rule.id, day)]?.snoozedUntil ?? start)
     }
 
     /// The next times of a rule after a second, with the day that each is of.
     func upcoming(
-        _ rule: ReminderRule, after now: Int, _ wanted: Int, in regimen: Regimen
+        _ rule: ReminderRule, after now: Int, _ wanted: Int, in regimen: Regimen, _ span: ReminderSpan
     ) -> [(day: LocalDate, start: Int)] {
         guard rule.isEnabled else { return [] }
-        let (zone, first) = (regimen.zone(of: rule), regimen.firstDay(of: rule, at: now))
+        let zone = regimen.zone(of: rule)
+        let first = max(regimen.firstDay(of: rule, at: now), span.first?.adding(2) ?? LocalDate(days: .min))
+        let own = exceptions.keys.filter { $0.rule == rule.id }.map(\.day)
         var found: [(day: LocalDate, start: Int)] = []
-        // Two days back: a reminder of yesterday may have been moved or snoozed. A rule fires every week.
-        for number in -2..<(wanted + exceptions.count + 1) * 7 + 9 {
-            let day = first.adding(number)
+        func look(_ day: LocalDate) {
             let isCancelled = exceptions[ReminderDay(rule.id, day)]?.isCancelled == true
-            guard regimen.gives(day, by: rule), !isCancelled else { continue }
+            guard !isCancelled, span.has(day), regimen.gives(day, by: rule) else { return }
             let shown = shownStart(of: day, by: rule, in: zone)
             if shown > now { found.append((day, shown)) }
         }
+        // Two days back: a reminder of yesterday may have been moved or snoozed. A rule fires every week.
+        var day = first.adding(-2)
+        let end = first.adding((wanted + own.count + 1) * 7 + 9)
+        while day < end, found.count < wanted + own.count + 4 {
+            look(day)
+            day = day.adding(1)
+        }
+        // One of any other day may have been moved or snoozed to now.
+        for other in own where other < first.adding(-2) || other >= day { look(other) }
         return Array(found.sorted { ($0.start, $0.day) < ($1.start, $1.day) }.prefix(wanted))
     }
 }
