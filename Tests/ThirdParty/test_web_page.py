@@ -64,6 +64,8 @@ def test_the_pages_code_takes_a_dose(browser, hub, user):
     page.add_script_tag(content=module.replace("MODULE", f"{address}/client/carillon.js"), type="module")
     note = "() => globalThis.bound?.data.get('adherence/today/ana')?.occurrences[0].note"
     eventually(lambda: page.evaluate(note) == "by a hook", "the queries' data is set")
+    month = "() => bound.data.get(`adherence/month/ana/${new Date().toLocaleDateString('sv').slice(0, 7)}`)?.length"
+    eventually(lambda: page.evaluate(month), "a month's data is set")
     assert page.evaluate("() => bound.actions.length > 1 && bound.actions[0].type") == "sync/changed"
     context.close()
 

@@ -118,6 +118,12 @@ public actor CarillonClient {
         try ClientStore.remove(options.file)
     }
 
+    /// Deletes what a device keeps of the options' user, with all that no hub has confirmed: of a store that cannot be
+    /// opened, such as one that is corrupt. Close its client first.
+    public static func removeStore(_ options: CarillonOptions) throws {
+        try ClientStore.remove(options.file)
+    }
+
     // MARK: Values
 
     /// The doses of today, with summary and statistics.
@@ -154,10 +160,10 @@ public actor CarillonClient {
     public nonisolated var connection: CarillonValues<CarillonConnection> { signals.connection }
 
     /// What went wrong last; nil when all is well.
-    public nonisolated var problem: CarillonValues<CarillonError> { signals.problem }
+    public nonisolated var problem: CarillonOptionalValues<CarillonError> { signals.problem }
 
-    /// The device is in another zone than the user's settings: ask the person, then call `setZone`.
-    public nonisolated var zoneChanged: CarillonValues<CarillonZoneChange> { signals.zoneChanged }
+    /// The device is in another zone than the user's settings: ask the person, then call `setZone`. Nil: it is not.
+    public nonisolated var zoneChanged: CarillonOptionalValues<CarillonZoneChange> { signals.zoneChanged }
 
     /// The id by which the hub knows this device.
     public var deviceID: String { store.mirror.meta[MirrorKey.device] ?? "" }

@@ -16,10 +16,10 @@ const TO_BE_JUDGED = ['markTaken', 'markMissed', 'makeUp', 'skip', 'addNote'];
 
 /** The row of a new action. Its key is fixed here, and nowhere else. */
 export function rowOf({ type, payload, base, mirror, zone, now }) {
-  if (typeof type !== 'string' || typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
+  if (typeof type !== 'string' || !isObject(payload)) {
     throw new CarillonError('invalid', 'an action has a type and a payload');
   }
-  const body = { ...payload };
+  const body = sendable(payload);
   if (NAMED.includes(type) && body.id == null) body.id = crypto.randomUUID();
   const row = {
     key: crypto.randomUUID(), n: null, type, payload: body, base: undefined, retries: 0, state: 'queued',
@@ -31,6 +31,22 @@ export function rowOf({ type, payload, base, mirror, zone, now }) {
     throw new CarillonError('too_large', 'the hub takes no action of this size');
   }
   return { row, prediction };
+}
+
+/** A payload as the hub gets it: a `Date` is a text by then. */
+function sendable(payload) {
+  let text;
+  try {
+    text = JSON.stringify(payload, function check(name, value) {
+      if (this[name] instanceof Date && Number.isNaN(this[name].getTime())) throw new TypeError(`${name} is no time`);
+      return value;
+    });
+  } catch (error) {
+    throw new CarillonError('invalid', `the payload is no JSON: ${error.message}`, { cause: error });
+  }
+  const body = JSON.parse(text);
+  if (!isObject(body)) throw new CarillonError('invalid', 'an action has a type and a payload');
+  return body;
 }
 
 /** Fills in what the row touches and what the person saw; returns what the hub will probably answer. */
@@ -232,6 +248,24 @@ export async function decide(work, key, made) {
     await release(work, key);
     // In its place: the change again goes before what has waited behind the conflict.
     if (made) await work.put('actions', { ...made, id: stored.id });
+  }
+}
+
+/** The texts that this device's own action has set: events do not tell them. */
+export function textsOf(mirror, key) {
+  const row = rowByKey(mirror, key);
+  if (!row || row.state === 'parked') return undefined;
+  const { note, text, reason = null } = row.payload;
+  const isReasoned = row.type === 'skip' || row.type === 'makeUp';
+  return { note: row.type === 'addNote' ? text ?? note : note, ...(isReasoned && { reason }) };
+}
+
+/** What a store that is gone had, in a new one. Keys stay; numbers are those of the new device. */
+export async function requeue(work, rows) {
+  for (const { id, ...row } of rows) {
+    if (work.byKey(row.key)) continue;
+    const retries = row.retries + (row.n === null ? 0 : 1);
+    await work.put('actions', { ...row, n: null, retries, state: WAITING.includes(row.state) ? 'queued' : row.state });
   }
 }
 

@@ -11,7 +11,10 @@ export declare class Signal<T> implements AsyncIterable<T> {
 }
 
 export declare class CarillonError extends Error {
-  /** Such as `storage_full`, `unsent_actions`, `too_large`, `no_conflict`, `unauthorized`, `closed`. */
+  /**
+   * Such as `storage_full`, `unsent_actions`, `too_large`, `no_conflict`, `unauthorized`, `wrong_user`, `not_started`,
+   * `storage_unavailable`, `newer_store`, `closed`.
+   */
   readonly code: string;
   /** Of `unsent_actions`. */
   readonly actions?: QueuedAction[];
@@ -93,11 +96,11 @@ export interface Reminder {
   enabled: boolean;
   rev: number;
   nextOccurrences: string[];
+  /** The next times, ten where the rule has no end, each with the id by which it is snoozed. */
+  upcoming: { id: string; ruleId: string; start: string; status: string }[];
   isPending: boolean;
   hasConflict: boolean;
 }
-  /** The next times, ten where the rule has no end, each with the id by which it is snoozed. */
-  upcoming: { id: string; ruleId: string; start: string; status: string }[];
 
 export interface ReminderOccurrence {
   id?: string;
@@ -223,6 +226,8 @@ export declare class Carillon {
   close(): Promise<void>;
   /** Throws `unsent_actions` while actions are not confirmed, unless `unsent` says what becomes of them. */
   signOut(options?: { unsent?: 'ask' | 'discard' | 'keep' }): Promise<void>;
+  /** Deletes the store, also one that cannot be opened, with all that no hub has confirmed. Ends the client. */
+  removeStore(): Promise<void>;
 
   /** `undefined` until the first snapshot is here. */
   today(): Signal<Today | undefined>;
@@ -230,6 +235,7 @@ export declare class Carillon {
   reminders(): Signal<{ items: Reminder[]; occurrences: ReminderOccurrence[] } | undefined>;
   medications(): Signal<Medications | undefined>;
 
+  /** Times may be a `Date`. */
   act(type: string, payload?: Record<string, unknown>, options?: { base?: unknown }):
     Promise<{ key: string; id?: string; prediction: { status: string; code?: string; path?: string } | null }>;
   undo(key: string): Promise<{ key: string | null }>;

@@ -1,5 +1,5 @@
 // The client: one for each signed-in user, in each tab.
-import { append, cancel, decide, decision, dismiss, rowByKey, rowOf, told } from './acting.js';
+import { append, cancel, decide, decision, dismiss, requeue, rowByKey, rowOf, textsOf, told } from './acting.js';
 import { OwnChannels } from './channels.js';
 import { Line, PusherLine } from './line.js';
 import { counting, day, foldDoses, medications, month, nextEdge, nextReminder, reminders } from './overlay.js';
@@ -52,7 +52,15 @@ export class Carillon {
   /** Opens the store, shows what is in it, and connects. */
   async start() {
     this.isOver = false;
-    await this.#open();
+    try {
+      if (globalThis.isSecureContext === false) {
+        throw new CarillonError('insecure', 'the page\'s address begins with https, but for localhost and 127.0.0.1');
+      }
+      await this.#open();
+    } catch (error) {
+      this.#keeps({ state: error.code === 'storage_full' ? 'full' : 'unavailable' });
+      throw error;
+    }
     navigator.storage?.persist?.().then((isPersisted) => this.#keeps({ isPersisted }), () => {});
     this.onVisible = () => {
       if (globalThis.document?.visibilityState !== 'hidden') this.#store?.refresh().catch(() => {});
@@ -62,14 +70,9 @@ export class Carillon {
   }
 
   async #open() {
-    try {
-      this.#store = await Store.open(this.name, {
-        onChange: (changes) => this.#changed(changes), onLost: (reason) => this.#lost(reason),
-      });
-    } catch (error) {
-      this.#keeps({ state: error.code === 'storage_full' ? 'full' : 'unavailable' });
-      throw error;
-    }
+    this.#store = await Store.open(this.name, {
+      onChange: (changes) => this.#changed(changes), onLost: (reason) => this.#lost(reason),
+    });
     this.#store.onMessage = (message) => this.#heard(message);
     this.#keeps({ state: 'ok' });
     this.#compute();
@@ -99,7 +102,7 @@ export class Carillon {
    */
   async signOut({ unsent = 'ask' } = {}) {
     if (unsent === 'ask') {
-      await this.#store.write(async (work) => {
+      await this.#opened.write(async (work) => {
         const rows = work.all('actions').filter((row) => [...WAITING, 'parked'].includes(row.state));
         if (rows.length) {
           throw new CarillonError('unsent_actions', 'actions of this user are not confirmed', { actions: rows.map(told) });
@@ -112,6 +115,12 @@ export class Carillon {
     this.#store?.tell({ isSignedOut: true });
     await this.close();
     if (unsent !== 'keep') await Store.remove(this.name);
+  }
+
+  /** Deletes what this browser keeps of the user, with all that no hub has confirmed: of a store that cannot be opened. */
+  async removeStore() {
+    await this.close();
+    await Store.remove(this.name);
   }
 
   // Values.
@@ -142,14 +151,21 @@ export class Carillon {
     return this.#store?.mirror.kind('settings').get('settings')?.value?.timezone ?? this.options.zone ?? ownZone();
   }
 
-  get deviceId() { return this.#store.mirror.meta.get('device'); }
+  get deviceId() { return this.#mirror.meta.get('device'); }
+
+  get #opened() {
+    if (!this.#store) throw new CarillonError('not_started', 'this client has no store yet: await its start()');
+    return this.#store;
+  }
+
+  get #mirror() { return this.#opened.mirror; }
 
   // Actions.
 
   /** Does what the person wants, here at once and on the hub as soon as it can be: `{key, prediction}`. */
   async act(type, payload = {}, { base } = {}) {
     const { row, prediction } = rowOf({
-      type, payload, base, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
+      type, payload, base, mirror: this.#mirror, zone: this.zone, now: this.#instant(),
     });
     await this.#keep((work) => append(work, row));
     return { key: row.key, id: row.payload.id, prediction };
@@ -162,7 +178,7 @@ export class Carillon {
       made = null;
       if (!await cancel(work, key)) return;
       const { row } = rowOf({
-        type: 'undo', payload: { targetKey: key }, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
+        type: 'undo', payload: { targetKey: key }, mirror: this.#mirror, zone: this.zone, now: this.#instant(),
       });
       await append(work, row);
       made = row.key;
@@ -172,11 +188,11 @@ export class Carillon {
 
   /** Decides a conflict: `keep_local`, `accept_server` or `merge` with what the person made of both. */
   async resolve(key, choice, merged) {
-    const row = rowByKey(this.#store.mirror, key);
+    const row = rowByKey(this.#mirror, key);
     if (row?.state !== 'parked' || !row.answer) throw new CarillonError('no_conflict', 'that action has no conflict');
     const wanted = decision(row, choice, merged);
     const made = wanted && rowOf({
-      ...wanted, mirror: this.#store.mirror, zone: this.zone, now: this.#instant(),
+      ...wanted, mirror: this.#mirror, zone: this.zone, now: this.#instant(),
     }).row;
     await this.#keep((work) => decide(work, key, made));
     return { key: made?.key ?? null };
@@ -202,9 +218,9 @@ export class Carillon {
   // Rows.
 
   async #keep(work) {
-    if (this.isOver || !this.#store || this.#store.isClosed) throw new CarillonError('closed', 'this client is closed');
+    if (this.isOver) throw new CarillonError('closed', 'this client is closed');
     try {
-      const result = await this.#store.write(work, { strict: true });
+      const result = await this.#opened.write(work, { strict: true });
       if (this.storage.value.state === 'full') this.#keeps({ state: 'ok' });
       this.#compute();
       return result;
@@ -251,8 +267,8 @@ export class Carillon {
     this.values.reminders.set(reminders(mirror, zone, now));
     this.values.medications.set(medications(mirror, this.user));
     this.queueLength.set(this.#rows(WAITING).length);
-    this.#tell(this.conflicts, this.#rows(['parked']).filter((row) => row.answer && !row.decidedBy).map(told));
-    this.#tell(this.failures, this.#rows(['failed']).map(told));
+    this.conflicts.set(this.#rows(['parked']).filter((row) => row.answer && !row.decidedBy).map(told));
+    this.failures.set(this.#rows(['failed']).map(told));
     this.lastSyncAt.set(mirror.meta.get('lastSyncAt') ?? null);
     this.#compareZones(mirror);
     clearTimeout(this.#edge);
@@ -262,11 +278,6 @@ export class Carillon {
     this.#complete();
     // A tenth of the time at most, while much changes; what the person does is seen at once.
     this.#pace.everyMs = Math.min(9 * (performance.now() - begun), 500);
-  }
-
-  /** A page asks a person when such a list is told: only when it has changed. */
-  #tell(signal, list) {
-    if (JSON.stringify(list) !== JSON.stringify(signal.value)) signal.set(list);
   }
 
   #computeMonth(name, value, folded) {
@@ -285,7 +296,7 @@ export class Carillon {
     const settings = this.values.medications.value?.settings;
     const to = this.options.deviceZone?.() ?? ownZone();
     if (!settings || settings.timezone === to || mirror.meta.get('keptZone') === to) this.zoneChanged.set(null);
-    else if (this.zoneChanged.value?.to !== to) this.zoneChanged.set({ from: settings.timezone, to });
+    else this.zoneChanged.set({ from: settings.timezone, to });
   }
 
   // Tabs.
@@ -328,7 +339,7 @@ export class Carillon {
     this.isLeader.set(true);
     const line = this.line = this.#makeLine();
     const host = {
-      store: this.#store, fence, api: this.api, line, user: this.user, own: (key) => this.#ownTexts(key),
+      store: this.#store, fence, api: this.api, line, user: this.user, own: (key) => textsOf(this.#mirror, key),
       today: () => this.#date(), months: () => new Set([...this.#months.keys(), ...this.wanted ?? []]),
       isReady: () => this.session?.isReady === true, onFailure: (error) => this.#failed(error),
       onCaughtUp: () => this.#caughtUp(fence), onAnswer: () => this.#synced(fence),
@@ -454,42 +465,29 @@ export class Carillon {
       .then(() => sweep(this.#store, fence)).catch((error) => this.#failed(error));
   }
 
-  /** The texts that this device's own action has set: events do not tell them. */
-  #ownTexts(key) {
-    const row = rowByKey(this.#store.mirror, key);
-    if (!row || row.state === 'parked') return undefined;
-    const { note, text, reason = null } = row.payload;
-    const isReasoned = row.type === 'skip' || row.type === 'makeUp';
-    return { note: row.type === 'addNote' ? text ?? note : note, ...(isReasoned && { reason }) };
-  }
-
-  /** The store is gone from under this tab. */
+  /** The store is gone from under this tab: it was replaced, or the browser has closed it. */
   async #lost(reason) {
-    if (this.isOver) return;
+    if (this.isOver || !this.#store) return;
+    const { mirror, isFull } = this.#store;
     const rows = this.#rows([...WAITING, 'parked', 'failed']);
     const lead = this.#lead;
     this.#lead = null;
     await lead?.stop();
-    if (reason !== 'wiped') {
+    if (reason === 'replaced') {
       this.isOver = true;
       this.#plain.stop();
       this.#keeps({ state: 'replaced' });
       this.connection.set('closed');
       return;
     }
-    this.#keeps({ state: 'wiped', kept: 0 });
+    this.#keeps(isFull ? { state: 'full' } : { state: 'wiped', kept: 0 });
     try {
-      // The browser may still be deleting the old one.
-      await insist(() => this.#open(), () => this.isOver);
-      // What no hub has confirmed is still in memory. Keys stay; numbers are those of the new device.
-      await this.#store.write(async (work) => {
-        for (const { id, ...row } of rows) {
-          if (work.byKey(row.key)) continue;
-          const retries = row.retries + (row.n === null ? 0 : 1);
-          const state = WAITING.includes(row.state) ? 'queued' : row.state;
-          await work.put('actions', { ...row, n: null, retries, state });
-        }
-      }, { strict: true });
+      // The browser may still be deleting the old one; a full disk has room again when it has.
+      await insist(() => this.#open(), () => this.isOver, isFull ? Infinity : 10);
+      // It was closed, and nothing more.
+      if (mirror.meta.get('device') === this.deviceId) return;
+      // What no hub has confirmed is still in memory.
+      await this.#store.write((work) => requeue(work, rows), { strict: true });
       this.#keeps({ state: 'wiped', kept: rows.length });
       this.#compute();
     } catch (error) {

@@ -105,7 +105,8 @@ export class Api {
   /** The body of `/users/{id}/…`, and the position at which it was read. */
   async get(path) {
     const answer = await this.fetch(`${this.hub}/users/${encodeURIComponent(this.user)}/${path}`, {
-      headers: { Authorization: `Bearer ${await this.token()}` }, cache: 'no-cache',
+      // What the browser's own cache keeps, no sign-out deletes.
+      headers: { Authorization: `Bearer ${await this.token()}` }, cache: 'no-store',
       signal: AbortSignal.timeout?.(30_000),
     });
     if (!answer.ok) throw new CarillonError('http', `the hub answered ${answer.status}`, { status: answer.status });

@@ -20,7 +20,18 @@ export function call(listener, ...values) {
   }
 }
 
-/** A value that is read with `value` or `get()`, and watched with `subscribe` or `for await`. */
+/** Whether two values are equal to who looks at them. */
+export function alike(one, other) {
+  if (Object.is(one, other)) return true;
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false;
+  if (Object.getPrototypeOf(one) !== Object.getPrototypeOf(other)) return false;
+  if (one instanceof Error && (one.name !== other.name || one.message !== other.message)) return false;
+  const names = Object.keys(one);
+  return names.length === Object.keys(other).length
+    && names.every((name) => Object.hasOwn(other, name) && alike(one[name], other[name]));
+}
+
+/** A value that is read with `value` or `get()`, and watched with `subscribe` or `for await`. An equal one is not told. */
 export class Signal {
   #listeners = new Set();
 
@@ -31,7 +42,7 @@ export class Signal {
   }
 
   set(value) {
-    if (Object.is(value, this.value)) return;
+    if (alike(value, this.value)) return;
     this.value = value;
     for (const listener of [...this.#listeners]) call(listener, value);
   }
@@ -100,13 +111,13 @@ export class Pace {
   }
 }
 
-/** Tries what fails for a moment: eleven times, within a quarter of a minute. */
-export async function insist(act, isOver) {
+/** Tries what fails for a moment: by default eleven times, within a quarter of a minute. */
+export async function insist(act, isOver, most = 10) {
   for (let attempt = 0; ; attempt += 1) {
     try {
       return await act();
     } catch (error) {
-      if (attempt === 10 || isOver()) throw error;
+      if (attempt >= most || isOver()) throw error;
       await new Promise((resolve) => { setTimeout(resolve, 50 * 2 ** Math.min(attempt, 6)); });
     }
   }

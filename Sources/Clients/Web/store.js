@@ -171,22 +171,26 @@ export class Store {
 
   constructor(name, onChange, onLost) {
     Object.assign(this, { name, onChange, onLost, mirror: new Mirror(), isClosed: false, loading: null, looked: 0 });
+    /** The last write has found no room. */
+    this.isFull = false;
     this.channel = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel(name);
     if (this.channel) this.channel.onmessage = ({ data }) => this.hear(data);
   }
 
   async open() {
-    const opening = indexedDB.open(this.name, SCHEMA);
-    opening.onupgradeneeded = ({ oldVersion }) => upgrade(opening.result, oldVersion);
     try {
+      if (!globalThis.indexedDB) throw new CarillonError('storage_unavailable', 'this browser has no IndexedDB here');
+      const opening = indexedDB.open(this.name, SCHEMA);
+      opening.onupgradeneeded = ({ oldVersion }) => upgrade(opening.result, oldVersion);
       this.db = await request(opening);
     } catch (error) {
-      throw told(error);
+      this.close();
+      throw unopened(error);
     }
     // Another tab wants to change or delete the store: this one must not stand in its way.
     this.db.onversionchange = () => { this.close(); this.onLost('replaced'); };
-    // The browser has taken the store away, such as when the person clears the site's data.
-    this.db.onclose = () => { if (!this.isClosed) { this.close(); this.onLost('wiped'); } };
+    // The browser has closed the store: the person clears the site's data, or the disk is full.
+    this.db.onclose = () => { if (!this.isClosed) { this.close(); this.onLost('gone'); } };
     await this.load();
     await this.write(async (work) => {
       if (work.get('meta', 'device') === undefined) await work.put('meta', crypto.randomUUID(), 'device');
@@ -207,7 +211,7 @@ export class Store {
    * that number still holds. `strict`: the disk has it. `isQuiet`: only the lease changes, which the mirror does not have.
    */
   async write(work, { fence = null, strict = false, isQuiet = false } = {}) {
-    if (this.isClosed) throw new CarillonError('closed', 'the store is closed');
+    if (this.isClosed) throw this.told(new CarillonError('closed', 'the store is closed'));
     let told_;
     let isRead = false;
     let isLate = false;
@@ -244,9 +248,11 @@ export class Store {
       } catch (error) {
         try { transaction.abort(); } catch { /* It has ended by itself. */ }
         await ended.catch(() => {});
-        throw transaction.error?.name === 'QuotaExceededError' ? transaction.error : error;
+        // A request says only that its transaction has ended.
+        throw error instanceof DOMException ? transaction.error ?? error : error;
       }
       await ended;
+      this.isFull = false;
       if (isRead) this.onChange(null);
       if (isLate) this.load().catch(() => {});
       if (told_) {
@@ -255,8 +261,15 @@ export class Store {
       }
       return result;
     } catch (error) {
-      throw told(error);
+      throw this.told(error);
     }
+  }
+
+  /** An error of a write. A browser whose disk is full says so once, and then that it has closed the store. */
+  told(error) {
+    const mine = told(error);
+    if (mine.code === 'storage_full') this.isFull = true;
+    return this.isFull && mine.code === 'closed' ? full(error) : mine;
   }
 
   hear(told) {
@@ -345,7 +358,8 @@ export class Store {
   /** Deletes a user's store. A tab that is frozen has it open still: then it goes when that tab wakes or ends. */
   static async remove(name) {
     const deleting = indexedDB.deleteDatabase(name);
-    await Promise.race([request(deleting), new Promise((resolve) => { deleting.onblocked = () => resolve(); })]);
+    const isBlocked = new Promise((resolve) => { deleting.onblocked = () => resolve(); });
+    await Promise.race([request(deleting).catch((error) => { throw told(error); }), isBlocked]);
   }
 }
 
@@ -359,14 +373,28 @@ function upgrade(db, oldVersion) {
   }
 }
 
+const full = (cause) => new CarillonError('storage_full', 'the browser has no room left', { cause });
+
+/** Chromium's words for a disk without room; other browsers have a name for it. */
+const NO_ROOM = /NO_SPACE|full disk|disk full|no space/i;
+
+/** Why a store cannot be opened. */
+function unopened(error) {
+  const mine = told(error);
+  if (['newer_store', 'storage_full', 'storage_unavailable'].includes(mine.code)) return mine;
+  return new CarillonError('storage_unavailable', `the browser cannot open its store: ${error.message}`, { cause: error });
+}
+
 /** Errors of IndexedDB as this library tells them. */
 function told(error) {
-  if (error instanceof CarillonError) return error;
-  switch (error?.name) {
-    case 'QuotaExceededError': return new CarillonError('storage_full', 'the browser has no room left', { cause: error });
+  if (error instanceof CarillonError || !(error instanceof DOMException)) return error;
+  if (NO_ROOM.test(error.message)) return full(error);
+  switch (error.name) {
+    case 'QuotaExceededError': return full(error);
     case 'InvalidStateError': return new CarillonError('closed', 'the store is closed', { cause: error });
     case 'VersionError':
       return new CarillonError('newer_store', 'a newer version of this app has changed the store', { cause: error });
-    default: return error;
+    default:
+      return new CarillonError('storage', `the browser cannot write its store: ${error.message}`, { cause: error });
   }
 }

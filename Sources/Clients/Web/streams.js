@@ -12,6 +12,9 @@ const HELD_MAX = 5000;
 /** Days ahead whose doses are kept for times without a network, besides today. */
 const DAYS_AHEAD = 2;
 
+/** What actions on a topic touch. */
+const OWN = { adherence: ['dose'], reminders: ['reminder'], medications: ['medication', 'stack', 'schedule', 'settings'] };
+
 /** `user.<id>.<topic>`, as the hub writes it. */
 export function channelOf(user, topic) {
   const id = [...new TextEncoder().encode(user)].map((byte) => {
@@ -172,6 +175,7 @@ export class Stream {
     if (this.phase === 'fetching' || this.phase === 'stopped') return;
     this.phase = 'fetching';
     const { serial } = this;
+    const answered = this.answered();
     const isOld = () => serial !== this.serial || this.isOver;
     try {
       const parts = await this.fetchAll();
@@ -179,6 +183,7 @@ export class Stream {
       const [{ epoch, offset }] = parts;
       if (parts.some((part) => part.epoch !== epoch)) throw new Error('the epoch has changed meanwhile');
       await this.host.store.write(async (work) => {
+        await this.settle(work, answered, { epoch, offset });
         for (const kind of KINDS[this.topic]) work.clear(kind);
         for (const part of parts) await part.put(work);
         // Several answers: the first is the oldest. What is newer in the others is known by its number.
@@ -197,6 +202,25 @@ export class Stream {
     this.phase = 'live';
     if (this.isCut) this.resume();
     this.pump();
+  }
+
+  /** The keys of actions that the hub has answered with events of this channel: what is asked for now has them in it. */
+  answered() {
+    return [...this.host.store.mirror.actions.values()].filter((row) => row.until?.[this.name]).map((row) => row.key);
+  }
+
+  /** A snapshot that is behind what was answered before it: the hub has gone back, and those events do not come. */
+  async settle(work, answered, position) {
+    const isBehind = (one) => one?.epoch === position.epoch && one.offset > position.offset;
+    for (const row of answered.map((key) => work.byKey(key))) {
+      const until = row?.until;
+      if (isBehind(until?.[this.name])) await work.put('actions', { ...row, until: { ...until, [this.name]: position } });
+    }
+    if (!isBehind(work.get('positions', this.name))) return;
+    // Nor has it the revisions that this device has made.
+    const own = Object.entries(work.get('meta', 'own') ?? {})
+      .filter(([entity]) => !OWN[this.topic].includes(entity.split(':')[0]));
+    await work.put('meta', Object.fromEntries(own), 'own');
   }
 
   async fetchAll() {

@@ -13,7 +13,9 @@ import Testing
 
     init() throws { folder = try TemporaryFolder() }
 
-    private func client() throws -> CarillonClient {
+    private func options(
+        _ user: String = "u", token: @escaping @Sendable () -> String = { "T" }
+    ) throws -> CarillonOptions {
         let address = try #require(URL(string: "http://127.0.0.1:1"))
         var options = CarillonOptions(hub: address, key: "key", user: user, folder: folder.url) { token() }
         options.transport = network
@@ -88,6 +90,31 @@ import Testing
         #expect(throws: CarillonError.http(503)) { try failed.get() }
     }
 
+    /// A loop hears that all is well again.
+    @Test func whatGoesIsTold() async throws {
+        network.answer()
+        let (token, zone) = (Guarded(""), Guarded("UTC"))
+        var options = try options { token.with { $0 } }
+        options.timeZone = { zone.with { $0 } }
+        let phone = try CarillonClient(options)
+        let problems = Task { await phone.problem.reduce(into: [CarillonError?]()) { $0.append($1) } }
+        let zones = Task { await phone.zoneChanged.reduce(into: [CarillonZoneChange?]()) { $0.append($1) } }
+        try await phone.start()
+        try await phone.waits(for: "a problem", phone.problem, seconds: 20) { $0 == .noToken }
+        token.with { $0 = "T" }
+        try await phone.waits(for: "no problem", phone.problem, seconds: 20) { $0 == nil }
+        try await phone.waits(for: "the lists", phone.medications(), seconds: 20) { _ in true }
+        zone.with { $0 = "Asia/Tokyo" }
+        try await phone.act(CarillonAction("x"))
+        try await phone.waits(for: "the zone", phone.zoneChanged, seconds: 20) { $0?.to == "Asia/Tokyo" }
+        try await phone.setZone(.keep)
+        try await phone.waits(for: "the zone", phone.zoneChanged, seconds: 20) { $0 == nil }
+        await phone.close()
+        let (said, moved) = (await problems.value, await zones.value)
+        #expect(said.contains(.noToken) && said.last == .some(nil))
+        #expect(moved.contains { $0?.to == "Asia/Tokyo" } && moved.last == .some(nil))
+    }
+
     @Test func aClosedClientKeepsNobodyWaiting() async throws {
         let phone = try client()
         let early = phone.today().makeAsyncIterator()
@@ -109,6 +136,10 @@ extension CarillonClient {
 /// A network with a hub that accepts everybody, and whose database is empty. Snapshots wait for `answer`.
 private final class PlayedNetwork: ClientTransport {
     private let answering = CarillonValues<Bool>()
+    private let log = Guarded<(sent: [String], requests: [URL])>(([], []))
+
+    var sent: [String] { log.with { $0.sent } }
+    var requests: [URL] { log.with { $0.requests } }
 
     func answer() { answering.set(true) }
 
@@ -117,6 +148,7 @@ private final class PlayedNetwork: ClientTransport {
     }
 
     func get(_ url: URL, fields: [String: String]) async throws -> TransportReply {
+        log.with { $0.requests.append(url) }
         _ = await answering.first { $0 }
         if url.path.hasSuffix("/gone") { return TransportReply(status: 404, fields: [:], body: []) }
         if url.path.hasSuffix("/broken") { return TransportReply(status: 503, fields: [:], body: []) }
@@ -130,6 +162,7 @@ private final class PlayedNetwork: ClientTransport {
 
 private struct PlayedSocket: TransportSocket {
     let inbox = SocketInbox()
+    let note: @Sendable (String) -> Void
 
     init(_ note: @escaping @Sendable (String) -> Void) {
         self.note = note
@@ -137,26 +170,20 @@ private struct PlayedSocket: TransportSocket {
     }
 
     func send(_ text: String) {
+        note(text)
         let frame = JSONTree.parsed(text)
         switch frame["event"]?.string {
         case "sync:auth": tell("sync:auth_ok", data: #"{\"userId\": \"u\"}"#)
         case "pusher:subscribe":
-    private let log = Guarded<(sent: [String], requests: [URL])>(([], []))
-
-    var sent: [String] { log.with { $0.sent } }
-    var requests: [URL] { log.with { $0.requests } }
             tell("pusher_internal:subscription_succeeded", channel: frame["data"]?["channel"]?.string)
         default: break
         }
     }
 
     func close() { inbox.add(.closed(code: 1000, reason: "")) }
-        log.with { $0.requests.append(url) }
 
     private func tell(_ event: String, channel: String? = nil, data: String = "{}") {
         let member = channel.map { #", "channel": "\#($0)""# } ?? ""
         inbox.add(.text(#"{"event": "\#(event)", "data": "\#(data)"\#(member)}"#))
     }
 }
-    let note: @Sendable (String) -> Void
-        note(text)

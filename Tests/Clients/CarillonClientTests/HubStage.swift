@@ -100,6 +100,26 @@ extension CarillonClient {
         return found
     }
 
+    /// As above, of a value that may go again.
+    func waits<Value>(
+        for what: String, _ values: CarillonOptionalValues<Value>, seconds: Int = 30,
+        _ fits: @escaping @Sendable (Value?) -> Bool
+    ) async throws {
+        let isFound = await withTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                for await value in values where fits(value) { return true }
+                return false
+            }
+            group.addTask {
+                try? await Task.sleep(for: .seconds(seconds))
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
+        }
+        guard isFound else { throw NeverCame(what: what, state: standing) }
+    }
+
     /// Waits until nothing is left to send.
     func drained(seconds: Int = 30) async throws {
         try await waits(for: "an empty queue", queueLength, seconds: seconds) { $0 == 0 }

@@ -42,6 +42,37 @@ import Testing
         #expect(mirror.apply([updated(6, "taken", rev: 2)], of: "other") == .none)
     }
 
+    /// The hub has gone back, as after a restore: events that were told once do not come. What the hub answers while the
+    /// snapshot is fetched waits for its events as always.
+    @Test func aSnapshotThatIsBehindSettlesWhatWasAnswered() {
+        var mirror = mirror(at: 9)
+        for (key, offset) in [("old", 9), ("new", 6)] as [(String, Int64)] {
+            var row = QueuedAction(
+                key: key, type: "markTaken", payload: .parsed(#"{"occurrenceId": "d1"}"#), clientTime: "", zone: "")
+            row.state = .done
+            row.more.until = [channel: StoredPosition(epoch: "e", offset: offset)]
+            mirror.append(row)
+        }
+        for id in ["dose:d1", "medication:m"] { mirror.put(Entity(.own, id, offset: 9, value: nil)) }
+        func waiting() -> [String] { mirror.counting(.doses).map(\.key) }
+        func replace(_ epoch: String, _ offset: Int64, _ answered: Set<String>) {
+            let body = JSONTree.parsed(#"{"summary": {"date": "2025-11-20"}, "occurrences": []}"#)
+            let position = StoredPosition(epoch: epoch, offset: offset)
+            let snapshot = ClientSnapshot(part: .today, body: body, position: position)
+            let isWhole = mirror.replace(.adherence, of: channel, with: [snapshot], answered: answered)
+            #expect(isWhole)
+        }
+        #expect(waiting() == [] && mirror.answered(on: channel) == ["old", "new"])
+        // One that is not behind changes nothing.
+        replace("e", 9, ["old", "new"])
+        #expect(mirror.row(key: "old")?.more.until?[channel]?.offset == 9 && mirror.entity(.own, "dose:d1") != nil)
+        replace("e", 5, ["old"])
+        #expect(waiting() == ["new"])
+        #expect(mirror.entity(.own, "dose:d1") == nil && mirror.entity(.own, "medication:m") != nil)
+        mirror.put(StoredPosition(epoch: "e", offset: 6), of: channel)
+        #expect(waiting() == [])
+    }
+
     @Test func anActionTellsItsOwnTexts() throws {
         var mirror = mirror(at: 5)
         var row = QueuedAction(

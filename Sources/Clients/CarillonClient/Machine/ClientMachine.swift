@@ -99,7 +99,7 @@ struct ClientMachine: Sendable {
             if event == "sync:resumed" {
                 for index in streams.indices {
                     guard let told = data["channels"]?[streams[index].name] else { continue }
-                    streams[index].resumed(told, random: random, &line, &out)
+                    streams[index].resumed(told, storage.mirror, random: random, &line, &out)
                 }
             }
             if let channel = frame["channel"]?.string {

@@ -20,6 +20,8 @@ struct StreamMachine: Sendable {
     private(set) var inbox: [ChannelEvent] = []
     /// Counts what makes answers old.
     private(set) var serial = 0
+    /// The keys of actions that the hub had answered when the snapshot was asked for.
+    private var answered: Set<String> = []
     private var replay: Int64 = 0
     private var backoff = JitteredWait()
     /// What the timer is for.
@@ -66,7 +68,7 @@ struct StreamMachine: Sendable {
     {
         guard phase == .joining || phase == .live else { return }
         guard let position = mirror.positions[name] else {
-            snapshot(&out)
+            snapshot(mirror, &out)
             return
         }
         if let told = StoredPosition(data["sync"]), told != position {
@@ -78,7 +80,8 @@ struct StreamMachine: Sendable {
     }
 
     mutating func resumed(
-        _ told: JSONTree, random: Double, _ line: inout ConnectionMachine, _ out: inout [ClientEffect]
+        _ told: JSONTree, _ mirror: Mirror, random: Double, _ line: inout ConnectionMachine,
+        _ out: inout [ClientEffect]
     ) {
         guard phase != .fetching, phase != .stopped else { return }
         if told["recovered"]?.flag == true {
@@ -95,7 +98,7 @@ struct StreamMachine: Sendable {
             phase = .stopped
             inbox = []
             line.unsubscribe(name, &out)
-        default: snapshot(&out)
+        default: snapshot(mirror, &out)
         }
     }
 
@@ -108,7 +111,11 @@ struct StreamMachine: Sendable {
     mutating func timer(_ mirror: Mirror, _ line: ConnectionMachine, _ out: inout [ClientEffect]) {
         guard isLate, line.state == .open else { return }
         isLate = false
-        if mirror.positions[name] == nil || phase == .joining { snapshot(&out) } else { resume(mirror, line, &out) }
+        if mirror.positions[name] == nil || phase == .joining {
+            snapshot(mirror, &out)
+        } else {
+            resume(mirror, line, &out)
+        }
     }
 
     // MARK: Events
@@ -149,10 +156,11 @@ struct StreamMachine: Sendable {
     // MARK: Snapshots
 
     /// Fetches all that this topic keeps. Events that come meanwhile wait.
-    mutating func snapshot(_ out: inout [ClientEffect]) {
+    private mutating func snapshot(_ mirror: Mirror, _ out: inout [ClientEffect]) {
         guard phase != .fetching, phase != .stopped else { return }
         phase = .fetching
         serial += 1
+        answered = mirror.answered(on: name)
         out.append(.fetch(topic, topic == .adherence ? [.today] : [.list(topic)], serial: serial))
     }
 
@@ -164,8 +172,10 @@ struct StreamMachine: Sendable {
         guard serial == self.serial, phase == .fetching else { return nil }
         do {
             let snapshots = try result.get()
-            let (name, topic) = (name, topic)
-            let isWhole = try storage.write(isFenced: true) { $0.replace(topic, of: name, with: snapshots) }
+            let (name, topic, answered) = (name, topic, answered)
+            let isWhole = try storage.write(isFenced: true) {
+                $0.replace(topic, of: name, with: snapshots, answered: answered)
+            }
             guard isWhole else { throw CarillonError.network("the epoch has changed meanwhile") }
             replay = snapshots.first?.position.offset ?? 0
             backoff.reset()

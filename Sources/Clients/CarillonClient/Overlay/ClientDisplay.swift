@@ -94,8 +94,8 @@ struct ClientSignals: Sendable {
     let queueLength = CarillonValues(0)
     let lastSyncAt = CarillonValues<Date>()
     let connection = CarillonValues(CarillonConnection.offline)
-    let problem = CarillonValues<CarillonError>()
-    let zoneChanged = CarillonValues<CarillonZoneChange>()
+    let problem = CarillonOptionalValues<CarillonError>()
+    let zoneChanged = CarillonOptionalValues<CarillonZoneChange>()
 
     /// All that is computed of the mirror.
     struct State {

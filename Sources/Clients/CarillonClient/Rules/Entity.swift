@@ -22,6 +22,17 @@ enum Topic: String, CaseIterable, Sendable {
     }
 }
 
+extension Topic {
+    /// What actions on it touch: the words before the colon.
+    var touched: Set<String> {
+        switch self {
+        case .adherence: ["dose"]
+        case .reminders: ["reminder"]
+        case .medications: ["medication", "stack", "schedule", "settings"]
+        }
+    }
+}
+
 /// What the hub said of one thing, with the number of the event or snapshot that it is from: an older one never takes the
 /// place of a newer one. Without a value it is deleted, and known to be until the next snapshot.
 struct Entity: Sendable {

@@ -72,6 +72,13 @@ struct EntityTable: Sendable {
             })
     }
 
+    /// Forgets which revisions this device has made of what a topic is about.
+    mutating func forgetOwn(_ topic: Topic) {
+        for row in all(.own).values where topic.touched.contains(String(row.id.prefix { $0 != ":" })) {
+            remove(row.key)
+        }
+    }
+
     // MARK: Tidying
 
     /// Entities of which the device remembers the revision that it made itself.

@@ -40,15 +40,39 @@ extension Mirror {
         return end
     }
 
+    /// The keys of actions that the hub has answered with events of a channel: a snapshot that is asked for now has them.
+    func answered(on channel: String) -> Set<String> {
+        Set(actions.filter { $0.more.until?[channel] != nil }.map(\.key))
+    }
+
+    /// A snapshot that is behind what was answered before it: the hub has gone back, and those events do not come.
+    private mutating func settle(
+        _ topic: Topic, of channel: String, answered: Set<String>, at position: StoredPosition
+    ) {
+        func isBehind(_ one: StoredPosition?) -> Bool {
+            one.map { $0.epoch == position.epoch && $0.offset > position.offset } ?? false
+        }
+        for key in answered {
+            guard var row = row(key: key), isBehind(row.more.until?[channel]) else { continue }
+            row.more.until?[channel] = position
+            put(row)
+        }
+        // Nor has it the revisions that this device has made.
+        if isBehind(positions[channel]) { entities.forgetOwn(topic) }
+    }
+
     /// Writes what a snapshot says.
     mutating func put(_ snapshot: ClientSnapshot) { entities.put(snapshot) }
 
     /// Writes the snapshots of a topic in place of all that was there. The first was read first: what is newer in the
-    /// others is known by its number.
-    mutating func replace(_ topic: Topic, of channel: String, with snapshots: [ClientSnapshot]) -> Bool {
+    /// others is known by its number. `answered`: the actions that the hub had answered when they were asked for.
+    mutating func replace(
+        _ topic: Topic, of channel: String, with snapshots: [ClientSnapshot], answered: Set<String> = []
+    ) -> Bool {
         guard let first = snapshots.first, snapshots.allSatisfy({ $0.position.epoch == first.position.epoch }) else {
             return false
         }
+        settle(topic, of: channel, answered: answered, at: first.position)
         for kind in topic.kinds { entities.clear(kind) }
         for snapshot in snapshots { put(snapshot) }
         put(first.position, of: channel)

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import JSON
 
 /// The mirror in SQLite: one writer, WAL, each transaction on disk before it counts.
 ///
@@ -54,8 +55,9 @@ final class ClientStore: MirrorStorage {
             let opening = FileLock(file.path + "-opening")
             guard opening.wait() else { throw CarillonError.storage("the store's folder cannot be written") }
             defer { opening.release() }
+            try Self.seclude(file)
             queue = try DatabaseQueue(path: file.path, configuration: configuration)
-            try Schema.migrator.migrate(queue)
+            try Schema.migrate(queue)
             (mirror, vault, version) = try queue.write { database in
                 let (mirror, vault) = try Self.unlocked(database, keys)
                 return (mirror, vault, try Self.version(database))
@@ -71,6 +73,14 @@ final class ClientStore: MirrorStorage {
     convenience init(_ options: CarillonOptions) throws {
         try self.init(options.file, keys: options.keyStore, now: options.now)
         try write(isFenced: false) { $0.set(MirrorKey.signedOut, nil) }
+    }
+
+    /// Makes the file, and what SQLite puts beside it, its owner's alone: SQLite gives its other files this one's rights.
+    private static func seclude(_ file: URL) throws {
+        let opened = Foundation.open(file.path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard opened >= 0 else { throw CarillonError.storage("the store's file cannot be opened") }
+        _ = Foundation.close(opened)
+        for suffix in ["", "-wal", "-shm"] { chmod(file.path + suffix, 0o600) }
     }
 
     /// A restored file has another number, and so has a copy: what it sends must not look like what the old one has sent.
@@ -237,7 +247,10 @@ final class ClientStore: MirrorStorage {
         }
         let vault = try Vault(keys, isFirst: sealing == nil)
         guard sealing == nil else {
-            guard sealing == Vault.sealing else { throw CarillonError.tampered }
+            guard sealing == Vault.sealing else {
+                let isNewer = sealing.flatMap { UInt32($0) }.map { $0 > Vault.version } ?? false
+                throw isNewer ? CarillonError.newerStore : CarillonError.tampered
+            }
             return (try Mirror(database, vault), vault)
         }
         // An older version encrypted all values, or none.
@@ -294,7 +307,14 @@ final class ClientStore: MirrorStorage {
     private static func told(_ error: any Error) -> CarillonError {
         switch error {
         case let error as CarillonError: error
-        case let error as DatabaseError: .storage("SQLite says \(error.extendedResultCode)")
+        case let error as DatabaseError:
+            switch error.resultCode {
+            case .SQLITE_FULL: .storageFull
+            case .SQLITE_BUSY, .SQLITE_LOCKED: .storageBusy
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB: .storageCorrupt
+            default: .storage("SQLite says \(error.extendedResultCode)")
+            }
+        case is JSONError: .storageCorrupt
         default: .storage("\(type(of: error))")
         }
     }

@@ -2,6 +2,13 @@ import GRDB
 
 /// The tables. A migration that was released never changes: the queue of an old app goes through it.
 enum Schema {
+    /// Makes the tables, and changes those of an older version. What a newer one has made of them is not for this one: it
+    /// would misread the queue.
+    static func migrate(_ queue: DatabaseQueue) throws {
+        guard try !queue.read(migrator.hasBeenSuperseded) else { throw CarillonError.newerStore }
+        try migrator.migrate(queue)
+    }
+
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1") { database in

@@ -15,7 +15,8 @@ struct Vault: Sendable {
     static let open = Vault(keys: [:], current: nil)
 
     /// How values of an encrypted store are sealed: the store tells it.
-    static let sealing = "2"
+    static let version: UInt32 = 2
+    static let sealing = "\(version)"
 
     private init(keys: [UInt32: SymmetricKey], current: UInt32?) {
         self.keys = keys

@@ -29,6 +29,14 @@ public enum CarillonError: Error, Equatable, Sendable {
     case insecure
     /// The store cannot be opened or written.
     case storage(String)
+    /// The disk has no room.
+    case storageFull
+    /// Other processes use the store all the time: try again.
+    case storageBusy
+    /// The store's file is broken. What is in it cannot be read: `CarillonClient.removeStore` makes way for a new one.
+    case storageCorrupt
+    /// A newer version of the app has changed the store. Update this one.
+    case newerStore
     /// What is stored was changed by something else, or the key is another or gone.
     case tampered
     /// Another process drains this store now.

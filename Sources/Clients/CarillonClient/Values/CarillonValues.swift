@@ -39,6 +39,7 @@ public struct CarillonValues<Value: Sendable & Equatable>: AsyncSequence, Sendab
         return nil
     }
 
+    /// Without a value nothing is told: `CarillonOptionalValues` tells that too.
     func set(_ value: Value?) {
         state.with { state in
             guard state.value != value else { return }
@@ -55,4 +56,22 @@ public struct CarillonValues<Value: Sendable & Equatable>: AsyncSequence, Sendab
         }
         for watcher in watchers { watcher.finish() }
     }
+}
+
+/// A value that may go again: a loop gets nil too, at first and whenever there is none any more.
+public struct CarillonOptionalValues<Value: Sendable & Equatable>: AsyncSequence, Sendable {
+    private let values = CarillonValues<Value?>(.some(nil))
+
+    /// The value of now.
+    public var current: Value? { values.current ?? nil }
+
+    /// A loop of its own for each.
+    public func makeAsyncIterator() -> AsyncStream<Value?>.Iterator { values.makeAsyncIterator() }
+
+    /// The first value that fits, now or later.
+    public func first(_ fits: (Value?) -> Bool) async -> Value? { await values.first(fits) ?? nil }
+
+    func set(_ value: Value?) { values.set(.some(value)) }
+
+    func finish() { values.finish() }
 }

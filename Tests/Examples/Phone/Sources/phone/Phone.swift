@@ -20,7 +20,7 @@ struct Phone {
         try await client.start()
         Task { for await today in client.today() { show(today, client) } }
         Task { for await state in client.connection { print("· \(state.rawValue)") } }
-        Task { for await problem in client.problem { print("· \(problem)") } }
+        Task { for await problem in client.problem { if let problem { print("· \(problem)") } } }
         Task {
             for await conflicts in client.conflicts {
                 for conflict in conflicts {
