@@ -73,6 +73,8 @@ public actor CarillonClient {
             if try store.look() {
                 compute()
                 pump()
+            } else if display.isOld(at: Timestamp(options.now())) {
+                compute()
             }
         } catch {
             if store.fence == nil, machine.line.isStarted { perform { machine.stop(&$0) } }

@@ -12,6 +12,7 @@ import { Leadership } from './tabs.js';
 import { dayAt, dayText, ofMilliseconds, ownZone, zoneOffset } from './times.js';
 
 const TOPICS = ['adherence', 'reminders', 'medications'];
+const LOOK_MS = 10_000;
 
 export class Carillon {
   #store = null;
@@ -63,7 +64,7 @@ export class Carillon {
     }
     navigator.storage?.persist?.().then((isPersisted) => this.#keeps({ isPersisted }), () => {});
     this.onVisible = () => {
-      if (globalThis.document?.visibilityState !== 'hidden') this.#store?.refresh().catch(() => {});
+      if (globalThis.document?.visibilityState !== 'hidden') this.#store?.refresh().catch(() => {}).then(() => this.#soon());
     };
     globalThis.document?.addEventListener('visibilitychange', this.onVisible);
     return this;
@@ -273,8 +274,9 @@ export class Carillon {
     this.#compareZones(mirror);
     clearTimeout(this.#edge);
     const edge = Math.min(nextEdge(folded, zone, now), nextReminder(this.values.reminders.value));
-    const wait = edge - this.now();
-    this.#edge = setTimeout(() => { this.#compute(); this.#complete(); }, Math.min(Math.max(wait, 1), 3_600_000));
+    // Where a computer has slept, a timer goes on as if no time had passed: it looks again soon.
+    const wait = Math.min(Math.max(edge - this.now(), 1), LOOK_MS);
+    this.#edge = setTimeout(() => { this.#compute(); this.#complete(); }, wait);
     this.#complete();
     // A tenth of the time at most, while much changes; what the person does is seen at once.
     this.#pace.everyMs = Math.min(9 * (performance.now() - begun), 500);

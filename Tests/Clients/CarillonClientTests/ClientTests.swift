@@ -115,6 +115,27 @@ import Testing
         #expect(moved.contains { $0?.to == "Asia/Tokyo" } && moved.last == .some(nil))
     }
 
+    /// The device has slept, and the hub is away: no timer has run, and the values are those of now all the same.
+    @Test func whatTimeChangesIsSeenAfterASleep() async throws {
+        let clock = Guarded(Date(timeIntervalSince1970: 1_763_629_200))
+        var options = try options()
+        options.now = { clock.with { $0 } }
+        let phone = try CarillonClient(options)
+        try await phone.start()
+        network.answer()
+        try await phone.waits(for: "the list", phone.reminders(), seconds: 20) { _ in true }
+        try await phone.act(CarillonAction("createReminder", ["productId": "p", "time": "08:00", "timezone": "UTC"]))
+        for _ in 0..<3 {
+            let first = try #require(phone.reminders().current?.rules.first?.upcoming.first)
+            clock.with { $0 = first.start.addingTimeInterval(5 * 86_400) }
+            try await phone.waits(for: "the times of now", phone.reminders(), seconds: 20) { reminders in
+                let next = reminders.rules.first?.upcoming ?? []
+                return next.count == 10 && next[0].start == first.start.addingTimeInterval(6 * 86_400)
+            }
+        }
+        await phone.close()
+    }
+
     @Test func aClosedClientKeepsNobodyWaiting() async throws {
         let phone = try client()
         let early = phone.today().makeAsyncIterator()

@@ -28,9 +28,15 @@ struct ClientDisplay {
 
     /// How long time changes nothing, in nanoseconds.
     func untilEdge(at now: Timestamp) -> UInt64 {
+        UInt64(min(max(edge - now.microseconds, 1000), 3_600_000_000)) * 1000
+    }
+
+    /// Whether time has changed what is shown. Where a device has slept, no timer says so.
+    func isOld(at now: Timestamp) -> Bool { edge <= now.microseconds }
+
+    private var edge: Int64 {
         let reminders = Int64(clamping: lists.edge).multipliedReportingOverflow(by: 1_000_000)
-        let edge = min(overlay.edge.microseconds, reminders.overflow ? .max : reminders.partialValue)
-        return UInt64(min(max(edge - now.microseconds, 1000), 3_600_000_000)) * 1000
+        return min(overlay.edge.microseconds, reminders.overflow ? .max : reminders.partialValue)
     }
 
     /// The days of a month; nil: nobody has asked for it yet.
