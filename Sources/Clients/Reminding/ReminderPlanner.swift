@@ -112,7 +112,7 @@ public enum ReminderPlanner {
         else { return nil }
         let days = weekdays(rule.repeats)
         guard days != [] else { return [] }
-        return (days ?? [0]).map { weekday in
+        let requests = (days ?? [0]).map { weekday in
             var components = DateComponents()
             components.hour = minute / 60
             components.minute = minute % 60
@@ -121,8 +121,11 @@ public enum ReminderPlanner {
             let id = weekday > 0 ? "\(rule.id)/\(weekday)" : rule.id
             let request = NotificationRequest(
                 id: id, title: rule.title, body: rule.body, schedule: .calendar(components, repeats: true))
-            return (next(minute, weekday, after: now, in: zone), request)
+            return (start: next(minute, weekday, after: now, in: zone), request: request)
         }.sorted { $0.start < $1.start }
+        // A rule whose schedule begins later would come too early.
+        if let first = rule.upcoming.first?.start, let soonest = requests.first?.start, first > soonest { return nil }
+        return requests
     }
 
     /// Whether clocks go over that time of day within a fortnight, or as far as the hub has told: it and the systems do not

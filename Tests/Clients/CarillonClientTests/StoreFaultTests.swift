@@ -26,7 +26,9 @@ import Testing
     }
 
     private func rights(_ path: String) throws -> Int? {
-        try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions].flatMap {
+            ($0 as? NSNumber)?.intValue
+        }
     }
 
     @Test func filesAreTheirOwnersAlone() async throws {
@@ -71,7 +73,8 @@ import Testing
         try await filled(options)
         if what == "value" {
             let raw = try DatabaseQueue(path: options.file.path)
-            try await raw.write { try $0.execute(sql: "UPDATE actions SET payload = X'00' || '{\"text'") }
+            // A zero, and then what is no JSON.
+            try await raw.write { try $0.execute(sql: "UPDATE actions SET payload = X'007B2274'") }
             try raw.close()
         } else {
             let file = try FileHandle(forUpdating: options.file)
@@ -101,7 +104,8 @@ import Testing
 
     @Test(arguments: [
         (ResultCode.SQLITE_FULL, CarillonError.storageFull), (.SQLITE_BUSY_SNAPSHOT, .storageBusy),
-        (.SQLITE_CORRUPT_INDEX, .storageCorrupt), (.SQLITE_READONLY, .storage("SQLite says 8")),
+        (.SQLITE_CORRUPT_INDEX, .storageCorrupt),
+        (.SQLITE_READONLY, .storage("SQLite says 8 (attempt to write a readonly database)")),
     ])
     func whatSQLiteSaysHasAName(code: ResultCode, error: CarillonError) throws {
         let store = try ClientStore(folder.file)
@@ -115,7 +119,9 @@ import Testing
     @Test func aStoreThatIsInUseIsBusy() async throws {
         let options = try options()
         let client = try CarillonClient(options)
-        let raw = try DatabaseQueue(path: options.file.path)
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let raw = try DatabaseQueue(path: options.file.path, configuration: configuration)
         try await raw.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         await #expect(throws: CarillonError.storageBusy) { try await client.act(CarillonAction("x")) }
         #expect(client.queueLength.current == 0)

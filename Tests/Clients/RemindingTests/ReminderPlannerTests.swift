@@ -67,6 +67,27 @@ import Testing
         #expect(components.timeZone?.secondsFromGMT() == 0 && components.hour == 7 && components.day == 21)
     }
 
+    /// One that is silent, ends soon, or begins later would ring for a medicine that nobody takes.
+    @Test func onlyARuleWithoutAnEndRepeats() {
+        func planned(_ days: [Int]?) -> [String] {
+            let times = days?.map { day in
+                let start = now.addingTimeInterval(Double(day) * 86_400 - 5 * 3600)
+                return PlannedReminder.Occurrence(id: "a-\(day)", date: "day \(day)", start: start)
+            }
+            let rule = PlannedReminder(
+                id: "a", title: "Time", body: "", time: "08:00", timeZone: "Europe/Berlin", upcoming: times)
+            return ids(ReminderPlanner.plan([rule], now: now, zone: berlin))
+        }
+        #expect(planned(nil) == ["a"] && planned(Array(1...10)) == ["a"])
+        #expect(planned([]) == [] && planned([1, 2]) == ["a-1", "a-2"])
+        #expect(planned(Array(40...49)) == (40...49).map { "a-\($0)" })
+        let cancelled = PlannedException(
+            id: "x", ruleID: "a", date: "2025-11-25", start: now.addingTimeInterval(86_400))
+        let silent = PlannedReminder(
+            id: "a", title: "Time", body: "", time: "08:00", timeZone: "UTC", upcoming: [])
+        #expect(ids(ReminderPlanner.plan([silent], exceptions: [cancelled], now: now, zone: berlin)) == [])
+    }
+
     @Test func theLimitIsSharedByRules() {
         let rules = ["a", "b", "c"].map { rule($0, zone: "UTC", days: 10) }
         let plan = ReminderPlanner.plan(rules, now: now, zone: berlin, limit: 7)
