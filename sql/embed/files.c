@@ -292,6 +292,9 @@ static const char functions_73_care_reminder_resolve[] = {
 static const char functions_73_sync_apply[] = {
 #embed "../functions/73_sync_apply.sql" suffix(, )
     0};
+static const char functions_74_care_cursor[] = {
+#embed "../functions/74_care_cursor.sql" suffix(, )
+    0};
 static const char functions_74_sync_topics[] = {
 #embed "../functions/74_sync_topics.sql" suffix(, )
     0};
@@ -452,6 +455,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "73_care_reminder_payload.sql", functions_73_care_reminder_payload, sizeof functions_73_care_reminder_payload - 1},
     {carillon_sql_function, 0, "73_care_reminder_resolve.sql", functions_73_care_reminder_resolve, sizeof functions_73_care_reminder_resolve - 1},
     {carillon_sql_function, 0, "73_sync_apply.sql", functions_73_sync_apply, sizeof functions_73_sync_apply - 1},
+    {carillon_sql_function, 0, "74_care_cursor.sql", functions_74_care_cursor, sizeof functions_74_care_cursor - 1},
     {carillon_sql_function, 0, "74_sync_topics.sql", functions_74_sync_topics, sizeof functions_74_sync_topics - 1},
     {carillon_sql_function, 0, "75_sync_adherence_day.sql", functions_75_sync_adherence_day, sizeof functions_75_sync_adherence_day - 1},
     {carillon_sql_function, 0, "76_sync_adherence_month.sql", functions_76_sync_adherence_month, sizeof functions_76_sync_adherence_month - 1},

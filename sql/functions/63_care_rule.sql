@@ -15,6 +15,21 @@ as $$
     select interval '12 hours'
 $$;
 
+-- care.notes_max: how many notes of actions a dose keeps.
+create or replace function care.notes_max() returns int
+language sql immutable parallel safe
+begin atomic
+    select 1000;
+end;
+
+-- care.notes_full: whether a dose has as many. No locks: whoever writes notes holds the dose.
+create or replace function care.notes_full(who text, dose text) returns boolean
+language sql stable
+as $$
+    select exists (select from care.dose_note as n where n.user_id = who and n.occurrence_id = dose
+                   offset care.notes_max() - 1)
+$$;
+
 -- care.day_has_come: whether the day of a dose has come at an instant: in the dose's zone, or in the user's, by which the
 -- user's list of today goes. No locks.
 create or replace function care.day_has_come(d care.dose_occurrence, at timestamptz) returns boolean
@@ -211,7 +226,8 @@ begin
 end
 $$;
 
--- care.rule: the table that the intent's kind asks for.
+-- care.rule: the table that the intent's kind asks for. A dose that has all the notes it may have takes no further one; a
+-- status is not refused for the note that comes with it.
 create or replace function care.rule(i care.intent, d care.dose_occurrence, clock timestamptz) returns care.ruling
 language plpgsql
 as $$
@@ -228,9 +244,14 @@ begin
         return r;
     end if;
     case
-        when i.kind in ('act', 'due', 'any') then return care.rule_act(i, d, clock);
+        when i.kind in ('act', 'due', 'any') then r := care.rule_act(i, d, clock);
         when i.kind in ('undo', 'late') then return care.rule_undo(i, d);
-        else return care.rule_resolve(i, d, clock);
+        else r := care.rule_resolve(i, d, clock);
     end case;
+    if r.status = 'applied' and r.note is not null and i.status is null and care.notes_full(d.user_id, d.id) then
+        r.status := 'rejected';
+        r.code := 'too_many';
+    end if;
+    return r;
 end
 $$;

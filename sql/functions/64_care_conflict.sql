@@ -13,6 +13,7 @@ as $$
         when 'gone' then 'this dose is not there any more'
         when 'superseded' then 'the dose has been changed since'
         when 'not_due' then 'the time for this has not come yet'
+        when 'too_many' then 'this dose has as many notes as a dose may have'
         when 'invalid' then 'lies more than a day before the window of the dose'
     end
 $$;

@@ -1,20 +1,18 @@
 -- What is kept of an action for its undo and its resolve. No locks.
 
 -- care.same_notes: the actions whose note is the dose's as it came with the revision `rev`, and what was there before: the one
--- that brought it, and those that added the same again while it stood. Those that were undone are not among them.
+-- that brought it, and those that added the same again while it stood. Those that were undone are not among them. In SQL, to
+-- be planned with its callers, who want one row: where all notes are equal, the first one that is looked at is one.
 create or replace function care.same_notes(d care.dose_occurrence, rev bigint) returns table(key text, before text)
-language plpgsql stable
+language sql stable rows 1
 as $$
-begin
-    return query
     select n.key, e #>> '{note,before}'
-    from care.dose_note as n
-    join sync.action as a on a.user_id = n.user_id and a.key = n.key
-    cross join lateral jsonb_array_elements(
-        case jsonb_typeof(a.memo -> 'undo') when 'array' then a.memo -> 'undo' else '[]' end) as e
-    where n.user_id = d.user_id and n.occurrence_id = d.id and e ->> 'id' = d.id
-        and (e ->> 'noteRev')::bigint = rev and (e ->> 'createdAt')::timestamptz = d.created_at;
-end
+    from (select * from care.dose_note as n
+          where n.user_id = (d).user_id and n.occurrence_id = (d).id and n.text = (d).note offset 0) as n
+    cross join lateral (select a.memo -> 'undo' as undo from sync.action as a
+                        where a.user_id = n.user_id and a.key = n.key offset 0) as a
+    cross join lateral jsonb_array_elements(case jsonb_typeof(a.undo) when 'array' then a.undo else '[]' end) as e
+    where e ->> 'id' = (d).id and (e ->> 'noteRev')::bigint = rev and (e ->> 'createdAt')::timestamptz = (d).created_at
 $$;
 
 -- care.undo_entry: how to take back what one action did to one dose: each part as it was, and the revision it then got.

@@ -1,7 +1,8 @@
 -- Carrying intents out: lock, decide, write, tell. `note_key`: under which a note is added; of an undo, the key of the
 -- action whose note goes.
 
--- care.write_note: the set of notes, as an intent leaves it. Locks: its row.
+-- care.write_note: the set of notes, as an intent leaves it. A note that came with a status, for a dose with all the notes it
+-- may have, stands on the dose alone, until the next one. Locks: its row.
 create or replace function care.write_note(who text, i care.intent, note text, note_key text, clock timestamptz)
 returns void
 language plpgsql
@@ -9,7 +10,7 @@ as $$
 begin
     if note is not null then
         insert into care.dose_note (user_id, occurrence_id, key, text, created_at)
-        values (who, i.id, note_key, note, clock)
+        select who, i.id, note_key, note, clock where not care.notes_full(who, i.id)
         on conflict (user_id, occurrence_id, key) do nothing;
     elsif i.kind = 'undo' and i.note_rev is not null then
         delete from care.dose_note as n where n.user_id = who and n.occurrence_id = i.id and n.key = note_key;

@@ -5,7 +5,7 @@
 
 -- sync.adherence_day: a user's day; without a day, today in the user's zone: {occurrences, summary, stats}. Doses as
 -- occurrence.created shows them, with their notes, the cancelled left out, in the order of their times; summary and
--- statistics are judged by one clock. No locks.
+-- statistics are judged by one clock. Beyond 2 MiB of notes the rest of them are left out: `hasNote` says which. No locks.
 create or replace function sync.adherence_day(who text, day date)
 returns table(epoch text, top bigint, body text)
 language plpgsql stable security definer rows 1
@@ -25,10 +25,14 @@ begin
     select p.epoch, p.top, jsonb_build_object(
         'occurrences', (
             select coalesce(jsonb_agg(
-                care.dose_state(d) || jsonb_build_object('id', d.id, 'userId', d.user_id, 'note', d.note)
-                order by d.scheduled_at, d.id collate "C"), '[]')
-            from care.dose_occurrence as d
-            where d.user_id = who and d.local_date = day and d.status <> 'cancelled'),
+                care.dose_state(n.d) || jsonb_build_object(
+                    'id', (n.d).id, 'userId', (n.d).user_id, 'note', case when n.bytes <= 2 << 20 then (n.d).note end)
+                order by (n.d).scheduled_at, (n.d).id collate "C"), '[]')
+            from (
+                select d, sum(coalesce(octet_length(to_jsonb(d.note)::text), 0))
+                          over (order by d.scheduled_at, d.id collate "C") as bytes
+                from care.dose_occurrence as d
+                where d.user_id = who and d.local_date = day and d.status <> 'cancelled') as n),
         'summary', care.day_shown(who, day, clock),
         'stats', care.stats_at(who, clock))::text
     from sync.positions(array[who], array['adherence']) as p;

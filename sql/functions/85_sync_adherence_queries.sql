@@ -105,41 +105,24 @@ as $$
         'skipped', coalesce((s).skipped_count, 0), 'pending', coalesce((s).pending_count, 0), 'adherencePct', pct)
 $$;
 
--- care.place_text: where a page of history ends, as a text that clients pass back. No locks.
-create or replace function care.place_text(d care.dose_occurrence) returns text
-language plpgsql stable
-as $$
-begin
-    -- base64url (RFC 4648 §5): good in a query as it is.
-    return translate(encode(convert_to(
-        jsonb_build_array(d.local_date, d.scheduled_at, d.id)::text, 'UTF8'), 'base64'), E'+/=\n', '-_');
-end
-$$;
-
--- care.place_of: such a text again. UQ002: it is none. No locks.
+-- care.place_of: where a page of history ends, by its cursor. UQ002: it is none. No locks.
 create or replace function care.place_of(place text, out day date, out at timestamptz, out id text)
 language plpgsql stable
 as $$
 declare
-    parts jsonb;
+    parts constant jsonb := care.cursor_of(place, 3);
 begin
-    begin
-        parts := convert_from(decode(translate(place, '-_', '+/') || repeat('=', -length(place) & 3), 'base64'),
-                              'UTF8')::jsonb;
-        day := parts ->> 0;
-        at := parts ->> 1;
-        id := parts ->> 2;
-    exception when data_exception then
-        null;
-    end;
-    if num_nulls(day, at, id) > 0 then
-        raise exception 'not the cursor of a page' using errcode = 'UQ002';
-    end if;
+    day := parts ->> 0;
+    at := parts ->> 1;
+    id := parts ->> 2;
+exception when data_exception then
+    raise exception 'not the cursor of a page' using errcode = 'UQ002';
 end
 $$;
+drop function if exists care.place_text(care.dose_occurrence);
 
 -- sync.adherence_history: a page of a user's doses, the newest first: {items, next}. `next`, the cursor of the page after it,
--- is null on the last one. Without a last day, doses of days after today are left out. UQ001: the last
+-- is null on the last one. A page ends before 2 MiB of texts. Without a last day, doses of days after today are left out. UQ001: the last
 -- day is before the first. UQ002: the cursor is none. No locks.
 --
 -- The index of (user_id, local_date) brings the days in order, and a page sorts within a day only (an incremental sort, which
@@ -181,13 +164,19 @@ begin
                 and case when state is null then d.status <> 'cancelled' else d.status = state end
             order by d.local_date desc, d.scheduled_at desc, d.id collate "C" desc limit most + 1);
     end if;
+    most := least(most, (
+        select greatest(1, count(*)) from (
+            select sum(octet_length(to_jsonb(concat(d.note, d.reason))::text)) over (order by d.ordinality) as bytes
+            from unnest(doses) with ordinality as d) as r
+        where r.bytes <= 2 << 20));
     return query
     select p.epoch, p.top, jsonb_build_object(
         'items', (
             select coalesce(jsonb_agg(care.dose_json(d) order by d.local_date desc, d.scheduled_at desc, d.id collate "C" desc),
                             '[]')
             from unnest(doses[:most]) as d),
-        'next', case when cardinality(doses) > most then care.place_text(doses[most]) end)::text
+        'next', case when cardinality(doses) > most then care.cursor_text(jsonb_build_array(
+            doses[most].local_date, doses[most].scheduled_at, doses[most].id)) end)::text
     from sync.positions(array[who], array['adherence']) as p;
 end
 $$;

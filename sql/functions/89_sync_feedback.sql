@@ -37,19 +37,37 @@ begin
 end
 $$;
 
--- sync.append_feedback: keeps objects of users, and returns how many were none that can be kept. An event with an `id` that
--- the user has sent before is kept once. Lock order: none; rows are new.
-create or replace function sync.append_feedback(users text[], objects jsonb[]) returns bigint
+-- care.feedback_max: how many events of one user are kept; beyond them new ones are dropped until old ones go. No locks.
+create or replace function care.feedback_max() returns int
+language sql immutable parallel safe
+begin atomic
+    select 10000;
+end;
+
+-- sync.append_feedback: keeps objects of users. The first row says how many were dropped: what is not feedback, and what
+-- is more than a user may have. Each row after it names a user who has as many. An event with an `id` that the user has
+-- sent before is kept once. Lock order: none; rows are new. Two hubs that write at once may go beyond the bound by a batch.
+drop function if exists sync.append_feedback(text[], jsonb[]);
+create function sync.append_feedback(users text[], objects jsonb[]) returns table(dropped bigint, filled text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     clock constant timestamptz := sync.clock();
-    good bigint;
 begin
-    with told as materialized (
-        select u.who, u.doc, u.place from unnest(users, objects) with ordinality as u(who, doc, place)
+    return query
+    with room as materialized (
+        select w.who, care.feedback_max() - (
+            select count(*) from (
+                select from care.feedback as f where f.user_id = w.who limit care.feedback_max()) as f) as n
+        from (select distinct who from unnest(users) as who) as w
+    ), good as materialized (
+        select u.who, u.doc, u.place, row_number() over (partition by u.who order by u.place) as n
+        from unnest(users, objects) with ordinality as u(who, doc, place)
         where care.feedback_is_good(u.doc)
+    ), told as materialized (
+        select g.who, g.doc, g.place
+        from good as g join room as r using (who) where g.n <= r.n
     ), kept as (
         insert into care.feedback (user_id, event_id, type, occurrence_id, device_id, properties, at, received_at)
         select t.who, t.doc ->> 'id', care.feedback_type(t.doc ->> 'type'), t.doc ->> 'occurrenceId', t.doc ->> 'deviceId',
@@ -57,8 +75,9 @@ begin
         from told as t order by t.who, t.doc ->> 'id', t.place
         on conflict (user_id, event_id) do nothing
     )
-    select count(*) into good from told;
-    return cardinality(users) - good;
+    select cardinality(users) - (select count(*) from told), null::text
+    union all
+    select 0, r.who from room as r where r.n <= (select count(*) from good as g where g.who = r.who);
 end
 $$;
 

@@ -41,7 +41,7 @@ grant execute on function
     sync.topics(int),
     sync.adherence_day(text, date),
     sync.adherence_month(text, date),
-    sync.adherence_occurrence(text, text),
+    sync.adherence_occurrence(text, text, text),
     sync.reminders(text),
     sync.reminder(text, text, bigint, text),
     sync.preview_reminder(text, text),

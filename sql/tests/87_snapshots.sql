@@ -39,8 +39,40 @@ select test.act('sn', 'note-b', 'addNote', '{"occurrenceId":"sn-2","text":"secon
 select test.set_clock('2025-11-20 12:01Z') \g /dev/null
 select test.act('sn', 'note-a', 'markTaken', '{"occurrenceId":"sn-2","note":"third"}') \g /dev/null
 select test.is('a dose as answers have it, and its notes', test.one('sn', 'sn-2') - 'history', (select answer -> 'result' from sync.action where user_id = 'sn' and key = 'note-a')
-    || '{"notes": [{"key": "note-b", "text": "second", "createdAt": "2025-11-20T12:00:00+00:00"}, {"key": "note-a", "text": "third", "createdAt": "2025-11-20T12:01:00+00:00"}]}');
+    || '{"notes": [{"key": "note-b", "text": "second", "createdAt": "2025-11-20T12:00:00+00:00"}, {"key": "note-a", "text": "third", "createdAt": "2025-11-20T12:01:00+00:00"}], "notesNext": null}');
 select test.is('no notes: none', test.one('sn', 'sn-1') -> 'notes', '[]'::jsonb);
+
+-- Notes: as many as a dose may have, one past that, and what was there before there was a bound.
+insert into care.product (id, name) values ('nt-p', 'N');
+insert into care.dose_occurrence (id, user_id, product_id, scheduled_at) select 'nt-' || n, 'nt', 'nt-p', '2025-11-20 11:00Z' from generate_series(1, 4) as n;
+select test.act('nt', 'n' || n, 'addNote', jsonb_build_object('occurrenceId', 'nt-1', 'text', repeat(E'\x01', 4000))) from generate_series(1, care.notes_page()) as n \g /dev/null
+select test.is('all are one page, and it fits', (select concat_ws(' ', jsonb_array_length(b -> 'notes'), b -> 'notesNext', octet_length(b::text) between 2400000 and 4 << 20) from test.one('nt', 'nt-1') as b), '100 null t');
+insert into care.dose_note (user_id, occurrence_id, key, text, created_at) select 'nt', 'nt-1', 'old' || n, 'x', '2025-11-20' from generate_series(1, care.notes_max() - care.notes_page() - 1) as n;
+select test.is('the last one', test.short(test.act('nt', 'last', 'addNote', '{"occurrenceId":"nt-1","text":"x"}')), 'applied');
+select test.is('one more has a code', test.short(test.act('nt', 'more', 'addNote', '{"occurrenceId":"nt-1","text":"x"}')), 'rejected too_many');
+select test.is('an undone note makes room', concat_ws(' ', test.short(test.act('nt', 'unlast', 'undo', '{"targetKey":"last"}')), test.short(test.act('nt', 'again', 'addNote', '{"occurrenceId":"nt-1","text":"y"}'))), 'applied applied');
+select test.is('for one', test.short(test.act('nt', 'more2', 'addNote', '{"occurrenceId":"nt-1","text":"x"}')), 'rejected too_many');
+select test.is('a dose is taken whatever its notes', test.short(test.act('nt', 'take', 'markTaken', '{"occurrenceId":"nt-1","note":"with food"}')), 'applied');
+select test.is('its note stands on the dose alone', (select concat_ws(' ', b ->> 'status', b ->> 'note', (select count(*) from care.dose_note where key = 'take')) from test.one('nt', 'nt-1') as b), 'taken with food 0');
+select test.is('and is undone with it', test.short(test.act('nt', 'untake', 'undo', '{"targetKey":"take"}')), 'applied');
+select test.is('all of it', (select status || ' ' || note from care.dose_occurrence where id = 'nt-1'), 'scheduled y');
+select test.is('other doses have room', test.short(test.act('nt', 'other', 'addNote', '{"occurrenceId":"nt-2","text":"x"}')), 'applied');
+insert into care.dose_note (user_id, occurrence_id, key, text, created_at)
+    select 'nt', 'nt-3', 'k' || lpad(n::text, 3, '0'), repeat('x', 4000), '2025-11-20 11:00Z'::timestamptz + n / 10 * interval '1 minute' from generate_series(1, 900) as n;
+with recursive page(n, b) as (
+    select 1, test.one('nt', 'nt-3')
+    union all
+    select n + 1, (select body::jsonb from sync.adherence_occurrence('nt', 'nt-3', b ->> 'notesNext')) from page where b ->> 'notesNext' is not null
+) select test.is('older notes come by pages, each once', concat_ws(' ', count(*), max(octet_length(b::text)) < 1 << 20, (select string_agg(e ->> 'key', ' ' order by p.n desc, e.place) = (select string_agg('k' || lpad(g::text, 3, '0'), ' ' order by g) from generate_series(1, 900) as g)
+    from page as p, jsonb_array_elements(p.b -> 'notes') with ordinality as e(e, place))), '9 t t') from page;
+select test.fails('what is no cursor: ' || place, format('select * from sync.adherence_occurrence(''nt'', ''nt-3'', %L)', place), 'UQ002') from unnest(array['x', '!', '', care.cursor_text('["2025-11-20"]'), care.cursor_text('["someday", "k"]'), care.cursor_text('[null, "k"]'), care.cursor_text('{}')]) as place;
+update care.dose_occurrence set note = repeat(E'\x01', 4000) where user_id = 'nt';
+insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, note) select 'nu-' || n, 'nt', 'nt-p', '2025-11-20 11:01Z', repeat(E'\x01', 4000) from generate_series(1, 300) as n;
+select test.is('a day fits: beyond 2 MiB of notes they are left out', (select concat_ws(' ', count(*), count(*) filter (where e ->> 'note' is null and (e ->> 'hasNote')::boolean), octet_length(max(b::text)) < 4 << 20)
+    from test.day('nt', '2025-11-20') as b, jsonb_array_elements(b -> 'occurrences') as e), '304 217 t');
+select test.is('a page of history ends before 2 MiB of texts', (select concat_ws(' ', jsonb_array_length(body::jsonb -> 'items'), body::jsonb ->> 'next' is not null) from sync.adherence_history('nt', null, null, null, null, null, 200)), '87 t');
+delete from care.dose_occurrence where user_id = 'nt';
+
 select test.is('a cancelled dose is one', test.one('sn', 'sn-9') ->> 'status', 'cancelled');
 select test.is('unknown, and another''s: null, with a position', (select string_agg(coalesce(o.body, 'null') || ' ' || o.top, ', ' order by i) from unnest('{"",sn-alien,nothing}'::text[]) as i, sync.adherence_occurrence('sn', i) as o), 'null ' || test.top('sn') || ', null ' || test.top('sn') || ', null ' || test.top('sn'));
 

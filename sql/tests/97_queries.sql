@@ -127,20 +127,33 @@ select test.is('and in the table', test.q_export('qn', 'csv') like '%,true,2025-
 select test.is('and in no statistics', (select concat_ws(' ', s ->> 'adherencePct', s #>> '{histogram,byDay,29,scheduled}', s #>> '{histogram,byHour,10,scheduled}', jsonb_array_length(s -> 'byProduct')) from test.q_stats('qn') as s), '0.0 1 0 1');
 
 -- Feedback.
-select test.is('how many were dropped', sync.append_feedback(array_fill('q'::text, array[15]), array[
+create function test.dropped(users text[], objects jsonb[]) returns text
+language sql volatile as $$
+    select string_agg(concat_ws(' ', dropped, filled), ', ' order by filled nulls first) from sync.append_feedback(users, objects)
+$$;
+select test.is('how many were dropped', test.dropped(array_fill('q'::text, array[15]), array[
     '{"type":"tap"}', '{"type":"make-up","id":"f1","occurrenceId":"q4","timestamp":"2025-11-20T08:00:00+01:00","properties":{"screen":"today"}}', '{"type":"undo","timestamp":1763625600000,"deviceId":"phone","further":1}', '{"type":"makeUp","id":"f1"}',
-    '{"type":"explode"}', '{"type":7}', '{}', '[]', '7', 'null', '{"type":"tap","timestamp":"yesterday"}', '{"type":"tap","id":""}', '{"type":"tap","properties":[]}', jsonb_build_object('type', 'tap', 'properties', jsonb_build_object('x', repeat('y', 2000))), jsonb_build_object('type', 'tap', 'occurrenceId', repeat('y', 201))]), 11::bigint);
+    '{"type":"explode"}', '{"type":7}', '{}', '[]', '7', 'null', '{"type":"tap","timestamp":"yesterday"}', '{"type":"tap","id":""}', '{"type":"tap","properties":[]}', jsonb_build_object('type', 'tap', 'properties', jsonb_build_object('x', repeat('y', 2000))), jsonb_build_object('type', 'tap', 'occurrenceId', repeat('y', 201))]), '11');
 select test.is('what is kept', (select string_agg(concat_ws(' ', type, event_id, occurrence_id, device_id, properties::text, at at time zone 'UTC'), ', ' order by type desc) from care.feedback where user_id = 'q'),
     'undo phone 2025-11-20 08:00:00, tap 2025-11-20 13:00:00, makeUp f1 q4 {"screen": "today"} 2025-11-20 07:00:00');
-select test.is('an event that comes twice is no mistake', sync.append_feedback('{q,q2}', array['{"type":"tap","id":"f1"}', '{"type":"tap","id":"f1"}']::jsonb[]), 0::bigint);
+select test.is('an event that comes twice is no mistake', test.dropped('{q,q2}', array['{"type":"tap","id":"f1"}', '{"type":"tap","id":"f1"}']::jsonb[]), '0');
 select test.is('and is kept once for its user', (select string_agg(user_id || ' ' || type, ', ' order by user_id) from care.feedback where event_id = 'f1'), 'q makeUp, q2 tap');
-select test.is('none', sync.append_feedback('{}', '{}'), 0::bigint);
+select test.is('none', test.dropped('{}', '{}'), '0');
 select test.is('90 days', (select concat_ws(' ', done, more) from care.job_retain_feedback(10, '2026-02-18 13:00Z')), '0 f');
 select test.is('a batch', (select concat_ws(' ', done, more) from care.job_retain_feedback(3, '2026-02-18 13:01Z')), '3 t');
 select test.is('and the rest', (select concat_ws(' ', done, more) from care.job_retain_feedback(3, '2026-02-18 13:01Z')), '1 f');
 
+-- A user's total: who has as much is named, and keeps what is there; nobody else is held up.
+insert into care.feedback (user_id, type, at, received_at) select 'qf', 'tap', '2025-11-20', '2025-11-20' from generate_series(1, care.feedback_max() - 2);
+select test.is('below the bound', test.dropped('{qf,qg}', array_fill('{"type":"tap"}'::jsonb, array[2])), '0');
+select test.is('at the bound and one past it', test.dropped('{qf,qg,qf,qf}', array['{"type":"view","id":"last"}', '{"type":"tap"}', '{"type":"skip"}', '{}']::jsonb[]), '2, 0 qf');
+select test.is('the first of them is kept', (select string_agg(type, ' ') from care.feedback where user_id = 'qf' and type <> 'tap'), 'view');
+select test.is('beyond it', test.dropped('{qf,qg}', array_fill('{"type":"tap"}'::jsonb, array[2])), '1, 0 qf');
+select test.is('the other user has all', (select count(*) from care.feedback where user_id = 'qg'), 3::bigint);
+delete from care.feedback where user_id in ('qf', 'qg');
+
 set role carillon_hub;
-select test.is('the hub may ask all of it', (select count(*) from sync.adherence_stats('x', null, null)) + (select count(*) from sync.adherence_history('x', null, null, null, null, null, 1)) + sync.append_feedback('{}', '{}'), 2::bigint);
+select test.is('the hub may ask all of it', (select count(*) from sync.adherence_stats('x', null, null)) + (select count(*) from sync.adherence_history('x', null, null, null, null, null, 1)) + (select dropped from sync.append_feedback('{}', '{}')), 2::bigint);
 begin transaction isolation level repeatable read read only;
 select test.is('the hub may read an export', test.q_export('q', 'csv') like '%Iron%', true);
 select test.is('and read only is enough', (select count(*) from sync.adherence_stats('q', null, null)) + (select count(*) from sync.adherence_history('q', null, null, null, null, null, 1)), 2::bigint);

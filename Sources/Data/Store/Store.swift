@@ -115,7 +115,7 @@ package final class Store: Sendable {
 
     /// Accepts or refuses documents; `AppendRequest.answer` is told which. Any thread; never blocks.
     package func append(_ request: AppendRequest) {
-        if !takes(.append(request)) { request.answer(false) }
+        if !takes(.append(request)) { request.answer(.noRoom) }
     }
 
     /// Takes an export request; `ExportRequest.answer` gets its answer. Any thread; never blocks.

@@ -31,6 +31,8 @@ package enum StoreLimits {
     static let appendsPerUserMax = 1_000
     /// Bytes of the documents that may wait for one function.
     static let appendBytesMax = 16 << 20
+    /// How long documents of a user are refused who has as many in the database as the function keeps.
+    static let fullUserPause = Duration.seconds(60)
     /// Documents in one batch.
     static let appendBatchMax = 200
     /// Actions in one transaction: what others wait for at most. `sync.apply_all` begins none after 50 ms.

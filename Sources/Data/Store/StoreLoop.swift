@@ -124,7 +124,7 @@ final class StoreLoop: EventSource {
         case .submit(let request): submitted(request)
         case .ask(let request): snapshots?.ask(request)
         case .append(let request):
-            if let appends { appends.append(request) } else { request.answer(false) }
+            if let appends { appends.append(request) } else { request.answer(.noRoom) }
         case .export(let request): exports?.ask(request)
         case .pullExport(let number, let piece): exports?.pull(number, piece)
         case .endExport(let number): exports?.end(number)

@@ -56,7 +56,7 @@ package final class APIMetrics: MetricSource {
         exposition.counter(
             "export_ends_total", "Exports that were sent whole, or failed midway.", exportEnds)
         exposition.counter(
-            "appended_objects_total", "Objects that clients appended, or that were refused because there was no room.",
+            "appended_objects_total", "Objects that clients appended, or that were refused.",
             appended)
     }
 }

@@ -1,4 +1,5 @@
 import API
+import Clock
 import Gateway
 import Postgres
 import Store
@@ -35,8 +36,9 @@ import Testing
         .append("/taps", "app.log_taps", by: .userOfToken), .append("/broken", "app.log_broken", by: .userOfToken),
     ])
 
-    private func fixture() async throws -> GatewayFixture {
+    private func fixture(rate: Rate = Rate(perSecond: 0, burst: 1)) async throws -> GatewayFixture {
         var configuration = StoreConfiguration(connectionString: database.hub)
+        configuration.userRate = rate
         configuration.routes = Self.table.connections
         return try await GatewayFixture(
             ownsDatabase: true, actions: configuration, table: Self.table, pusher: PusherRoutes(metrics: metrics))
@@ -106,6 +108,44 @@ import Testing
         try await until(taken + 2)
         #expect(metrics.text.contains("\ncarillon_appended_objects_total{result=\"taken\"} \(taken + 2)\n"))
         #expect(metrics.text.contains("\ncarillon_appended_objects_total{result=\"refused\"} 200\n"))
+    }
+
+    /// One user, on any number of connections, sends no faster than the rate of actions, and holds up nobody else.
+    @Test func aUserHasARate() async throws {
+        let fixture = try await fixture(rate: Rate(nanoseconds: 3_600_000_000_000, burst: 250))
+        let clients = try (0..<4).map { _ in try TestClient(port: fixture.port) }
+        let hundred = { (start: Int) in "[\((start..<start + 100).map { #"{"n":\#($0)}"# }.joined(separator: ","))]" }
+        for n in 0..<3 { #expect(try await post(clients[n], hundred(n * 100)).hasPrefix("202 "), "the last in debt") }
+        for client in clients { #expect(try await post(client, #"{"n":1000}"#).hasPrefix("429 ")) }
+        #expect(try await post(clients[0], #"{"n":1001}"#, "u2").hasPrefix("202 "), "another user's rate is another")
+        try await until(301)
+    }
+
+    /// The function says who has as many as it keeps; they are refused, and all others are written.
+    @Test func aUserHasATotal() async throws {
+        try owner.execute(
+            """
+            DROP FUNCTION app.log_taps(text[], jsonb[]);
+            CREATE FUNCTION app.log_taps(who text[], docs jsonb[]) RETURNS TABLE(dropped bigint, filled text)
+            LANGUAGE plpgsql SECURITY DEFINER AS $$
+            BEGIN
+                INSERT INTO app.tap (user_id, n) SELECT w, (d ->> 'n')::int FROM unnest(who, docs) AS t(w, d);
+                RETURN QUERY SELECT 0::bigint, NULL::text UNION ALL
+                    SELECT 0::bigint, t.user_id FROM app.tap AS t WHERE t.user_id = ANY(who)
+                    GROUP BY t.user_id HAVING count(*) >= 2;
+            END $$;
+            """)
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        #expect(try await post(client, #"{"n":1}"#).hasPrefix("202 "))
+        try await until(1)
+        #expect(try await post(client, #"{"n":2}"#).hasPrefix("202 "))
+        // The commit can be seen a moment before the hub has the answer.
+        var n = 3
+        while try await post(client, #"{"n":\#(n)}"#).hasPrefix("202 ") { n += 1 }
+        #expect(try await post(client, #"{"n":100}"#).hasPrefix("429 "))
+        #expect(try await post(client, #"{"n":101}"#, "u2").hasPrefix("202 "))
+        try await until(n)
     }
 
     @Test func oneThatFailsSpoilsNoOther() async throws {

@@ -27,8 +27,8 @@ struct TokenBuckets {
         return .milliseconds(min(60_000, max(wait, refill).millisecondsRoundedUp))
     }
 
-    /// Takes the token that `wait` found.
-    mutating func take(_ sender: TextKey, now: Instant) {
+    /// Takes the token that `wait` found. More than one may leave the sender in debt, up to a whole burst.
+    mutating func take(_ sender: TextKey, _ count: Int = 1, now: Instant) {
         guard rate.isBounded else { return }
         if buckets[sender] == nil, buckets.count >= bucketsMax {
             guard now.duration(since: sweptAt) >= Self.sweepInterval else { return }
@@ -36,7 +36,7 @@ struct TokenBuckets {
             buckets = buckets.filter { $0.value.isTouched(at: now) }
             guard buckets.count < bucketsMax else { return }
         }
-        _ = buckets[sender, default: Allowance()].take(rate, at: now)
+        for _ in 0..<count where !buckets[sender, default: Allowance()].take(rate, at: now) { break }
     }
 
     /// Returns a token.

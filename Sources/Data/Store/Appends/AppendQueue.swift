@@ -23,6 +23,9 @@ final class AppendQueue {
     private var waiting = Fifo<Entry>()
     private var bytes = 0
     private var ofUsers = Shares<TextKey, Void>()
+    private var rates: TokenBuckets
+    /// Users who have as many documents in the database as they may have, and until when they are refused.
+    private var full: [TextKey: Instant] = [:]
     /// In flight, or to be written again.
     private var batch: [Entry] = []
     /// How many more documents are written alone.
@@ -30,25 +33,43 @@ final class AppendQueue {
     /// The function failed: new documents do not shorten the pause.
     private var isHeld = false
 
-    init(_ function: AppendFunction) { self.function = function }
+    /// - Parameter rate: how fast one user may send documents.
+    init(_ function: AppendFunction, rate: Rate) {
+        self.function = function
+        rates = TokenBuckets(rate)
+    }
 
     /// Whether enough waits for a whole batch.
     var isLong: Bool { waiting.count >= StoreLimits.appendBatchMax }
 
     /// Takes all documents or none.
-    func accept(_ request: AppendRequest) -> Bool {
+    func accept(_ request: AppendRequest, now: Instant) -> AppendAnswer {
         let user = TextKey(request.user)
+        if let wait = rates.wait(user, now: now) { return .tooMany(after: wait) }
+        if let until = full[user] {
+            if until > now { return .tooMany(after: until.duration(since: now)) }
+            full[user] = nil
+        }
         let size = request.documents.reduce(0) { $0 + $1.count }
         let count = request.documents.count
         guard waiting.count + count <= StoreLimits.appendsMax, bytes + size <= StoreLimits.appendBytesMax,
             ofUsers[user] + count <= StoreLimits.appendsPerUserMax
-        else { return false }
+        else { return .noRoom }
+        rates.take(user, count, now: now)
         for document in request.documents {
             waiting.append(Entry(user: user, name: request.user, document: document))
         }
         bytes += size
         ofUsers.add(count, to: user)
-        return true
+        return .taken
+    }
+
+    /// The user has as many documents in the database as a user may have: more of them are refused for a while. Jobs make
+    /// room, and another hub may have been asked.
+    func isFull(_ user: String, now: Instant) {
+        if full.count >= StoreLimits.bucketsMax { full = full.filter { $0.value > now } }
+        guard full.count < StoreLimits.bucketsMax else { return }
+        full[TextKey(user)] = now.advanced(by: StoreLimits.fullUserPause)
     }
 
     /// It is to be written at that time, or earlier.

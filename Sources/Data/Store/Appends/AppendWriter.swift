@@ -9,8 +9,9 @@ import Reactor
 /// their own, so that neither clients nor actions wait for them. Belongs to the store's loop.
 ///
 /// Each function has a line of its own, and lines take turns: one whose function fails waits, and holds up no other. A line
-/// is bounded, for all users and for each (`StoreLimits.appends…`); one more document is refused. Lines are lost with the
-/// hub, and documents may be written twice if a connection ends: that must do no harm.
+/// is bounded, for all users and for each (`StoreLimits.appends…`); one more document is refused. So are those of a user who
+/// sends faster than a user may, or of whom the function says that it has as many as it keeps. Lines are lost with the hub,
+/// and documents may be written twice if a connection ends: that must do no harm.
 ///
 /// Worst interleavings, each with its test in `OwnAppendTests`:
 /// - The connection ends with a batch in flight: the same batch is written again, before what came meanwhile.
@@ -25,6 +26,7 @@ final class AppendWriter {
     private let faults: FaultLog
     private let skipped: Counter
     private let timeout: Duration
+    private let rate: Rate
     private var slot: ConnectionSlot?
     private var due: Alarm?
     /// One for each function of the route table that was called.
@@ -37,6 +39,7 @@ final class AppendWriter {
         _ meter: PostgresConnectionMetrics, _ faults: FaultLog, skipped: Counter
     ) throws(ReactorError) {
         (self.loop, self.faults, self.skipped, timeout) = (loop, faults, skipped, configuration.statementTimeout)
+        rate = configuration.userRate
         due = try Alarm(loop) { [weak self] in self?.write() }
         slot = try ConnectionSlot(
             "the appending connection", loop: loop, parameters: parameters,
@@ -52,15 +55,16 @@ final class AppendWriter {
     /// Accepts all documents or none.
     func append(_ request: AppendRequest) {
         let line = line(of: request.function)
-        guard line.accept(request) else { return request.answer(false) }
-        request.answer(true)
+        let answer = line.accept(request, now: loop.now)
+        request.answer(answer)
+        guard answer == .taken else { return }
         line.want(at: line.isLong ? loop.now : loop.now.advanced(by: Self.pause))
         wait()
     }
 
     private func line(of function: AppendFunction) -> AppendQueue {
         if let line = lines.first(where: { $0.function === function }) { return line }
-        lines.append(AppendQueue(function))
+        lines.append(AppendQueue(function, rate: rate))
         return lines[lines.count - 1]
     }
 
@@ -88,7 +92,10 @@ final class AppendWriter {
         isUnderWay = false
         switch answer {
         case .success(let rows):
-            skipped.add(rows.count == 1 ? max(0, Int(rows.integer(0, 0) ?? 0)) : 0)
+            for row in 0..<rows.count {
+                skipped.add(max(0, Int(clamping: rows.integer(row, 0) ?? 0)))
+                if let user = rows.string(row, 1) { line.isFull(user, now: loop.now) }
+            }
             line.isDone(count, now: loop.now, pause: Self.pause)
         case .failure(let error):
             if error.kind == .statement { failed(line, count, error) }

@@ -33,10 +33,10 @@ enum OpenAPISchemas {
         "note":{"type":["string","null"]}}}
         """
     private static let doseWithNotes: StaticString = """
-        {"allOf":[{"$ref":"#/components/schemas/Dose"},{"type":"object","required":["notes","history"],"properties":{\
-        "history":{"type":"array","maxItems":200,"items":{"type":"object","required":["at","actor","before","after"]}},\
+        {"allOf":[{"$ref":"#/components/schemas/Dose"},{"type":"object","required":["notes","notesNext","history"],"properties":{\
+        "notesNext":{"type":["string","null"]},"history":{"type":"array","maxItems":200,"items":{"type":"object","required":["at","actor","before","after"]}},\
         "notes":\
-        {"type":"array","items":{"type":"object","required":["key","text","createdAt"],"properties":{\
+        {"type":"array","maxItems":100,"items":{"type":"object","required":["key","text","createdAt"],"properties":{\
         "key":{"type":"string"},"text":{"type":"string"},"createdAt":{"type":"string","format":"date-time"}}}}}}]}
         """
     private static let daySummary: StaticString = """

@@ -36,6 +36,17 @@ extension HTTPResponse {
         }
     }
 
+    /// The response to documents that a client appends.
+    static func appended(_ answer: AppendAnswer) -> HTTPResponse {
+        switch answer {
+        case .taken: HTTPResponse(.accepted, body: Array("{}".utf8))
+        case .noRoom:
+            problem(.serviceUnavailable, "Too much waits to be written.").retrying(after: .seconds(5))
+        case .tooMany(let wait):
+            problem(.tooManyRequests, "This user sends more than a user may.").retrying(after: wait)
+        }
+    }
+
     static func export(_ answer: ExportAnswer, _ failures: [String: ProductRoute.Failure]) -> HTTPResponse {
         switch answer {
         case .begun(let contentType, let export):

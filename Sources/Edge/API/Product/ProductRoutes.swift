@@ -101,12 +101,9 @@ struct ProductRoutes: Sendable {
                     .problem(
                         .badRequest, text: "Send a JSON object, or a list of \(APILimits.appendedAtOnce) at most."))
             }
-            exchange.append(documents, to: function, of: user) { isTaken in
-                metrics.appended[isTaken ? "taken" : "refused"].add(documents.count)
-                answer(
-                    isTaken
-                        ? HTTPResponse(.accepted, body: Array("{}".utf8))
-                        : .problem(.serviceUnavailable, "Too much waits to be written.").retrying(after: .seconds(5)))
+            exchange.append(documents, to: function, of: user) {
+                metrics.appended[$0 == .taken ? "taken" : "refused"].add(documents.count)
+                answer(.appended($0))
             }
         case .export(let function):
             guard request.takesChunks else {

@@ -30,8 +30,12 @@ package struct RouteTable: Sendable {
         ).described("The summary of each day of a month", "Month"),
         .read(
             "/users/{userId}/adherence/occurrence/{id}", "occurrence", "sync.adherence_occurrence",
-            [RouteParameter("id", .text(1...65_536))], missing: "The user has no such dose."
-        ).described("A dose with its notes", "DoseWithNotes"),
+            [RouteParameter("id", .text(1...65_536)), RouteParameter("cursor", .text(1...4_096))],
+            missing: "The user has no such dose.",
+            failures: [
+                "UQ002": ProductRoute.Failure(.badRequest, "cursor must be the notesNext of the page before.")
+            ]
+        ).described("A dose with its newest notes, or those before a cursor", "DoseWithNotes"),
         .read(
             "/users/{userId}/adherence/stats", "stats", "sync.adherence_stats", range,
             failures: [

@@ -112,9 +112,9 @@ package struct HTTPExchange: Sendable {
     /// Appends documents of the user's, later. Any thread; `answer` is called once, on any thread: whether they were taken.
     package func append(
         _ documents: [[UInt8]], to function: AppendFunction, of user: String,
-        _ answer: @escaping @Sendable (Bool) -> Void
+        _ answer: @escaping @Sendable (AppendAnswer) -> Void
     ) {
-        guard let store else { return answer(false) }
+        guard let store else { return answer(.noRoom) }
         store.append(AppendRequest(user: user, function, documents, answer: answer))
     }
 

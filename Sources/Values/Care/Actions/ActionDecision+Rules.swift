@@ -87,6 +87,11 @@ extension ActionDecision {
         return (.applied, after, nil)
     }
 
+    /// Whether the dose has as many notes as a dose may have. A device does not know all of them: the server decides.
+    func hasAllNotes(_ dose: Identifier) -> Bool {
+        !account.isDevices && account.notes.keys.count { $0.dose == dose } >= DoseRules.notesMax
+    }
+
     /// The actions that added the note which the dose has since revision `rev`, with the note before each: the first, and
     /// those that added the same text again. Undone actions are excluded.
     func sameNotes(_ dose: Dose, _ rev: Int64) -> [(key: Identifier, before: String?)] {

@@ -192,8 +192,9 @@ struct ActionDecision {
             answer = CareAnswer(
                 envelope.key, .conflict, code: code.rawValue, message: CareAnswer.message(code.rawValue))
             answer.conflict = outcome.conflict?.tree(model.json)
-        case .notDue:
-            answer = CareAnswer(envelope.key, .rejected, code: "not_due", message: CareAnswer.message("not_due"))
+        case .notDue, .tooManyNotes:
+            let code = outcome.verdict.spelled.1 ?? ""
+            answer = CareAnswer(envelope.key, .rejected, code: code, message: CareAnswer.message(code))
         case .untimely(let path):
             answer = CareAnswer(envelope.key, .rejected, code: "invalid", message: CareAnswer.message("invalid"))
             answer.path = path
@@ -244,7 +245,10 @@ struct ActionDecision {
     /// Decides and writes one dose, and records what undo and resolve need.
     private mutating func carryOut(_ item: ActionItem) -> ItemOutcome {
         let before = account.doses[item.dose]
-        let (verdict, wanted, note) = rule(item, before)
+        var (verdict, wanted, note) = rule(item, before)
+        if verdict == .applied, note != nil, item.intent.state == nil, hasAllNotes(item.dose) {
+            (verdict, wanted, note) = (.tooManyNotes, nil, nil)
+        }
         if case .conflict(let code) = verdict {
             let base = item.seenRev.flatMap { account.told[item.dose]?[$0] }
             pending.append(
@@ -263,7 +267,9 @@ struct ActionDecision {
         if case .undo(let entry, let target, _) = item.kind {
             if entry.hasNote { account.notes[NoteID(dose: item.dose, key: target)] = nil }
         } else {
-            if let note { account.notes[NoteID(dose: item.dose, key: envelope.key)] = note }
+            if let note, !hasAllNotes(item.dose) {
+                account.notes[NoteID(dose: item.dose, key: envelope.key)] = note
+            }
             let changedState = before.state == after.state ? nil : before.state
             // When equal notes were added, any of them may be undone last: record the note before the first of them.
             let same = note != nil && sameText(note, before.note) ? sameNotes(before, before.noteRev).first : nil

@@ -69,6 +69,7 @@ extension CareAnswer {
         case "late": "it is too late for this: makeUp is the way"
         case "gone": "this dose is not there any more"
         case "superseded": "the dose has been changed since"
+        case "too_many": "this dose has as many notes as a dose may have"
         case "invalid": "lies more than a day before the window of the dose"
         default: "the time for this has not come yet"
         }
@@ -83,6 +84,7 @@ extension DoseVerdict {
         case .noop: (.noop, nil)
         case .conflict(let code): (.conflict, code.rawValue)
         case .notDue: (.rejected, "not_due")
+        case .tooManyNotes: (.rejected, "too_many")
         case .untimely: (.rejected, "invalid")
         }
     }

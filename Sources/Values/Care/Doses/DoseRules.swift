@@ -30,6 +30,8 @@ package enum DoseVerdict: Equatable, Sendable {
     case noop
     case conflict(ConflictCode)
     case notDue
+    /// The dose has as many notes as a dose may have.
+    case tooManyNotes
     /// The time in this member is more than a day before the dose's window.
     case untimely(path: String)
 }
@@ -41,6 +43,9 @@ package enum DoseRules {
 
     /// Seconds before its window or time in which a missed dose may have been taken, or on its day.
     package static let earlySeconds = 43_200
+
+    /// Notes of actions that a dose keeps.
+    package static let notesMax = 1_000
 
     /// Seconds before its window in which a dose may have been taken.
     package static let aheadSeconds = 86_400
