@@ -104,7 +104,8 @@ import Testing
 
     @Test(arguments: [
         (ResultCode.SQLITE_FULL, CarillonError.storageFull), (.SQLITE_BUSY_SNAPSHOT, .storageBusy),
-        (.SQLITE_CORRUPT_INDEX, .storageCorrupt),
+        (.SQLITE_IOERR_SHMSIZE, .storageFull), (.SQLITE_CORRUPT_INDEX, .storageCorrupt),
+        (.SQLITE_IOERR_READ, .storage("SQLite says 266 (disk I/O error)")),
         (.SQLITE_READONLY, .storage("SQLite says 8 (attempt to write a readonly database)")),
     ])
     func whatSQLiteSaysHasAName(code: ResultCode, error: CarillonError) throws {

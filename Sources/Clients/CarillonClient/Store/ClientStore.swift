@@ -78,7 +78,10 @@ final class ClientStore: MirrorStorage {
     /// Makes the file, and what SQLite puts beside it, its owner's alone: SQLite gives its other files this one's rights.
     private static func seclude(_ file: URL) throws {
         let opened = Foundation.open(file.path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard opened >= 0 else { throw CarillonError.storage("the store's file cannot be opened") }
+        guard opened >= 0 else {
+            let isFull = errno == ENOSPC || errno == EDQUOT
+            throw isFull ? CarillonError.storageFull : CarillonError.storage("the store's file cannot be opened")
+        }
         _ = Foundation.close(opened)
         for suffix in ["", "-wal", "-shm"] { chmod(file.path + suffix, 0o600) }
     }
@@ -310,6 +313,8 @@ final class ClientStore: MirrorStorage {
         case let error as DatabaseError:
             switch error.resultCode {
             case .SQLITE_FULL: .storageFull
+            // On a full disk a store cannot be opened: its index of the log gets no room.
+            case .SQLITE_IOERR where error.extendedResultCode == .SQLITE_IOERR_SHMSIZE: .storageFull
             case .SQLITE_BUSY, .SQLITE_LOCKED: .storageBusy
             case .SQLITE_CORRUPT, .SQLITE_NOTADB: .storageCorrupt
             default: .storage("SQLite says \(error.extendedResultCode)")
