@@ -2,7 +2,7 @@
 package struct FeedConfiguration: Sendable {
     /// The hub's connection string; its role must be allowed to execute the hub functions.
     package var connectionString: String
-    /// The connection string for LISTEN, needed if the other one leads through a transaction pooler.
+    /// The connection string for LISTEN; nil if it is the same. For tests.
     package var notifyConnectionString: String?
     /// How often the tail is read without a notification, and so the longest delay that a lost notification causes.
     package var pollInterval = Duration.milliseconds(1_500)

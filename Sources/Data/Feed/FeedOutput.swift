@@ -76,7 +76,7 @@ package enum FeedStatus: Sendable, Equatable {
     case catchingUp
     /// Events come as they are committed.
     case live
-    /// Events come late, by polling: the listening connection is down, or a pooler swallows its notifications.
+    /// Events come late, by polling: the listening connection is down, or hears nothing.
     case polling
 }
 

@@ -202,7 +202,7 @@ import Testing
         #expect(recorder.stream(ann)?.events.count == 1)
     }
 
-    /// As behind a transaction pooler, LISTEN succeeds and nothing comes; here it listens in another database.
+    /// LISTEN succeeds and nothing comes; here it listens in another database.
     @Test func aListenerThatCannotHearIsFoundByTheProbe() throws {
         let elsewhere = try Cluster.shared.get().database()
         let recorder = try record {

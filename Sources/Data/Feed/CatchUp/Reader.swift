@@ -177,7 +177,7 @@ final class Reader {
         }
     }
 
-    /// Sends `token` by NOTIFY to the listening connection; a transaction pooler would keep it.
+    /// Sends `token` by NOTIFY to the listening connection.
     func sendProbe(_ token: String) {
         slot?.need("SELECT pg_notify($1, $2)", [Listener.probeChannel, token], timeout: .seconds(10))
     }

@@ -99,7 +99,8 @@ final class Listener {
             guard (0..<rows.count).contains(where: { rows.string($0, 0) == Self.channel }) else {
                 slot?.drop(
                     PostgresError(
-                        .unexpectedResult, "the server does not know that we listen; a pooler of transactions?"))
+                        .unexpectedResult, "the server does not know that we listen: its session is not the hub's alone"
+                    ))
                 return
             }
             metrics.heartbeat(at: loop.now)

@@ -4,8 +4,8 @@ import Reactor
 
 /// Decides whether notifications reach the hub, and how often to poll.
 ///
-/// LISTEN through a transaction pooler succeeds and hears nothing. So once both connections are up, the reading connection
-/// sends the listening one a notification: the probe.
+/// LISTEN may succeed and hear nothing: in another database, or through something that keeps notifications. So once both
+/// connections are up, the reading connection sends the listening one a notification: the probe.
 final class NotifyProbe {
     private let configuration: FeedConfiguration
     private let logger: Logger
@@ -85,8 +85,8 @@ final class NotifyProbe {
         isProbeHeard = false
         logger.error(
             """
-            PostgreSQL: the listening connection hears no notifications, so events come by polling; does its \
-            connection string lead through a pooler of transactions?
+            PostgreSQL: the listening connection hears no notifications, so events come by polling; what stands between \
+            the hub and PostgreSQL?
             """)
         schedulePoll()
         changed()

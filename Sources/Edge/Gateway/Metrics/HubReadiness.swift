@@ -4,7 +4,7 @@ import Reactor
 
 /// Whether the feed has caught up with the database for the first time. Any thread.
 ///
-/// Normally that is when it listens and is live. Where a pooler swallows notifications it never is, so polling counts too
+/// Normally that is when it listens and is live. Where something swallows notifications it never is, so polling counts too
 /// once it has lasted a while. It does not last when the listening connection is merely a little later than the reading one.
 final class HubReadiness: Sendable {
     private enum State {

@@ -9,7 +9,15 @@ package final class BlockingConnection {
     /// - Parameters:
     ///   - string: a URI or keyword string.
     ///   - timeoutSeconds: for connecting, unless the string has its own `connect_timeout`; libpq takes no fraction.
-    package init(_ string: String, timeoutSeconds: Int = 10) throws(StatementError) {
+    /// - Throws: also if it leads through a pooler of transactions.
+    package convenience init(_ string: String, timeoutSeconds: Int = 10) throws(StatementError) {
+        try self.init(unchecked: string, timeoutSeconds)
+        try checkSession { () throws(StatementError) in
+            try BlockingConnection(unchecked: string, Int(SessionMark.patience.components.seconds))
+        }
+    }
+
+    private init(unchecked string: String, _ timeoutSeconds: Int) throws(StatementError) {
         let parameters: ConnectionParameters
         do {
             parameters = try ConnectionParameters(
@@ -32,6 +40,26 @@ package final class BlockingConnection {
 
     deinit {
         PQfinish(pg)
+    }
+
+    /// As `SessionCheck`, whose words explain it.
+    private func checkSession(_ witness: () throws(StatementError) -> BlockingConnection) throws(StatementError) {
+        let pooled = StatementError(.pooledTransactions, message: PostgresError.pooledTransactions.message)
+        let mark = SessionMark()
+        let before = try query(SessionMark.set, [mark.text]).first
+        guard SessionMark.isNew(before?[1]) else { throw pooled }
+        if before?[0] == String(backendPID) { return }
+        if let witness = try? witness() {
+            func sees() -> Bool? { (try? witness.query(SessionMark.look).first).map { !SessionMark.isNew($0[0]) } }
+            for _ in 0..<SessionMark.rounds {
+                guard let isSeen = sees() else { break }
+                guard !isSeen else { throw pooled }
+                guard (try? witness.execute("BEGIN")) != nil, let isSeenHere = sees() else { break }
+                guard !isSeenHere, try query(SessionMark.look).first?[0] == mark.text else { throw pooled }
+                guard (try? witness.execute("COMMIT")) != nil else { break }
+            }
+        }
+        guard try query(SessionMark.look).first?[0] == mark.text else { throw pooled }
     }
 
     /// The server process behind this connection.

@@ -57,6 +57,7 @@ package final class ConnectionSlot {
     private let complaints: LogDeduplicator
     /// The connection, from the attempt to make it until its loss.
     package private(set) var connection: Connection?
+    private var check: SessionCheck?
     private var retry: Alarm?
 
     /// Whether the connection is fit for use.
@@ -145,6 +146,15 @@ package final class ConnectionSlot {
 
     private func opened() {
         guard let connection else { return }
+        check = SessionCheck(loop, parameters, connection) { [weak self] error in
+            self?.check = nil
+            if let error { self?.drop(error) } else { self?.checked() }
+        }
+        check?.start()
+    }
+
+    private func checked() {
+        guard let connection else { return }
         guard let greeting else { return handlers.opened(connection) }
         need(greeting.sql, greeting.parameters, timeout: greeting.timeout) { [weak self] _ in
             guard let self, let connection = self.connection else { return }
@@ -155,6 +165,8 @@ package final class ConnectionSlot {
 
     private func lost(_ error: PostgresError) {
         connection = nil
+        check?.close()
+        check = nil
         // Errors of statements were counted when they were met.
         if error.kind != .statement { meter?.failed(error) }
         if openedAt != nil { meter?.up.add(-1) }

@@ -1,0 +1,143 @@
+import Reactor
+
+/// Finds out whether a new connection is a session of the server: settings, LISTEN and locks of a session must stay.
+///
+/// A pooler of transactions lends its few sessions to all of its clients, for one transaction each, and no client can ask
+/// whether it does. But what a session has set is there in its next statement, and in no other session. So the connection
+/// sets a mark and looks for it. It is done where the server's process id is the connection's, since then nothing stands
+/// between. Otherwise a second connection, the witness, looks too, and holds a session while the first one looks again: a
+/// pooler of transactions must then give one of them the other's session, or another one. Other clients take sessions at
+/// the same time, so they look several times.
+///
+/// If the witness gets no session, a pooler of sessions has none left: then the mark alone decides.
+final class SessionCheck {
+    private let loop: EventLoop
+    private let parameters: ConnectionParameters
+    private let connection: Connection
+    private let mark = SessionMark()
+    private let done: (PostgresError?) -> Void
+    private var witness: Connection?
+    private var rounds = 0
+
+    /// - Parameters:
+    ///   - connection: new, and on this loop.
+    ///   - done: called once, with what is wrong; not after `close`, nor after the connection's end.
+    init(
+        _ loop: EventLoop, _ parameters: ConnectionParameters, _ connection: Connection,
+        done: @escaping (PostgresError?) -> Void
+    ) {
+        self.loop = loop
+        self.parameters = parameters
+        self.connection = connection
+        self.done = done
+    }
+
+    func start() {
+        ask(connection, SessionMark.set, [mark.text]) { check, rows in
+            guard SessionMark.isNew(rows.string(0, 1)) else { return check.end(.pooledTransactions) }
+            if rows.integer(0, 0) == Int64(check.connection.backendPID) { return check.end(nil) }
+            check.callWitness()
+        }
+    }
+
+    /// Ends it without a word.
+    func close() {
+        witness?.close()
+        witness = nil
+    }
+
+    private func end(_ error: PostgresError?) {
+        close()
+        done(error)
+    }
+
+    private func callWitness() {
+        let witness = Connection(
+            loop: loop, parameters: parameters, connectTimeout: SessionMark.patience,
+            handlers: Connection.Handlers(
+                // A pooler of statements refuses the transactions below.
+                ready: { [weak self] in self?.askWitness(SessionMark.look) { $0.round($1) } },
+                lost: { [weak self] _ in self?.witnessIsGone() }))
+        self.witness = witness
+        witness.connect()
+    }
+
+    private func round(_ seen: Rows) {
+        guard SessionMark.isNew(seen.string(0, 0)) else { return end(.pooledTransactions) }
+        guard rounds < SessionMark.rounds else { return end(nil) }
+        rounds += 1
+        askWitness("BEGIN") { check, _ in
+            check.askWitness(SessionMark.look) { check, rows in
+                guard SessionMark.isNew(rows.string(0, 0)) else { return check.end(.pooledTransactions) }
+                check.lookAgain { check in
+                    check.askWitness("COMMIT") { check, _ in check.askWitness(SessionMark.look) { $0.round($1) } }
+                }
+            }
+        }
+    }
+
+    private func lookAgain(_ found: @escaping (SessionCheck) -> Void) {
+        ask(connection, SessionMark.look) { check, rows in
+            guard rows.string(0, 0) == check.mark.text else { return check.end(.pooledTransactions) }
+            found(check)
+        }
+    }
+
+    private func witnessIsGone() {
+        guard witness != nil else { return }
+        close()
+        lookAgain { $0.end(nil) }
+    }
+
+    private func askWitness(_ sql: String, _ answered: @escaping (SessionCheck, Rows) -> Void) {
+        witness?.query(sql, timeout: SessionMark.patience) { [weak self] answer in
+            guard let self else { return }
+            switch answer {
+            case .success(let rows): answered(self, rows)
+            case .failure: witnessIsGone()
+            }
+        }
+    }
+
+    private func ask(
+        _ connection: Connection, _ sql: String, _ parameters: [String?] = [],
+        _ answered: @escaping (SessionCheck, Rows) -> Void
+    ) {
+        connection.query(sql, parameters) { [weak self] answer in
+            guard let self else { return }
+            switch answer {
+            case .success(let rows): answered(self, rows)
+            case .failure(let error): end(error)
+            }
+        }
+    }
+}
+
+/// What a session sets to know itself again.
+struct SessionMark {
+    /// Sets the mark; the answer is the server's process id, and the mark before.
+    static let set = """
+        SELECT pg_backend_pid(), old, set_config('carillon.session', $1, false) \
+        FROM (SELECT current_setting('carillon.session', true) AS old OFFSET 0) AS before
+        """
+    static let look = "SELECT current_setting('carillon.session', true)"
+    static let rounds = 8
+    /// How long the witness may wait for a session.
+    static let patience = Duration.seconds(5)
+
+    /// No other session has it.
+    let text = String(UInt64.random(in: .min ... .max), radix: 16)
+
+    /// Whether a session with this mark has not been used before; a pooler of sessions leaves an empty one.
+    static func isNew(_ mark: String?) -> Bool { mark?.isEmpty ?? true }
+}
+
+extension PostgresError {
+    /// Between this program and the server is something that mixes sessions.
+    static let pooledTransactions = PostgresError(
+        .unexpectedResult,
+        """
+        the connection leads through a pooler of transactions (PgBouncer: pool_mode = transaction), which mixes sessions: \
+        let DATABASE_URL name PostgreSQL itself, or a pooler of sessions (pool_mode = session)
+        """)
+}
