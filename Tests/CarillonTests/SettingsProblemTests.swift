@@ -1,5 +1,6 @@
 import Testing
 
+@testable import Postgres
 @testable import carillon
 
 /// Invalid settings are reported at once, with their source, and without secrets.
@@ -44,6 +45,82 @@ struct SettingsProblemTests {
         #expect(failure.lines.count == 1)
         #expect(failure.status == .configuration)
         for word in words { #expect(failure.description.contains(word), "\(failure)") }
+    }
+
+    /// The password is `pq@rs` and the like; no piece of it is shown, by whatever reads it.
+    @Test(arguments: [
+        "postgresql://carillon_hub:pq@rs@db/hub", "postgres://carillon_hub:pq@rs@db:5432,db2/hub?sslmode=require",
+        "postgresql://carillon_hub:pq/rs@db/hub", "postgresql://carillon_hub:12/rs@db/hub",
+        "postgresql://carillon_hub:pq?rs@tu@db/hub", "postgresql://carillon_hub:pq#rs/tu@db/hub",
+        "postgresql://carillon_hub:pqrs", "postgresql://carillon_hub:pq@rs:tu@db/hub",
+        "postgresql://carillon_hub:pq@rs:tu/hub",
+    ])
+    func aPasswordThatIsNotEncodedIsNotShown(_ url: String) throws {
+        let failure = try #require(refusedSettings(environment: ["DATABASE_URL": url]))
+        #expect(failure.lines.count == 1 && failure.status == .configuration)
+        #expect(failure.description.contains("environment DATABASE_URL: ") && failure.description.contains("%40 for @"))
+        for piece in ["pq", "rs", "tu", "12"] { #expect(!failure.description.contains(piece), "\(failure)") }
+        let error = #expect(throws: PostgresError.self) { try ConnectionParameters(url) }
+        #expect(error?.message == ConnectionParameters.encodeAdvice)
+    }
+
+    @Test(arguments: [
+        "postgresql://carillon_hub:p%40ss%2F@db/hub", "postgresql://carillon_hub:p:w?x#y@db:5432/hub",
+        "postgresql:///hub",
+        "postgresql://carillon_hub@/hub?host=/run/postgresql", "postgresql://db1:5432,db2:5433/hub",
+        "postgresql://u@[::1]:5432/hub?application_name=a@b", "postgresql://[fe80::1]/hub",
+        "host=db password=p@ss/word",
+        "postgresql://%2Frun%2Fpostgresql/hub", "postgresql://u:p@/hub?host=%40abstract",
+    ])
+    func otherConnectionStringsAreTaken(_ url: String) throws {
+        #expect(try effectiveSettings(environment: ["DATABASE_URL": url]).values.databaseURL == url)
+        _ = try ConnectionParameters(url)
+    }
+
+    @Test func allProblemsOfTheAppsAreToldAtOnce() throws {
+        let apps = #"""
+            [{"id": "1", "key": "k", "secret": "s", "enabled": 1, "limits": {"connections": 0, "chanels": 5}},
+             {"key": "k2", "secrt": "s"},
+             {"id": "1", "key": "k", "secret": "s", "webhooks": [{"url": "ftp://x", "events": []}, 5]}]
+            """#
+        let failure = try #require(refusedSettings(environment: ["CARILLON_APPS": apps]))
+        let wanted = [
+            #"application "1", "enabled" must be true or false"#,
+            #"application "1", limits, "chanels", must be one of the members"#,
+            #"application "1", limits, "connections" must be a whole number"#,
+            #"application 2, "secrt", must be one of the members"#,
+            #"application 2, "id" must be there"#, #"application 2, "secret" must be there"#,
+            #"application "1", webhooks 1, "url" must be such as"#,
+            #"application "1", webhooks 1, "events" must be an array"#,
+            #"application "1", webhooks 2 must be a JSON object"#,
+            #"the id of applications must be another for each of them: two have "1""#,
+            #"the key of applications must be another for each of them: "1" and "1" have "k""#,
+        ]
+        for words in wanted { #expect(failure.lines.contains { $0.contains(words) }, "\(words): \(failure)") }
+        #expect(failure.lines.count == wanted.count, "\(failure)")
+        #expect(failure.lines.allSatisfy { $0.hasPrefix("environment CARILLON_APPS: ") })
+    }
+
+    @Test func problemsBeyondTwentyAreCounted() throws {
+        let apps = "[" + (1...25).map { #"{"id":"\#($0)","key":"k\#($0)","secret":""}"# }.joined(separator: ",") + "]"
+        let failure = try #require(refusedSettings(environment: ["CARILLON_APPS": apps]))
+        #expect(failure.lines.count == 21)
+        #expect(failure.lines.last == "environment CARILLON_APPS: 5 more in apps")
+    }
+
+    @Test func portsThatAHubMayNotTakeAreToldBefore() throws {
+        var settings = Settings()
+        #expect(settings.lowPorts.isEmpty)
+        settings.listen = try ["tls:0.0.0.0:443", "127.0.0.1:1024", "127.0.0.1:0", "unix:/run/hub.sock"].map {
+            try ListenSetting($0)
+        }
+        settings.operations = try ListenAddress("127.0.0.1:1023")
+        #expect(settings.lowPorts.count == 2)
+        #expect(settings.lowPorts[0].hasPrefix("listen: 0.0.0.0:443 is a port below 1024"))
+        #expect(settings.lowPorts[1].hasPrefix("operations.listen: 127.0.0.1:1023 is"))
+        for words in ["AmbientCapabilities=CAP_NET_BIND_SERVICE", "carillon.socket", "--listen"] {
+            #expect(settings.lowPorts[0].contains(words))
+        }
     }
 
     @Test func noSecretIsInAnError() throws {

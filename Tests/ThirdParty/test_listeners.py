@@ -74,3 +74,18 @@ def test_what_a_killed_hub_left_is_taken_over(tmp_path):
 def reachable(path):
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
+
+
+def test_a_port_that_the_hub_may_not_take_is_a_setting_to_change():
+    """A supervisor does not start it again after 78, and `check-config` says it before."""
+    may_not = ("setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service", "--")
+    for name, value in (("CARILLON_LISTEN", "127.0.0.1:1"), ("CARILLON_OPERATIONS_LISTEN", "127.0.0.1:2")):
+        given = {"CARILLON_APPS": APPS, "CARILLON_LISTEN": "127.0.0.1:0", name: value}
+        hub = Program("serve", environment=given, before=may_not if os.geteuid() == 0 else ())
+        assert hub.wait() == 78, hub.err.text()
+        assert f"cannot listen on {value}: this user may not take a port below 1024" in hub.err.text()
+        for way in ("AmbientCapabilities=CAP_NET_BIND_SERVICE", "carillon.socket", "choose one from 1024 on with --"):
+            assert way in hub.err.text(), hub.err.text()
+        before = Program("check-config", environment=given)
+        assert before.wait() == 0
+        assert f"notice: {'operations.listen' if 'OPER' in name else 'listen'}: {value} is a port below 1024" in before.err.text()

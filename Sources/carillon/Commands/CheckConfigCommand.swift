@@ -28,7 +28,7 @@ struct CheckConfigCommand: SettingsReader {
         let settings = try Settings(effective)
         let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
         for warning in settings.warnings { complain("warning: \(warning)") }
-        for notice in settings.notices { complain("notice: \(notice)") }
+        for notice in settings.notices + settings.lowPorts { complain("notice: \(notice)") }
         try settings.webhooks.checkFile()
         _ = try settings.push.configuration(settings)
         if let tls = try settings.tls.server() {

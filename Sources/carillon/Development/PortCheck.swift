@@ -35,6 +35,30 @@ extension Failure {
         case .unix: isGood = error.asksForAnother
         }
         let advice = error.asksForAnother ? " with \(setting.option)" : ""
-        self.init(error.description + advice, status: isGood ? .general : .configuration)
+        let waysOut = error.isForbiddenPort ? ": \(Settings.waysToLowPorts(setting))" : ""
+        self.init(
+            error.description + advice + waysOut, status: isGood && !error.isForbiddenPort ? .general : .configuration)
+    }
+}
+
+extension Settings {
+    /// What lets a hub take a port below 1024.
+    fileprivate static func waysToLowPorts(_ setting: Setting) -> String {
+        """
+        give its unit AmbientCapabilities=CAP_NET_BIND_SERVICE and CapabilityBoundingSet=CAP_NET_BIND_SERVICE (systemctl \
+        edit), or let carillon.socket hold the port, or choose one from 1024 on with \(setting.option)
+        """
+    }
+
+    /// Ports that the hub's user may not take without more rights, and how it gets them. `check-config` runs as any user, and
+    /// cannot tell what the hub's may.
+    var lowPorts: [String] {
+        let ports =
+            listen.compactMap(\.address).map { ($0, SettingsTable[\.listen]) }
+            + (operations.map { [($0, SettingsTable[\.operations])] } ?? [])
+        return ports.filter { 1..<1024 ~= $0.0.port }.map { address, setting in
+            "\(setting.key): \(address) is a port below 1024, which the hub's user may not take without more: "
+                + Self.waysToLowPorts(setting)
+        }
     }
 }

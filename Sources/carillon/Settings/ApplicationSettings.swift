@@ -44,11 +44,15 @@ struct ApplicationSettings: Sendable, Equatable {
             guard case .array(let array) = value, array.count <= 20 else {
                 throw BadValue("an array of at most 20 objects")
             }
+            var bad = BadValues()
             for (index, value) in array.enumerated() {
                 var webhook = WebhookEndpoint(url: "", kinds: [])
-                try value.read(WebhookEndpoint.members, "\(app), webhooks \(index + 1)", into: &webhook)
-                root.webhooks.append(webhook)
+                let isGood = bad.collect { () throws(BadValue) in
+                    try value.read(WebhookEndpoint.members, "\(app), webhooks \(index + 1)", into: &webhook)
+                }
+                if isGood { root.webhooks.append(webhook) }
             }
+            try bad.end()
         },
     ]
 }
@@ -103,13 +107,17 @@ extension ApplicationSettings {
         guard case .array(let array) = tree else { throw BadValue(form) }
         guard array.count <= countMax else { throw BadValue("at most \(countMax) applications") }
         var apps: [ApplicationSettings] = []
+        var bad = BadValues()
         for (index, value) in array.enumerated() {
             var app = ApplicationSettings(id: "", key: "", secret: "", name: "")
-            try value.read(members, "application \(index + 1)", into: &app) { $0.title }
-            try app.complete()
+            bad.collect { () throws(BadValue) in
+                try value.read(members, "application \(index + 1)", into: &app) { $0.id.isEmpty ? nil : $0.title }
+                try app.complete()
+            }
             apps.append(app)
         }
-        try checkNames(of: apps)
+        checkNames(of: apps, &bad)
+        try bad.end()
         return apps
     }
 
@@ -129,14 +137,18 @@ extension ApplicationSettings {
         features.webhooks = webhooks.reduce([]) { $0.union($1.kinds) }
     }
 
-    private static func checkNames(of apps: [ApplicationSettings]) throws(BadValue) {
+    private static func checkNames(of apps: [ApplicationSettings], _ bad: inout BadValues) {
         var ids: Set<String> = []
         var owners: [String: String] = [:]
         for app in apps {
-            guard ids.insert(app.id).inserted else {
-                throw BadValue("another for each of them: two have \"\(app.id)\"", of: "the id of applications")
+            bad.collect { () throws(BadValue) in
+                // One that is missing was told of.
+                guard app.id.isEmpty || ids.insert(app.id).inserted else {
+                    throw BadValue("another for each of them: two have \"\(app.id)\"", of: "the id of applications")
+                }
             }
-            if let other = owners.updateValue(app.id, forKey: app.key) {
+            bad.collect { () throws(BadValue) in
+                guard !app.key.isEmpty, let other = owners.updateValue(app.id, forKey: app.key) else { return }
                 throw BadValue(
                     "another for each of them: \"\(other)\" and \"\(app.id)\" have \"\(app.key)\"",
                     of: "the key of applications")

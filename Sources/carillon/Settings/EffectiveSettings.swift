@@ -25,6 +25,8 @@ struct EffectiveSettings: Sendable {
     /// Begins each secret in the files of examples. All who read them know these.
     static let placeholder = "change-me"
     private(set) var warnings: [String] = []
+    /// Of one setting; what is beyond is counted.
+    private static let problemsMax = 20
 
     /// Reads every setting from all sources and parses every value.
     ///
@@ -55,10 +57,16 @@ struct EffectiveSettings: Sendable {
             do {
                 try setting.read(entry.text, &values)
             } catch {
-                let what =
-                    error.part
-                    ?? "\(SettingMask.shown(bad: entry.text, of: setting)) is no value of \(setting.key), which"
-                problems.append("\(entry.source): \(what) must be \(error.mustBe)")
+                let all = error.all
+                for bad in all.prefix(Self.problemsMax) {
+                    let what =
+                        bad.part
+                        ?? "\(SettingMask.shown(bad: entry.text, of: setting)) is no value of \(setting.key), which"
+                    problems.append("\(entry.source): \(what) must be \(bad.mustBe)")
+                }
+                if all.count > Self.problemsMax {
+                    problems.append("\(entry.source): \(all.count - Self.problemsMax) more in \(setting.key)")
+                }
             }
         }
         guard problems.isEmpty else { throw Failure(lines: problems, status: .configuration) }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Gateway
+import Postgres
 import Reactor
 
 /// The syntax of a setting's values. Pure: opens no file and resolves no name.
@@ -148,6 +149,10 @@ extension Form<String> {
         Form("connection string") { text throws(BadValue) in
             guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") || text.contains("=") else {
                 throw BadValue("postgresql://user@host/database, or host=… dbname=… user=…")
+            }
+            guard !ConnectionParameters.cutsPassword(text) else {
+                throw BadValue(
+                    "another: \(ConnectionParameters.encodeAdvice)", of: "databaseURL, of which nothing is shown,")
             }
             return text
         }

@@ -74,9 +74,43 @@ struct BadValue: Error {
     let mustBe: String
     /// The part of the value at fault, for people; nil for all of it.
     let part: String?
+    /// Further parts at fault.
+    private(set) var others: [BadValue] = []
 
     init(_ mustBe: String, of part: String? = nil) {
         self.mustBe = mustBe
         self.part = part
+    }
+
+    /// All of one value.
+    ///
+    /// - Parameter all: not empty.
+    init(all: [BadValue]) {
+        self = all[0]
+        others = Array(all.dropFirst())
+    }
+
+    /// This one and the others, each by itself.
+    var all: [BadValue] { [BadValue(mustBe, of: part)] + others }
+}
+
+/// Collects what is wrong in the parts of one value.
+struct BadValues {
+    private(set) var all: [BadValue] = []
+
+    /// Reads a part, and goes on if it is bad. Whether it was good.
+    @discardableResult mutating func collect(_ read: () throws(BadValue) -> Void) -> Bool {
+        do throws(BadValue) {
+            try read()
+            return true
+        } catch {
+            all += error.all
+            return false
+        }
+    }
+
+    /// - Throws: all that was collected.
+    func end() throws(BadValue) {
+        if !all.isEmpty { throw BadValue(all: all) }
     }
 }

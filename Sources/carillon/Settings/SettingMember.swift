@@ -19,7 +19,8 @@ struct SettingMember<Root>: Sendable {
             do throws(BadValue) {
                 try read(value, object, &root)
             } catch {
-                throw error.part == nil ? BadValue(error.mustBe, of: "\(object), \"\(name)\"") : error
+                throw BadValue(
+                    all: error.all.map { $0.part == nil ? BadValue($0.mustBe, of: "\(object), \"\(name)\"") : $0 })
             }
         }
     }
@@ -51,17 +52,23 @@ extension JSONTree {
     ) throws(BadValue) {
         guard case .object(let given) = self else { throw BadValue("a JSON object", of: object) }
         let names = members.map(\.name)
-        if let unknown = given.map(\.name).sorted().first(where: { !names.contains($0) }) {
+        var bad = BadValues()
+        for unknown in given.map(\.name).sorted() where !names.contains(unknown) {
             let known = "one of the members \(names.joined(separator: ", "))\(nearest(to: unknown, among: names))"
-            throw BadValue(
-                RemovedSettings.memberAdvice[unknown].map { "left out: \($0)" } ?? known,
-                of: "\(object), \"\(unknown.prefix(40))\",")
+            bad.collect { () throws(BadValue) in
+                throw BadValue(
+                    RemovedSettings.memberAdvice[unknown].map { "left out: \($0)" } ?? known,
+                    of: "\(object), \"\(unknown.prefix(40))\",")
+            }
         }
         for (index, member) in members.enumerated() {
             let value = given.first { $0.name == member.name }?.value
             guard value != nil || member.isRequired else { continue }
-            try member.read(value, (index > 0 ? better(root) : nil) ?? object, &root)
+            bad.collect { () throws(BadValue) in
+                try member.read(value, (index > 0 ? better(root) : nil) ?? object, &root)
+            }
         }
+        try bad.end()
     }
 
     /// A string's text, or the text of a number or boolean if `orScalar`.

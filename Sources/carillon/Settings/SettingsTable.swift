@@ -55,7 +55,10 @@ enum SettingsTable {
             development: #"[{"id":"1","key":"carillon-key","secret":"carillon-secret","clientEvents":true,"#
                 + #""subscriptionCounts":true,"watchlists":true}]"#,
             mask: ApplicationSettings.masked,
-            "Apps that are served, as JSON: id, key and secret of each, and more (see Apps). Read again on SIGHUP."),
+            """
+            Apps that are served, as JSON: id, key and secret of each, and more (see Apps). On SIGHUP, `carillon serve` reads \
+            those of the file again, and `carillon dev` does not.
+            """),
         Setting(
             "databaseURL", \.databaseURL, .optional(.database), environment: "DATABASE_URL",
             mask: SettingMask.withoutPassword,

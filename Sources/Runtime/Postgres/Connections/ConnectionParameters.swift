@@ -40,6 +40,7 @@ package struct ConnectionParameters: Sendable {
             throw PostgresError(.connectionString, "the connection string is neither a PostgreSQL URI nor keywords")
         }
         defer { PQconninfoFree(options) }
+        guard !Self.cutsPassword(string) else { throw PostgresError(.connectionString, Self.encodeAdvice) }
         var given: [Keyword] = []
         var option = options
         while let name = option.pointee.keyword {
@@ -53,6 +54,36 @@ package struct ConnectionParameters: Sendable {
         given.append(Keyword("client_encoding", "UTF8"))
         let names = Set(given.map(\.name))
         keywords = given + defaults.filter { !names.contains($0.name) }
+    }
+
+    /// What to do where `cutsPassword`.
+    package static let encodeAdvice = """
+        the password in the connection string is not encoded: in a URI, write %40 for @, %2F for /, %3A for :, %3F for ?, \
+        %23 for # and %25 for %
+        """
+
+    /// Whether a URI shows a piece of its password as a host, port or database, because a character in it is not encoded: an
+    /// @ or a slash. libpq would print that piece when it cannot connect.
+    ///
+    /// libpq ends the user and password at the first @, unless a slash comes before it; then there are none. A host, a port
+    /// and a database have no @, and a port has only digits.
+    package static func cutsPassword(_ string: String) -> Bool {
+        guard string.hasPrefix("postgresql://") || string.hasPrefix("postgres://"),
+            let scheme = string.utf8.firstIndex(of: UInt8(ascii: "/"))
+        else { return false }
+        var rest = string.utf8[scheme...].dropFirst(2)
+        if let end = rest.firstIndex(where: { "@/".utf8.contains($0) }), rest[end] == UInt8(ascii: "@") {
+            rest = rest[end...].dropFirst()
+        }
+        let target = rest.prefix { $0 != UInt8(ascii: "?") }
+        if target.contains(UInt8(ascii: "@")) { return true }
+        let hosts = target.prefix { $0 != UInt8(ascii: "/") }.split(separator: UInt8(ascii: ","))
+        return hosts.contains { host in
+            // An address of IPv6 stands in brackets.
+            let last = host.lastIndex(of: UInt8(ascii: "]")).map { host[$0...].dropFirst() } ?? host
+            guard let colon = last.firstIndex(of: UInt8(ascii: ":")) else { return false }
+            return !last[colon...].dropFirst().allSatisfy { (0x30...0x39).contains($0) }
+        }
     }
 
     /// The target for logs: database, host, port and role as far as the string names them; no password.

@@ -25,9 +25,14 @@ public struct ListenError: Error, CustomStringConvertible {
     public let description: String
     /// Whether the sentence ends with the advice to choose another port or path. The caller may add how.
     public let asksForAnother: Bool
+    /// Whether this user may not take the port. The caller may add who may.
+    public let isForbiddenPort: Bool
 
-    init(_ endpoint: ListenEndpoint, _ problem: String, asksForAnother: Bool = false) {
+    init(
+        _ endpoint: ListenEndpoint, _ problem: String, asksForAnother: Bool = false, isForbiddenPort: Bool = false
+    ) {
         self.endpoint = endpoint
+        self.isForbiddenPort = isForbiddenPort
         description = "cannot listen on \(endpoint): \(problem)"
         self.asksForAnother = asksForAnother
     }
@@ -41,7 +46,7 @@ public struct ListenError: Error, CustomStringConvertible {
             self.init(endpoint, "another program listens there; stop it, or choose another", asksForAnother: true)
         case (.tcp(let host, _, _), EADDRNOTAVAIL): self.init(endpoint, "\(host) is no address of this machine")
         case (.tcp, EACCES):
-            self.init(endpoint, "this user may not; choose a port above 1023", asksForAnother: true)
+            self.init(endpoint, "this user may not take a port below 1024", isForbiddenPort: true)
         case (.unix, ENOENT), (.unix, ENOTDIR): self.init(endpoint, "its folder does not exist; make it")
         case (.unix, EACCES), (.unix, EROFS), (.unix, EPERM):
             self.init(
