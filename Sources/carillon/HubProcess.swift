@@ -109,6 +109,7 @@ enum HubProcess {
         defer { control.stop() }
         try onListening(addresses)
         var limits = LimitLog(metrics.gateway, logger)
+        var refusals = RefusalLog(metrics.authFailures, logger)
         let start = Instant.read()
         while let obstacle = health.obstacle(), !control.ended.wait(timeout: .milliseconds(50)) {
             limits.look()
@@ -124,7 +125,10 @@ enum HubProcess {
             control.ready()
             try onReady(addresses)
         }
-        while !control.ended.wait(timeout: LimitLog.interval) { limits.look() }
+        while !control.ended.wait(timeout: LimitLog.interval) {
+            limits.look()
+            refusals.look()
+        }
         // A second signal ends the process.
         health.drains()
         limits.tell()
@@ -283,8 +287,9 @@ struct HubAddresses {
 
 /// The hub's metrics, created before its parts.
 final class HubMetrics: MetricSource {
-    let authFailures = CounterTable(
-        "reason", TokenRejection.allCases.map(\.rawValue) + EngineMetrics.authFailureReasons.filter { $0 != "revoked" })
+    static let authFailureReasons =
+        TokenRejection.allCases.map(\.rawValue) + EngineMetrics.authFailureReasons.filter { $0 != "revoked" }
+    let authFailures = CounterTable("reason", HubMetrics.authFailureReasons)
     let gateway: GatewayMetrics
     let api = APIMetrics()
     let feed = FeedMetrics()

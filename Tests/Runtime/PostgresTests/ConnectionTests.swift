@@ -68,6 +68,25 @@ import Testing
         #expect(client.lost?.kind == .unexpectedResult)
     }
 
+    /// PostgreSQL's code says that a right is missing, and not whose.
+    @Test(arguments: [1, 4]) func aMissingRightNamesTheFunction(_ depth: Int) throws {
+        let client = try Client(depth: depth)
+        var errors: [PostgresError] = []
+        let prepared = PreparedStatement("SELECT * FROM sync.timeline() AS t")
+        for _ in 0..<2 {
+            client.connection.execute(prepared, CStringList()) {
+                if case .failure(let error) = $0 { errors.append(error) }
+            }
+        }
+        client.connection.query("SELECT count(*) FROM sync.event") {
+            if case .failure(let error) = $0 { errors.append(error) }
+        }
+        try client.run { errors.count == 3 }
+        let call = "the role lacks a right: it may not call sync.timeline (SQLSTATE 42501)"
+        #expect(errors.map(\.description) == [call, call, "the role lacks a right (SQLSTATE 42501)"])
+        #expect(errors.allSatisfy { $0.sqlstate == "42501" && $0.advice == .failed })
+    }
+
     @Test func aParameterWithNULIsNotSent() throws {
         let client = try Client()
         var error: PostgresError?

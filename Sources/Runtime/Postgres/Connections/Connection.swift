@@ -386,7 +386,7 @@ package final class Connection: EventSource {
         // A COPY would be reported again and again, and its statement would never end.
         guard error.kind != .unexpectedResult else { return end(error) }
         // Also after rows: they were not committed.
-        answer = .failure(error)
+        answer = .failure(error.naming(inFlight.first?.function))
     }
 
     /// The oldest statement in flight is over: its transaction has ended.

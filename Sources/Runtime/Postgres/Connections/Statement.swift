@@ -24,6 +24,18 @@ final class Statement {
         self.completion = completion
     }
 
+    /// The first function of schema sync that it calls, as `sync.news`; nil if there is none.
+    var function: String? {
+        let sql: String
+        switch work {
+        case .text(let text): sql = text
+        case .prepare(let prepared), .execute(let prepared): sql = prepared.sql
+        }
+        guard let schema = sql.firstRange(of: "sync.") else { return nil }
+        let name = sql[schema.lowerBound...].prefix { $0.isASCII && ($0.isLetter || $0.isNumber || "._".contains($0)) }
+        return sql[name.endIndex...].first == "(" ? String(name) : nil
+    }
+
     /// Returns false if libpq cannot take it.
     func send(_ pg: OpaquePointer) -> Bool {
         let count = Int32(parameters.count)

@@ -51,6 +51,14 @@ public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible 
         self.isInFunction = isInFunction
     }
 
+    /// The error with the function that was called, where the role lacks a right: whose right that is, the code does not say.
+    func naming(_ function: String?) -> PostgresError {
+        guard let function, kind == .statement, sqlstate?.fault == .role else { return self }
+        return PostgresError(
+            kind, isInFunction ? "\(message), met in \(function)" : "\(message): it may not call \(function)",
+            sqlstate: sqlstate, severity: severity, isInFunction: isInFunction)
+    }
+
     /// What the caller should do.
     package var advice: Advice {
         guard kind == .statement else { return .unavailable }
