@@ -54,7 +54,8 @@ final class Latch: Sendable {
 func atOnce<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {
     let latch = Latch()
     let result = Locked<Result<Value, any Error>>(.failure(CancellationError()))
-    Task.detached {
+    // Of a higher priority, libdispatch would complain that an ordinary user may not have it.
+    Task.detached(priority: .medium) {
         defer { latch.set() }
         do {
             let value = try await work()

@@ -68,7 +68,7 @@ package struct DemonstrationRoutes: Sendable {
         guard request.isOfOwnOrigin else {
             return .problem(.forbidden, "Only the demonstration's own page gets this token.")
         }
-        Task(priority: .high) {
+        Task(priority: .medium) {
             do {
                 answer(WebFile.guarded(body(of: try await pass())).with("Cache-Control", "no-store"))
             } catch {
