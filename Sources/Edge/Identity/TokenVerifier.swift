@@ -195,6 +195,9 @@ package actor TokenVerifier {
         }
     }
 
+    /// Names the key in the files of examples. All who read them may know its private half.
+    private static let placeholder = "change-me"
+
     private static func readKeySet(_ file: String) async throws(TokenPolicyError) -> KeySet {
         let json: Data
         do {
@@ -206,6 +209,11 @@ package actor TokenVerifier {
             case .fileReadNoPermission: throw TokenPolicyError("the JWT key set \(file) may not be read by this user")
             default: throw TokenPolicyError("the JWT key set \(file) cannot be read")
             }
+        }
+        guard !String(decoding: json, as: UTF8.self).contains(placeholder) else {
+            throw TokenPolicyError(
+                "the JWT key set \(file) has \"\(placeholder)\", which stands in an example: put your own keys in its place"
+            )
         }
         do {
             return try await KeySet(json: json)

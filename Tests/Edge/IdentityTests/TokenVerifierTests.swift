@@ -281,6 +281,13 @@ import Testing
         try "keys".write(toFile: file, atomically: true, encoding: .utf8)
         let other = await #expect(throws: TokenPolicyError.self) { try await verifier { $0.keySetFile = file } }
         #expect(other?.description == "the JWT key set \(file) is no JSON Web Key Set (RFC 7517)")
+        try #"{"keys":[\#(try jwk(ES256PrivateKey(), kid: "change-me"))]}"#.write(
+            toFile: file, atomically: true, encoding: .utf8)
+        let example = await #expect(throws: TokenPolicyError.self) { try await verifier { $0.keySetFile = file } }
+        #expect(
+            example?.description
+                == "the JWT key set \(file) has \"change-me\", which stands in an example: put your own keys in its place"
+        )
         let folder = await #expect(throws: TokenPolicyError.self) {
             try await verifier { $0.keySetFile = self.folder.path }
         }
