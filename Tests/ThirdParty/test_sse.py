@@ -2,6 +2,7 @@
 
 import collections
 import http.client
+import http.server
 import json
 import random
 import subprocess
@@ -214,3 +215,56 @@ def test_the_pages_scripts_run_in_a_browser(demo):
         page.evaluate("globalThis.lines = []; console.log = (line) => lines.push(line);")
         page.add_script_tag(content=at(demo, plain))
         eventually(lambda: "pusher:cache_miss" in page.evaluate("() => lines"), "EventSource reads the channels")
+
+
+class Front(http.server.ThreadingHTTPServer):
+    """A proxy before the hub. While it has failures left, it answers 502, as proxies do where nobody listens."""
+
+    daemon_threads = True
+
+    def __init__(self, hub, failures):
+        self.hub, self.failures, self.asked = hub, failures, 0
+        super().__init__(("127.0.0.1", 0), Passing)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def port(self):
+        return self.server_port
+
+
+class Passing(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked += 1
+        if self.server.failures > 0:
+            self.server.failures -= 1
+            return self.send_error(502)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.hub.port)
+        connection.request("GET", self.path, headers={"Origin": self.headers["Origin"] or ""})
+        answer = connection.getresponse()
+        self.send_response(answer.status)
+        for name in ("Content-Type", "Access-Control-Allow-Origin"):
+            if answer.headers[name]:
+                self.send_header(name, answer.headers[name])
+        self.end_headers()
+        while line := answer.readline():
+            self.wfile.write(line)
+            self.wfile.flush()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_the_pages_script_opens_its_stream_again_behind_a_proxy(demo):
+    """The browser's EventSource gives up after a 502."""
+    plain, = code(PUSHER, "## Events without a WebSocket", "js")
+    front = Front(demo, failures=2)
+    with Browser() as browser:
+        browser.site.pages["again.html"] = "<!doctype html>"
+        page = browser.chromium.new_context().new_page()
+        page.goto(f"{browser.site.address}/client/again.html")
+        page.evaluate("globalThis.lines = []; console.log = (line) => lines.push(line);")
+        page.add_script_tag(content=at(front, plain))
+        eventually(lambda: "pusher:cache_miss" in page.evaluate("() => lines"), "the stream is open after two failures")
+        assert front.failures == 0 and front.asked == 3
+    front.shutdown()
+    front.server_close()

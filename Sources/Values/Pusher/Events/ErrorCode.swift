@@ -48,7 +48,7 @@ package struct ErrorCode: Hashable, Sendable {
     /// The user's access was revoked. The client needs a token or signature issued later.
     package static let accessRevoked = ErrorCode(4110, "Access revoked")
     /// Only for established connections: before `connection_established`, clients loop on it. Only while the address still
-    /// accepts connections: pusher-js reconnects at once, and if that fails, after 15 seconds.
+    /// accepts connections: pusher-js reconnects at once, and if that fails, after 15 seconds, then 30.
     package static let reconnect = ErrorCode(4200, "Please reconnect")
     /// The client has not answered a ping in time.
     package static let pongTimeout = ErrorCode(4201, "Pong reply not received in time")
