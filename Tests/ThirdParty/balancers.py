@@ -47,7 +47,8 @@ class Balancer:
     def __init__(self, name, folder, clients=6001, operations=9601, backend="users"):
         """`clients`, `operations`: the hubs' ports."""
         self.name, self.folder = name, pathlib.Path(folder)
-        self.port = free_port()
+        self.port, self.clients = free_port(), clients
+        self._text = text(name)
         self.file = self.folder / FILES[name]
         self._ports = [("10.0.0.11:6001", f"{HOSTS[0]}:{clients}"), ("10.0.0.12:6001", f"{HOSTS[1]}:{clients}")]
         if name != "nginx":
@@ -65,7 +66,7 @@ class Balancer:
 
     def _write_haproxy(self, tls):
         # Owned by no user of its own here, and not by root where we are not.
-        held = re.sub(r"(?m)^    (user|group) haproxy\n", "", text("haproxy"))
+        held = re.sub(r"(?m)^    (user|group) haproxy\n", "", self._text)
         held = _replaced(held, ("/run/haproxy", str(self.folder)), ("maxconn 100000", "maxconn 1000"),
                          ("# `echo", "# In Debian: `echo"), *self._ports)
         bind = "bind :443 ssl crt /etc/haproxy/hub.pem"
@@ -77,6 +78,20 @@ class Balancer:
         else:
             held = _replaced(held, (bind + " alpn http/1.1", f"bind 127.0.0.1:{self.port}"))
         self.file.write_text(held)
+
+    def becomes_one_hub(self):
+        """As haproxy's file says what to remove for one hub."""
+        first, second = (f"    {line}\n" for line in re.findall(r"(?m)^    (option httpchk .*|default-server .*)$", self._text))
+        self._text = _replaced(self._text, (first, ""), (second, ""))
+        self._text = re.sub(r"(?m)^    server hub2 .*\n", "", self._text)
+        self._text = re.sub(r"(?m)^(    server hub1 \S+) .*$", r"\1", self._text)
+        self._ports = [pair for pair in self._ports if pair[0] in self._text]
+
+    def is_asked(self):
+        """Whether a client is at it, whose request has no answer yet."""
+        wanted = f"{self.port:04X}"
+        return any(line.split()[1].endswith(":" + wanted) and line.split()[3] == "01"
+                   for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:])
 
     def _write_nginx(self, tls):
         spare = "".join(f"    {kind}_temp_path {self.folder}/{kind};\n"

@@ -1,11 +1,14 @@
 """The files of deploy, each before its own linter; and what they say of each other, of settings and of metrics."""
 
+import http.client
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import threading
 
 import kubernetes_validate
 import pytest
@@ -14,6 +17,8 @@ import yaml
 import balancers
 from balancers import ROOT, Balancer
 from hub import PROGRAM, Server
+from stage import free_port
+from waiting import PATIENCE, eventually
 
 DEPLOY = ROOT / "deploy"
 BESIDE = pathlib.Path(sys.executable).parent
@@ -45,6 +50,36 @@ def test_a_proxy_takes_its_file(name, backend, folder):
     status, words = proxy.judged()
     assert status == 0, words
     assert not re.search(r"\[(WARNING|ALERT|warn|emerg)\]", words), words
+
+
+@needs("haproxy")
+@pytest.mark.parametrize("backend", ["users", "channels"])
+def test_before_one_hub_haproxy_waits_for_it(backend, folder):
+    """Made as the file says. A client that comes after a crash is let in when the hub is back, and is never refused."""
+    proxy = Balancer("haproxy", folder, clients=free_port(), operations=free_port(), backend=backend)
+    proxy.becomes_one_hub()
+    settings = {"CARILLON_LISTEN": f"{balancers.HOSTS[0]}:{proxy.clients}", "CARILLON_LOG_FORMAT": "json",
+                "CARILLON_APPS": '[{"id":"7","key":"key-of-7","secret":"secret-of-7"}]'}
+    with proxy:
+        with Server(**settings) as server:
+            assert asked(proxy.port) == [404]
+            server.program.kill()
+            answers = []
+            client = threading.Thread(target=lambda: answers.extend(asked(proxy.port)))
+            client.start()
+            eventually(lambda: proxy.is_asked(), "the client has come to haproxy")
+            with Server(**settings):
+                client.join(PATIENCE)
+                assert answers == [404], proxy.log()
+
+
+def asked(port):
+    """The hub answers 404, as there is no such page, and haproxy without a hub 503."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection.request("GET", "/no-such-page")
+    answer = connection.getresponse()
+    answer.read()
+    return [answer.status]
 
 
 @pytest.mark.parametrize("name", balancers.FILES)
@@ -91,15 +126,17 @@ def test_proxies_write_no_paths(name):
 
 
 def test_units_are_good_for_systemd(tmp_path):
-    units = [path for suffix in ("service", "socket") for path in DEPLOY.glob(f"*.{suffix}")]
-    assert units
+    units = [path for suffix in ("service", "socket", "target") for path in DEPLOY.glob(f"*.{suffix}")]
+    assert len(units) == 3
     program = tmp_path / "carillon"
     program.symlink_to(pathlib.Path(PROGRAM).resolve())
     for unit in units:
         (tmp_path / unit.name).write_text(unit.read_text().replace("/usr/bin/carillon", str(program)))
-    status, words = ran("systemd-analyze", "verify", "--man=no", *[tmp_path / unit.name for unit in units])
+    shutil.copy(tmp_path / "carillon.service", tmp_path / "carillon@.service")
+    status, words = ran("systemd-analyze", "verify", "--man=no", *[tmp_path / unit.name for unit in units],
+                        tmp_path / "carillon@a.service")
     # It also tells of other units of the machine.
-    ours = [line for line in words.splitlines() if any(unit.name in line for unit in units)]
+    ours = [line for line in words.splitlines() if "carillon" in line]
     assert not ours, words
 
 
@@ -149,7 +186,9 @@ def test_compose_mounts_what_there_is():
     paths = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
     assert [path for path in paths if path.startswith(".")]
     for path in paths:
-        assert not path.startswith(".") or (DEPLOY / "compose" / path).exists(), path
+        # What its head says to make of an example.
+        example = DEPLOY / "compose" / path.replace(".json", ".example.json")
+        assert not path.startswith(".") or (DEPLOY / "compose" / path).exists() or example.exists(), path
     variables = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose/compose.yaml").read_text()))
     assert variables == set(re.findall(r"(?m)^(\w+)=", (DEPLOY / "compose/environment.example").read_text()))
 
@@ -160,11 +199,19 @@ def checked(environment):
     return ran(PROGRAM, "check-config", env={**clean, **environment})
 
 
-def test_the_hub_takes_composes_settings():
-    environment = {name: re.sub(r"\$\{\w+:\?.*?\}", "filled-in", value)
-                   for name, value in compose()["services"]["hub"]["environment"].items()}
-    status, words = checked(environment)
-    assert status == 0, words
+def test_the_hub_takes_composes_settings(tmp_path):
+    hub = compose()["services"]["hub"]
+    environment = {name: re.sub(r"\$\{\w+:\?.*?\}", "filled-in", value) for name, value in hub["environment"].items()}
+    # The keys are at the place that is mounted.
+    mounted = dict(reversed(volume.split(":")[:2]) for volume in hub["volumes"] if volume.startswith("."))
+    assert mounted[environment["CARILLON_JWT_KEYS_FILE"]] == "./jwks.json"
+    keys = tmp_path / "jwks.json"
+    shutil.copy(DEPLOY / "compose/jwks.example.json", keys)
+    status, words = checked({**environment, "CARILLON_JWT_KEYS_FILE": str(keys)})
+    assert status == 78 and "change-me" in words, words
+    keys.write_text(keys.read_text().replace("change-me", "2026-01"))
+    status, words = checked({**environment, "CARILLON_JWT_KEYS_FILE": str(keys)})
+    assert status == 0 and "tokens are refused" not in words, words
 
 
 def manifests():
@@ -184,18 +231,52 @@ def own(settings):
     return {name: value.replace("change-me", "our-own") for name, value in settings.items()}
 
 
-def test_the_hub_takes_kubernetes_settings():
-    secret, hub = (next(one for one in manifests() if one["kind"] == kind) for kind in ("Secret", "Deployment"))
+def of_kind(kind):
+    return next(one for one in manifests() if one["kind"] == kind)
+
+
+def test_the_hub_takes_kubernetes_settings(tmp_path):
+    secret, keys, hub = of_kind("Secret"), of_kind("ConfigMap"), of_kind("Deployment")
     pod = hub["spec"]["template"]["spec"]
     container, = pod["containers"]
     environment = {one["name"]: one["value"] for one in container["env"]}
+    # The keys are at the place that is mounted.
+    volume, = pod["volumes"]
+    mount, = container["volumeMounts"]
+    assert volume["configMap"]["name"] == keys["metadata"]["name"] and mount["name"] == volume["name"]
+    folder, _, name = environment["CARILLON_JWT_KEYS_FILE"].rpartition("/")
+    assert folder == mount["mountPath"] and "subPath" not in mount
+    file = tmp_path / name
+    file.write_text(own(keys["data"])[name])
+    environment["CARILLON_JWT_KEYS_FILE"] = str(file)
     status, words = checked({**own(secret["stringData"]), **environment})
-    assert status == 0, words
+    assert status == 0 and "tokens are refused" not in words, words
     status, words = checked({**secret["stringData"], **environment})
     assert status == 78 and words.count("put your own in its place") == 2, words
     # Webhooks are sent for eight seconds after the pause.
     assert pod["terminationGracePeriodSeconds"] > seconds(environment["CARILLON_DRAIN_PAUSE"]) + 20
     assert pod["enableServiceLinks"] is False
+
+
+def admitted(policy, port, namespace, labels):
+    """Whether a pod in that namespace, with those labels, may come to that port."""
+    def fits(selector, given):
+        return selector is None or all(given.get(name) == value for name, value in selector.get("matchLabels", {}).items())
+
+    return any(
+        fits(one.get("namespaceSelector"), {"kubernetes.io/metadata.name": namespace}) and fits(one.get("podSelector"), labels)
+        and ("namespaceSelector" in one or namespace == "carillon")
+        for rule in policy["spec"]["ingress"] if any(entry["port"] == port for entry in rule["ports"])
+        for one in rule["from"])
+
+
+def test_the_network_policy_lets_backends_in():
+    policy = of_kind("NetworkPolicy")
+    for port, namespace, labels, may in [
+            ("clients", "ingress-nginx", {}, True), ("clients", "shop", {"carillon.client": "true"}, True),
+            ("clients", "carillon", {"carillon.client": "true"}, True), ("clients", "shop", {}, False),
+            ("operations", "monitoring", {}, True), ("operations", "shop", {"carillon.client": "true"}, False)]:
+        assert admitted(policy, port, namespace, labels) == may, (port, namespace, labels)
 
 
 def test_images_are_of_the_same_user():

@@ -139,4 +139,4 @@ def test_lets_encrypts_hook_brings_a_new_certificate(machine):
     for name, text in (("hub.pem", "fullchain.pem"), ("hub.key", "privkey.pem")):
         file = machine.etc / name
         assert file.read_text() == text and file.stat().st_mode & 0o777 == 0o640
-    assert (machine.folder / "systemctl").read_text() == "reload carillon\n"
+    assert (machine.folder / "systemctl").read_text() == "try-reload-or-restart carillon.target\n"
