@@ -48,6 +48,28 @@ import Testing
         (#"{"op":"occurrence","id":"o","payload":{}}"#, "setReminderOccurrence", #"{"occurrenceId":"o"}"#),
         (#"{"op":"occurrence","id":"r","payload":{"date":"d"}}"#, "setReminderOccurrence", #"{"date":"d","id":"r"}"#),
         (#"{"op":"resolve","payload":{"of":"k"},"id":"other"}"#, "resolve", #"{"of":"k"}"#),
+        (
+            #"{"op":"occurrence","id":"r","date":"d","payload":{"enabled":false}}"#, "setReminderOccurrence",
+            #"{"enabled":false,"date":"d","id":"r"}"#
+        ),
+        (
+            #"{"op":"occurrence","clientId":"tmp-1","date":"d","data":{"date":null}}"#, "setReminderOccurrence",
+            #"{"date":null,"date":"d","id":"tmp-1"}"#
+        ),
+        (#"{"op":"occurrence","id":"r","occurrenceId":"o"}"#, "setReminderOccurrence", #"{"occurrenceId":"o"}"#),
+        (
+            #"{"op":"snooze","id":"r","occurrenceId":"o","payload":{"minutes":5}}"#, "snoozeReminder",
+            #"{"minutes":5,"occurrenceId":"o"}"#
+        ),
+        (
+            #"{"op":"update","id":"r","date":"d","payload":{"applyTo":"occurrence"}}"#, "updateReminder",
+            #"{"applyTo":"occurrence","date":"d","id":"r"}"#
+        ),
+        (
+            #"{"op":"resolve","id":"other","of":"k","choice":"keep_local"}"#, "resolve",
+            #"{"of":"k","choice":"keep_local"}"#
+        ),
+        (#"{"op":"resolve","of":"k","payload":{"of":"own"}}"#, "resolve", #"{"of":"own"}"#),
     ])
     func aChangeIsAnAction(_ change: String, _ type: String, _ payload: String) throws {
         let envelope = try #require(try envelopes(#"{"changes":[\#(change)]}"#).first)

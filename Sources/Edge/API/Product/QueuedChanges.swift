@@ -176,7 +176,17 @@ private struct QueuedChange {
         return "hub-" + String(random.next(), radix: 16) + String(random.next(), radix: 16)
     }
 
-    /// `payload` or `data`, with the `id` and `clientId` that the change has beside it.
+    /// Members that may stand beside the payload, and name what it is about.
+    private static func beside(_ type: String) -> [StaticString] {
+        switch type {
+        case "snoozeReminder": ["occurrenceId"]
+        case "setReminderOccurrence", "updateReminder": ["occurrenceId", "date"]
+        case "resolve": ["of", "choice", "merged"]
+        default: []
+        }
+    }
+
+    /// `payload` or `data`, with the `id`, `clientId` and such that the change has beside it.
     func payload(of type: String) -> [UInt8] {
         var writer = ByteWriter(capacity: 256)
         var own: [JSONMember] = []
@@ -193,15 +203,19 @@ private struct QueuedChange {
         }
         func lacks(_ name: StaticString) -> Bool { !own.contains { $0.isNamed(name) && $0.value.kind != .null } }
         for member in own { append(Array(member.key.bytes), member.value) }
+        func has(_ name: StaticString) -> Bool { !lacks(name) || self[name] != nil }
+        for name in Self.beside(type) where lacks(name) {
+            if let value = self[name] { append(quoted(name), value) }
+        }
         if let id = self["id"] ?? (type == "createReminder" ? nil : self["clientId"]) {
-            let name: StaticString =
+            let target: (name: StaticString, isTold: Bool) =
                 switch type {
-                case "snoozeReminder": "occurrenceId"
-                case "setReminderOccurrence": lacks("date") ? "occurrenceId" : "id"
-                case "resolve": "of"
-                default: "id"
+                case "setReminderOccurrence" where has("date"): ("id", !lacks("id"))
+                case "snoozeReminder", "setReminderOccurrence": ("occurrenceId", has("occurrenceId"))
+                case "resolve": ("of", has("of"))
+                default: ("id", !lacks("id"))
                 }
-            if lacks(name) { append(quoted(name), id) }
+            if !target.isTold { append(quoted(target.name), id) }
         }
         if type == "createReminder", let clientID = self["clientId"], lacks("clientId") {
             append(quoted("clientId"), clientID)
