@@ -70,6 +70,15 @@ static const char migrations_0019_push_leases[] = {
 static const char migrations_0020_audit_details[] = {
 #embed "../migrations/0020_audit_details.sql" suffix(, )
     0};
+static const char migrations_0021_kept_reminders[] = {
+#embed "../migrations/0021_kept_reminders.sql" suffix(, )
+    0};
+static const char migrations_0022_silent_reminders[] = {
+#embed "../migrations/0022_silent_reminders.sql" suffix(, )
+    0};
+static const char migrations_0023_stopped_reminders[] = {
+#embed "../migrations/0023_stopped_reminders.sql" suffix(, )
+    0};
 static const char functions_09_sync_settle_writers[] = {
 #embed "../functions/09_sync_settle_writers.sql" suffix(, )
     0};
@@ -181,6 +190,9 @@ static const char functions_51_care_occurrence_id[] = {
 static const char functions_52_care_before_write[] = {
 #embed "../functions/52_care_before_write.sql" suffix(, )
     0};
+static const char functions_53_care_kept_reminders[] = {
+#embed "../functions/53_care_kept_reminders.sql" suffix(, )
+    0};
 static const char functions_53_care_medication_writes[] = {
 #embed "../functions/53_care_medication_writes.sql" suffix(, )
     0};
@@ -189,6 +201,9 @@ static const char functions_53_care_next_occurrences[] = {
     0};
 static const char functions_53_care_reminder_writes[] = {
 #embed "../functions/53_care_reminder_writes.sql" suffix(, )
+    0};
+static const char functions_53_care_silent_reminders[] = {
+#embed "../functions/53_care_silent_reminders.sql" suffix(, )
     0};
 static const char functions_54_care_count_day[] = {
 #embed "../functions/54_care_count_day.sql" suffix(, )
@@ -381,6 +396,9 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 18, "0018_reminders.sql", migrations_0018_reminders, sizeof migrations_0018_reminders - 1},
     {carillon_sql_migration, 19, "0019_push_leases.sql", migrations_0019_push_leases, sizeof migrations_0019_push_leases - 1},
     {carillon_sql_migration, 20, "0020_audit_details.sql", migrations_0020_audit_details, sizeof migrations_0020_audit_details - 1},
+    {carillon_sql_migration, 21, "0021_kept_reminders.sql", migrations_0021_kept_reminders, sizeof migrations_0021_kept_reminders - 1},
+    {carillon_sql_migration, 22, "0022_silent_reminders.sql", migrations_0022_silent_reminders, sizeof migrations_0022_silent_reminders - 1},
+    {carillon_sql_migration, 23, "0023_stopped_reminders.sql", migrations_0023_stopped_reminders, sizeof migrations_0023_stopped_reminders - 1},
     {carillon_sql_function, 0, "09_sync_settle_writers.sql", functions_09_sync_settle_writers, sizeof functions_09_sync_settle_writers - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
@@ -418,9 +436,11 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "50_care_zone.sql", functions_50_care_zone, sizeof functions_50_care_zone - 1},
     {carillon_sql_function, 0, "51_care_occurrence_id.sql", functions_51_care_occurrence_id, sizeof functions_51_care_occurrence_id - 1},
     {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},
+    {carillon_sql_function, 0, "53_care_kept_reminders.sql", functions_53_care_kept_reminders, sizeof functions_53_care_kept_reminders - 1},
     {carillon_sql_function, 0, "53_care_medication_writes.sql", functions_53_care_medication_writes, sizeof functions_53_care_medication_writes - 1},
     {carillon_sql_function, 0, "53_care_next_occurrences.sql", functions_53_care_next_occurrences, sizeof functions_53_care_next_occurrences - 1},
     {carillon_sql_function, 0, "53_care_reminder_writes.sql", functions_53_care_reminder_writes, sizeof functions_53_care_reminder_writes - 1},
+    {carillon_sql_function, 0, "53_care_silent_reminders.sql", functions_53_care_silent_reminders, sizeof functions_53_care_silent_reminders - 1},
     {carillon_sql_function, 0, "54_care_count_day.sql", functions_54_care_count_day, sizeof functions_54_care_count_day - 1},
     {carillon_sql_function, 0, "55_care_occurrence_events.sql", functions_55_care_occurrence_events, sizeof functions_55_care_occurrence_events - 1},
     {carillon_sql_function, 0, "56_care_reminder_events.sql", functions_56_care_reminder_events, sizeof functions_56_care_reminder_events - 1},

@@ -47,7 +47,8 @@ begin
 end
 $$;
 
--- care.audit_rule_occurrences: one row for each occurrence that a statement changed. What jobs write is left out. No locks.
+-- care.audit_rule_occurrences: one row for each occurrence that a statement changed. What jobs write is left out, and what
+-- follows from a rule's other zone (care.keep_days). No locks.
 create or replace function care.audit_rule_occurrences() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -66,11 +67,11 @@ begin
         select n.id, n.rule_id, n.user_id, clock, actor, device, key, to_jsonb(o), to_jsonb(n), o.rev, n.rev
         from old_rows as o
         join new_rows as n on n.id = o.id
-        where n.rev is distinct from o.rev;
+        where n.rev is distinct from o.rev and not (pg_trigger_depth() > 1 and n.kept <> o.kept);
     elsif tg_op = 'INSERT' then
         insert into care.reminder_occurrence_audit (occurrence_id, rule_id, user_id, at, actor, device, key, "is", rev)
         select n.id, n.rule_id, n.user_id, clock, actor, device, key, to_jsonb(n), n.rev
-        from new_rows as n;
+        from new_rows as n where not n.kept;
     else
         insert into care.reminder_occurrence_audit
             (occurrence_id, rule_id, user_id, at, actor, device, key, was, was_rev)

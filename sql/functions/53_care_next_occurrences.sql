@@ -29,11 +29,12 @@ end
 $$;
 
 -- care.moved_start: where an exception moved its occurrence: wall time in the rule's zone, else an instant; null where it
--- did not. No locks.
+-- did not. One that is kept has its instant, wherever its rule is now (53_care_kept_reminders.sql). No locks.
 create or replace function care.moved_start(x care.reminder_occurrence, zone text) returns timestamptz
 language sql stable parallel safe
 begin atomic
-    select case when (x).moved_local is null then (x).moved_to else care.resolve_local((x).moved_local, zone) end;
+    select case when (x).kept or (x).moved_local is null then (x).moved_to
+                else care.resolve_local((x).moved_local, zone) end;
 end;
 
 -- care.schedule_span: the days on which a schedule gives anything at all: none while it is disabled, or as needed, or its
@@ -47,17 +48,25 @@ begin atomic
     from care.schedule as s where s.id = schedule;
 end;
 
--- care.rule_gives: whether a rule gives an occurrence on a day: it repeats then, and so does the schedule that it is linked
--- to. No locks.
+-- care.rule_gives: whether a rule gives an occurrence on a day: it repeats then, its medicine was not stopped, and the
+-- schedule that it is linked to gives anything. No locks.
 create or replace function care.rule_gives(rule care.reminder_rule, day date) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return care.repeats_on(rule.repeat, rule.repeat_on, day)
+    return not rule.silent and care.repeats_on(rule.repeat, rule.repeat_on, day)
         and (rule.schedule_id is null or coalesce(day <@ care.schedule_span(rule.schedule_id), true));
 end
 $$;
+
+-- care.gives_nothing: whether nothing of a rule comes, whatever it says: its medicine was stopped, or its schedule is paused or
+-- over. No locks.
+create or replace function care.gives_nothing(rule care.reminder_rule) returns boolean
+language sql stable
+begin atomic
+    select (rule).silent or coalesce(isempty(care.schedule_span((rule).schedule_id)), false);
+end;
 
 -- care.occurrence_of: a rule's occurrence of one day: no row where the rule gives none. `start`: its time, or where it was
 -- moved to; `fires`: that, or the end of a snooze; `status` cancelled: it does not fire. No locks.
@@ -85,7 +94,7 @@ end
 $$;
 
 -- care.rule_days: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without
--- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled rule has none, and a linked
+-- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled or silent rule has none, a linked
 -- one those alone that its schedule gives, however far ahead they begin. An exception of an earlier day is found by index,
 -- for it may have been moved or snoozed to now. No locks.
 create or replace function care.rule_days(rule care.reminder_rule, since timestamptz, wanted int)
@@ -102,7 +111,7 @@ declare
     opens constant date := coalesce(lower(span), '-infinity');
     closes constant date := coalesce(upper(span) - 1, 'infinity');
 begin
-    if not rule.enabled or per_week = 0 or isempty(span) then
+    if not rule.enabled or rule.silent or per_week = 0 or isempty(span) then
         return;
     end if;
     first_day := greatest(first_day, opens);

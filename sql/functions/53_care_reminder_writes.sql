@@ -91,16 +91,17 @@ drop function if exists care.follow_archiving(text, text[]);
 
 -- care.hold_rules: the rules of users' schedules of a product that is archived, or came back: the caller plans these schedules
 -- again, and raises the rules' revisions. Worst interleaving: an action has a rule, and waits for its schedule; who has the
--- schedule waits for the rule. So rules are locked before schedules. One that is linked after this look sees the product,
--- which the caller holds. Lock order: rules by id.
+-- schedule waits for the rule. So rules are locked before schedules, and with them those that may fall silent, or speak
+-- again (care.silence_reminders). One that is linked after this look sees the product, which the caller holds. Lock order:
+-- rules by id.
 create or replace function care.hold_rules(product text, users text[]) returns text[]
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
     select array(
         select k.id from (
-            select r.id from care.reminder_rule as r join care.schedule as s on s.id = r.schedule_id
-            where s.product_id = product and s.user_id = any(users)
+            select r.id, s.product_id from care.reminder_rule as r left join care.schedule as s on s.id = r.schedule_id
+            where r.user_id = any(users) and (s.product_id = product or r.product_id = product or r.stack_id is not null)
             order by r.id collate "C" for update of r
-        ) as k)
+        ) as k where k.product_id = product)
 $$;

@@ -29,7 +29,7 @@ begin
     into times, upcoming
     from care.upcoming(r, since, wanted) as u;
     return care.rule_fields(r) || jsonb_build_object(
-        'id', r.id, 'userId', r.user_id, 'clientId', r.client_id, 'rev', r.rev, 'createdAt', r.created_at,
+        'id', r.id, 'userId', r.user_id, 'clientId', r.client_id, 'rev', r.rev, 'silent', care.gives_nothing(r), 'createdAt', r.created_at,
         'updatedAt', r.updated_at, 'nextOccurrences', times, 'upcoming', upcoming);
 end
 $$;

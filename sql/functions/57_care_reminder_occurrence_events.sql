@@ -8,7 +8,8 @@ end
 $$;
 
 -- care.rule_occurrence_json: such an occurrence as events and snapshots show it. `date` is the local day that it is of;
--- `originalLocal` the time that its rule gave it when it began to differ; `movedTo` wall time in the rule's zone. No locks.
+-- `originalLocal` the time that its rule gave it when it began to differ; `movedTo` wall time in the rule's zone; `kept`: nobody
+-- moved it there, for it keeps the instant that it had when the zone changed. No locks.
 create or replace function care.rule_occurrence_json(x care.reminder_occurrence, r care.reminder_rule) returns jsonb
 language plpgsql stable
 as $$
@@ -17,7 +18,7 @@ begin
         'userId', x.user_id, 'ruleId', x.rule_id, 'id', x.id, 'occurrenceId', x.id, 'date', x.day,
         'originalLocal', to_char(x.original_local, 'YYYY-MM-DD"T"HH24:MI:SS'),
         'start', care.local_iso(care.rule_start(x, r), r.timezone),
-        'movedTo', to_char(care.moved_start(x, r.timezone) at time zone r.timezone, 'YYYY-MM-DD"T"HH24:MI'),
+        'movedTo', to_char(care.moved_start(x, r.timezone) at time zone r.timezone, 'YYYY-MM-DD"T"HH24:MI'), 'kept', x.kept,
         'status', x.status, 'snoozedUntil', x.snoozed_until, 'snoozeCount', x.snooze_count, 'rev', x.rev,
         'updatedAt', x.updated_at);
 end

@@ -50,17 +50,22 @@ begin
 end
 $$;
 
--- care.rule_due: after a rule was written. Lock order: the rule (by the statement), then care.set_due.
+-- care.rule_due: after a rule was written. Lock order: the rule (by the statement), its occurrences, then care.set_due.
 create or replace function care.rule_due() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     if tg_op = 'UPDATE' then
+        if (new.time, new.timezone) is distinct from (old.time, old.timezone) then
+            perform care.keep_days(old, new, sync.clock());
+        end if;
         -- On which days a schedule gives anything is not in the rule.
-        if (new.user_id, new.time, new.timezone, new.repeat, new.repeat_on, new.delivery, new.enabled, new.schedule_id)
+        if (new.user_id, new.time, new.timezone, new.repeat, new.repeat_on, new.delivery, new.enabled, new.silent,
+            new.schedule_id)
             is not distinct from
-           (old.user_id, old.time, old.timezone, old.repeat, old.repeat_on, old.delivery, old.enabled, old.schedule_id)
+           (old.user_id, old.time, old.timezone, old.repeat, old.repeat_on, old.delivery, old.enabled, old.silent,
+            old.schedule_id)
             and new.schedule_id is null
             or new.delivery = 'local' and old.delivery = 'local'
         then

@@ -1,5 +1,6 @@
 -- The triggers of the app's own tables. One that stands as it should is left alone, so that a rerun locks no table.
--- `belong` comes before `bump_rev` by name: what it puts right is no change. `details` comes after it, and has its rev.
+-- `belong` and `bound` come before `bump_rev` by name: what they put right is no change. `details` comes after it, and has
+-- its rev.
 -- Locks: a table (SHARE ROW EXCLUSIVE) only where a trigger is missing, another or disabled.
 do $do$
 declare
@@ -22,6 +23,8 @@ begin
             ('zone', 'BEFORE UPDATE OF tz', 'dose_occurrence', $$check_zone('tz')$$),
             ('complete', 'BEFORE INSERT', 'reminder_rule', 'complete_reminder()'),
             ('zone', 'BEFORE INSERT OR UPDATE OF timezone', 'reminder_rule', $$check_zone('timezone')$$),
+            ('bound', 'BEFORE UPDATE', 'reminder_rule', 'silence_reminder()'),
+            ('silence', 'BEFORE INSERT', 'reminder_rule', 'silence_reminder()'),
             ('move', 'AFTER UPDATE OF user_id', 'reminder_rule', 'move_reminder()'),
             ('follow_schedule', 'AFTER UPDATE', 'schedule', 'follow_schedule()'),
             ('complete', 'BEFORE INSERT', 'reminder_occurrence', 'complete_reminder_occurrence()'),
@@ -48,6 +51,13 @@ begin
             ('UPDATE', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT'),
             ('DELETE', 'REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT')
         ) as events(event, scope)
+        union all
+        select 'list_' || lower(event), 'AFTER ' || event, place, 'list_changed()', 'O',
+               'REFERENCING ' || case event when 'DELETE' then 'OLD' else 'NEW' end || ' TABLE AS changed_rows FOR EACH STATEMENT'
+        from unnest('{product,schedule,stack,stack_item}'::text[]) as place cross join unnest('{INSERT,DELETE}'::text[]) as event
+        union all
+        select 'list_update', 'AFTER UPDATE', 'product', 'list_changed()', 'O',
+               'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT'
         union all
         select 'tell_medications', event, place, 'tell_medications()', 'A', 'FOR EACH ROW'
         from (values ('schedule', 'AFTER INSERT OR DELETE OR UPDATE'), ('stack_item', 'AFTER INSERT OR DELETE OR UPDATE'),

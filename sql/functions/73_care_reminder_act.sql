@@ -14,9 +14,11 @@
 --      one that made the rule is no such post: it makes a rule. Where one of them names no device, it may be one.
 --   3  A create under an id or name that is in use is that rule: noop. Under one that was deleted in the last 90 days it is a conflict,
 --      `gone`: a queue that comes late brings nothing back unasked.
---   4  The product and the stack need not be known to care: they are the app's ids. A schedule must be the user's, and of the same
---      product or stack; a linked rule may leave out its target.
---   5  repeat is daily and delivery local where nothing is said; tzMode is fixed. repeatOn is kept beside any repeat, and counts for custom. A
+--   4  A product that care has never known is the app's own. One that is archived, deleted or another's is refused, and a stack
+--      that is not the user's (care.target_problem). A schedule must be the user's, and of the same product or stack; a
+--      linked rule may leave out its target.
+--   5  repeat is daily and delivery local where nothing is said; tzMode is follow, as that of schedules, but fixed beside a
+--      timezone that is not the user's. repeatOn is kept beside any repeat, and counts for custom. A
 --      preset gives a time only to a new rule.
 --   6  An update of what never was is a conflict too (`gone`); a deletion of it is done already. A deletion conflicts (`state`) where
 --      another device has changed the rule since the revision that it names.
@@ -122,7 +124,7 @@ begin
 end
 $$;
 
--- care.create_reminder. Locks: the rule, its schedule (SHARE).
+-- care.create_reminder. Lock order: the rule that is there; or the schedule (SHARE), the product (SHARE), the new rule.
 create or replace function care.create_reminder(who text, doc jsonb, clock timestamptz) returns sync.verdict
 language plpgsql
 as $$
@@ -161,7 +163,8 @@ begin
     r := care.rule_with(r, jsonb_build_object(
         'appliesTo', case when care.given(wanted, 'stackId') is null then 'item' else 'stack' end,
         'time', to_char(care.preset_time(who, wanted ->> 'preset'), 'HH24:MI'), 'timezone', care.zone_of(who),
-        'tzMode', 'fixed', 'repeat', 'daily', 'delivery', 'local', 'enabled', true) || wanted);
+        'tzMode', care.usual_zone_mode(who, wanted ->> 'timezone'), 'repeat', 'daily', 'delivery', 'local', 'enabled', true)
+        || wanted);
     verdict := care.rule_problem(r, null);
     if verdict.status is not null then
         return verdict;
@@ -189,6 +192,12 @@ begin
     end if;
     if (select count(*) from care.reminder_rule as x where x.user_id = who) >= 200 then
         return care.invalid('payload', 'a user has 200 reminders at most');
+    end if;
+    -- Who archives it waits, or is seen.
+    perform from care.product as p where p.id = r.product_id for share;
+    verdict := care.target_problem(r);
+    if verdict.status is not null then
+        return verdict;
     end if;
     insert into care.reminder_rule as x (id, user_id, client_id, product_id, stack_id, applies_to, preset, label, time, timezone,
                                          tz_mode, repeat, repeat_on, snooze_minutes, delivery, enabled, schedule_id,
@@ -258,6 +267,9 @@ begin
         return verdict;
     end if;
     verdict := care.rule_problem(wish, r);
+    if verdict.status is null and (wish.product_id, wish.stack_id) is distinct from (r.product_id, r.stack_id) then
+        verdict := care.target_problem(wish);
+    end if;
     if verdict.status is not null then
         return verdict;
     end if;
@@ -331,7 +343,7 @@ begin
         else return care.set_reminder_day(
             who, case type when 'updateReminder' then care.day_wanted(who, doc) else doc end,
             coalesce(care.base_rev(base, doc ->> 'occurrenceId'), care.base_rev(base, doc ->> 'id'),
-                     case when base is null and type = kind then (doc ->> 'rev')::numeric::bigint end), clock);
+                     case when base is null and type = kind then (doc ->> 'rev')::numeric::bigint end), client_time, clock);
     end case;
 end
 $$;

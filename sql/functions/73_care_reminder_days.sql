@@ -60,13 +60,14 @@ begin
     return case when o.id is not null then jsonb_build_object(
         'id', o.id, 'occurrenceId', o.id, 'ruleId', r.id, 'userId', r.user_id, 'date', on_day,
         'originalLocal', to_char(on_day + r.time, 'YYYY-MM-DD"T"HH24:MI:SS'), 'start', care.local_iso(o.start, r.timezone),
-        'movedTo', null, 'status', o.status, 'snoozedUntil', null, 'snoozeCount', 0, 'rev', 0) end;
+        'movedTo', null, 'kept', false, 'status', o.status, 'snoozedUntil', null, 'snoozeCount', 0, 'rev', 0) end;
 end
 $$;
 
--- care.snooze_reminder: the latest of all snoozes counts, at most four hours after the occurrence's start, and ten of them; more is
--- nothing to do. Nor is one of an occurrence that is cancelled, or whose doses are all acted on, or that does not come that
--- late; nor one that had ended when the person acted. Minutes count from then.
+-- care.snooze_reminder: the latest of all snoozes counts, at most four hours after the occurrence's start. Ten are kept, and a
+-- further one is refused, `too_many`. There is nothing to do where it would end no later than another, nor for an occurrence
+-- that is cancelled, or whose doses are all acted on, or that does not come that late; nor where it had ended when the person
+-- acted. Minutes count from then.
 create or replace function care.snooze_reminder(who text, doc jsonb, client_time jsonb, clock timestamptz) returns sync.verdict
 language plpgsql
 as $$
@@ -88,10 +89,13 @@ begin
     until := least(o.start + interval '4 hours', coalesce(
         care.time_of(care.given(doc, 'until')),
         acted + make_interval(mins => coalesce((doc ->> 'minutes')::numeric::int, r.snooze_minutes, 10))));
-    if o.id is null or o.status = 'cancelled' or x.snooze_count >= 10
+    if o.id is null or o.status = 'cancelled'
         or until <= greatest(o.start, x.snoozed_until, acted) or care.doses_done(r, at.day)
     then
         return care.done('noop', care.occurrence_shown(r, at.day));
+    elsif x.snooze_count >= 10 then
+        return row('rejected', jsonb_build_object(
+            'code', 'too_many', 'path', 'payload.occurrenceId', 'message', 'was snoozed ten times'), null, false)::sync.verdict;
     elsif x.id is null then
         insert into care.reminder_occurrence (rule_id, user_id, original_local, snoozed_until, snooze_count, created_at, updated_at)
         values (r.id, who, at.day + r.time, until, 1, clock, clock);
@@ -125,9 +129,11 @@ end
 $$;
 
 -- care.set_reminder_day: enabled false cancels an occurrence and true brings it back; movedTo, or a time of the same day, moves it, and null
--- takes that back. `base`: the revision of the occurrence that the person saw (0: as its rule says): what another device decided
--- since is a conflict, `state`.
-create or replace function care.set_reminder_day(who text, doc jsonb, base bigint, clock timestamptz) returns sync.verdict
+-- takes that back. A time that had passed when the person acted is refused: it would never come. `base`: the revision of the
+-- occurrence that the person saw (0: as its rule says): what another device decided since is a conflict, `state`.
+drop function if exists care.set_reminder_day(text, jsonb, bigint, timestamptz);
+create or replace function care.set_reminder_day(who text, doc jsonb, base bigint, client_time jsonb, clock timestamptz)
+returns sync.verdict
 language plpgsql
 as $$
 declare
@@ -138,6 +144,8 @@ declare
     wish care.reminder_occurrence;
     shown jsonb;
     moved timestamp;
+    acted constant timestamptz := care.acted_at(care.time_of(client_time), clock);
+    was_at timestamptz;
     local jsonb;
 begin
     if care.given(doc, 'occurrenceId') is not null then
@@ -165,11 +173,19 @@ begin
     if doc ? 'movedTo' or care.given(doc, 'time') is not null then
         moved := coalesce(doc ->> 'movedTo', case when not doc ? 'movedTo' then on_day || 'T' || (doc ->> 'time') end)::timestamp;
         -- To where it is already is no move.
-        if moved is distinct from coalesce(x.moved_local, x.moved_to at time zone r.timezone)
-            and (moved is distinct from on_day + r.time or x.moved_local is not null or x.moved_to is not null)
+        if (case when x.kept and moved is null then x.moved_local is not null
+                 when x.kept then care.resolve_local(moved, r.timezone) <> x.moved_to
+                 else moved is distinct from coalesce(x.moved_local, x.moved_to at time zone r.timezone)
+                     and (moved is distinct from on_day + r.time or x.moved_local is not null or x.moved_to is not null) end)
         then
             wish.moved_local := case when moved is distinct from on_day + r.time then moved end;
             wish.moved_to := care.resolve_local(wish.moved_local, r.timezone);
+            was_at := coalesce(care.moved_start(x, r.timezone), care.resolve_local(on_day + r.time, r.timezone));
+            if wish.status is distinct from 'cancelled' and (moved is not null or was_at > acted)
+                and coalesce(wish.moved_to, care.resolve_local(on_day + r.time, r.timezone)) <= acted
+            then
+                return care.invalid(case when doc ? 'movedTo' then 'payload.movedTo' else 'payload.time' end, 'has passed');
+            end if;
         end if;
     end if;
     if coalesce(wish.status, 'scheduled') = coalesce(x.status, 'scheduled')

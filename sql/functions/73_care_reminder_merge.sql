@@ -160,6 +160,35 @@ begin
 end
 $$;
 
+-- care.target_problem: what is wrong with a rule's new medication or stack: it is somebody else's, or stopped, or was in the
+-- list and is not there any more; a stack is the user's. A medication that Carillon has never known is the app's own. Of
+-- another's no more is told than of none. No locks.
+create or replace function care.target_problem(r care.reminder_rule) returns sync.verdict
+language plpgsql stable
+as $$
+declare
+    p care.product;
+begin
+    if r.stack_id is not null then
+        if not exists (select from care.stack as k where k.id = r.stack_id and k.user_id = r.user_id) then
+            return care.unknown('payload.stackId', 'names no stack');
+        elsif care.is_silent(r.user_id, null, r.stack_id) then
+            return care.invalid('payload.stackId', 'names a stack whose medications are archived');
+        end if;
+        return null;
+    end if;
+    select * into p from care.product as x where x.id = r.product_id;
+    if p.user_id <> r.user_id then
+        return care.unknown('payload.productId', 'names no medication');
+    elsif p.archived_at is not null then
+        return care.invalid('payload.productId', 'names a medication that is archived');
+    elsif care.is_silent(r.user_id, r.product_id, null) then
+        return care.unknown('payload.productId', 'names no medication');
+    end if;
+    return null;
+end
+$$;
+
 -- care.rule_problem: what a rule as a whole says; `was`: the rule before (all null: it is new). A linked one takes its schedule's time,
 -- days and zone; while it is linked, these are changed there. Lock order: the schedule (SHARE).
 create or replace function care.rule_problem(r care.reminder_rule, was care.reminder_rule) returns sync.verdict

@@ -204,6 +204,15 @@ begin
 end
 $$;
 
+-- care.usual_zone_mode: where nobody says whether a rule follows its user: it does, unless it names a zone that is not the
+-- user's. No locks.
+create or replace function care.usual_zone_mode(who text, zone text) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case when zone <> care.zone_of(who) then 'fixed' else 'follow' end
+$$;
+
 -- care.rule_with: a rule with these fields. One that follows its user is where the user is now, whatever a device knew or a rule
 -- that comes back was. No locks.
 create or replace function care.rule_with(r care.reminder_rule, fields jsonb) returns care.reminder_rule

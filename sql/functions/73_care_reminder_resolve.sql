@@ -13,17 +13,22 @@ as $$
 declare
     r care.reminder_rule := jsonb_populate_record(null::care.reminder_rule, coalesce(
         (select t.rule from care.reminder_tombstone as t where t.user_id = who and t.id = pending #>> '{gone,id}'), pending -> 'gone'));
+    was care.reminder_rule;
     verdict sync.verdict;
 begin
     if not exists (select from care.schedule as s where s.id = r.schedule_id and s.user_id = who) then
         r.schedule_id := null;
     end if;
+    was := r;
     r := care.rule_with(r, care.rule_fields(r) || wanted);
+    r.user_id := who;
     verdict := care.rule_problem(r, r);
+    if verdict.status is null and (was.product_id, was.stack_id) is distinct from (r.product_id, r.stack_id) then
+        verdict := care.target_problem(r);
+    end if;
     if verdict.status is not null then
         return verdict;
     end if;
-    r.user_id := who;
     r.rev := r.rev + 1;
     r.updated_at := clock;
     insert into care.reminder_rule select r.*;
@@ -82,8 +87,8 @@ begin
                            (select jsonb_object_agg(e.key, e.value) from jsonb_each(merged) as e where e.key in ('enabled', 'movedTo')),
                            '{}') end;
         verdict := case when wanted = '{}' then care.done('noop', care.occurrence_shown(r, (pending ->> 'date')::date))
-                        else care.set_reminder_day(who, wanted || jsonb_build_object('id', of_rule, 'date', pending -> 'date'), rev, clock)
-                   end;
+                        else care.set_reminder_day(who, wanted || jsonb_build_object('id', of_rule, 'date', pending -> 'date'), rev,
+                                                   client_time, clock) end;
     elsif type = 'deleteReminder' and choice = 'keep_local' then
         verdict := care.delete_reminder(who, of_rule, rev, clock);
     else

@@ -96,7 +96,7 @@ begin
         r.user_id := who;
         r := care.rule_with(r, jsonb_build_object(
             'time', to_char(care.preset_time(who, wanted ->> 'preset'), 'HH24:MI'), 'timezone', care.zone_of(who),
-            'tzMode', 'fixed', 'repeat', 'daily', 'enabled', true) || wanted);
+            'tzMode', care.usual_zone_mode(who, wanted ->> 'timezone'), 'repeat', 'daily', 'enabled', true) || wanted);
     end if;
     r := care.previewed(r);
     if r.time is null or r.repeat = 'custom' and coalesce(cardinality(r.repeat_on), 0) = 0 then
@@ -111,7 +111,8 @@ begin
 end
 $$;
 
--- care.previewed: care.linked, without its locks: nothing is written. No locks.
+-- care.previewed: what triggers say of a rule (care.linked, care.silence_reminder), without their locks: nothing is written.
+-- No locks.
 create or replace function care.previewed(r care.reminder_rule) returns care.reminder_rule
 language plpgsql stable
 as $$
@@ -126,6 +127,7 @@ begin
         r.timezone := s.timezone;
         r.tz_mode := s.tz_mode;
     end if;
+    r.silent := s.id is null and care.is_silent(r.user_id, r.product_id, r.stack_id);
     return r;
 end
 $$;

@@ -90,6 +90,7 @@ begin
                 where s.user_id = any(users) and (s.product_id = q.product_id or s.stack_id in (
                     select i.stack_id from care.stack_item as i where i.product_id = q.product_id))));
             update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
+            perform care.silence_reminders(users);
         end if;
         perform sync.touch('care.product', users, array_fill(q.product_id, array[cardinality(users)]));
         q.told := users[cardinality(users)];

@@ -6,7 +6,7 @@ select test.is('created', test.events('berlin', 'reminders'), 'reminder.created 
 select test.is('the whole rule', (select data - 'nextOccurrences' - 'upcoming' - 'createdAt' - 'updatedAt' from sync.event where user_id = 'berlin' and topic = 'reminders' and o = 1),
     '{"id": "r1", "userId": "berlin", "clientId": "c1", "productId": null, "stackId": null, "appliesTo": "item", "preset": null, "label": "Zinc",
       "time": "08:30", "timezone": "Europe/Berlin", "tzMode": "follow", "repeat": "custom", "repeatOn": [1, 3], "snoozeMinutes": null,
-      "delivery": "local", "enabled": true, "scheduleId": null, "rev": 1, "_sync": {"o": 1, "k": null}}'::jsonb);
+      "delivery": "local", "enabled": true, "scheduleId": null, "silent": false, "rev": 1, "_sync": {"o": 1, "k": null}}'::jsonb);
 select test.is('ten next times', (select jsonb_array_length(data -> 'nextOccurrences') from sync.event where user_id = 'berlin' and topic = 'reminders' and o = 1), 10);
 select test.is('on Mondays and Wednesdays at 08:30 there', (select bool_and(extract(isodow from left(t, 10)::date) in (1, 3) and t ~ 'T08:30:00\+0[12]:00$')
     from sync.event, jsonb_array_elements_text(data -> 'nextOccurrences') as t where user_id = 'berlin' and topic = 'reminders' and o = 1), true);

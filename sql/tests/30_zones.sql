@@ -17,7 +17,7 @@ select test.is(format('%s %s', wall, zone), care.local_iso(care.resolve_local(wa
 ) as t(wall, zone, want);
 select test.is('a skipped day fires once, not twice', (
     select string_agg(care.local_iso(t, 'Pacific/Apia'), ' ') from care.next_occurrences(
-        row('r', 'u', null, null, null, 'item', null, null, '08:00', 'Pacific/Apia', 'fixed', 'daily', null, null, 'local', true, 1, now(), now(), null)::care.reminder_rule,
+        row('r', 'u', null, null, null, 'item', null, null, '08:00', 'Pacific/Apia', 'fixed', 'daily', null, null, 'local', true, 1, now(), now(), null, false)::care.reminder_rule,
         '2011-12-28 20:00+00', 3) as t), '2011-12-29T08:00:00-10:00 2011-12-31T08:00:00+14:00 2012-01-01T08:00:00+14:00');
 select test.is('who has no settings lives in UTC', care.zone_of('nobody'), 'UTC');
 select test.is('UUIDv5, the vector of RFC 9562', care.uuid5('6ba7b810-9dad-11d1-80b4-00c04fd430c8', 'www.example.com')::text, '2ed6657d-e927-568b-95e1-2665a8aea6a2');

@@ -15,8 +15,8 @@ public struct ReminderPlan: Sendable, Equatable {
 /// A system keeps few pending notifications: iOS 64 of an app. So each rule gets its next time first, then each its second,
 /// until the limit is reached; what does not fit comes with the next plan. A rule gets one repeating notification for each
 /// of its weekdays only where nothing forbids it: it has no end, none of its days is an exception, and its zone is the
-/// device's, so that the system moves it with the clocks. All others are one notification for each occurrence, with the
-/// occurrence's id.
+/// device's. It names that zone: the system moves it with the clocks, and not with the device. All others are one
+/// notification for each occurrence, with the occurrence's id.
 public enum ReminderPlanner {
     /// The limit that is used where the app gives none: more is left to other notifications of the app.
     public static let usualLimit = 30
@@ -116,6 +116,9 @@ public enum ReminderPlanner {
             var components = DateComponents()
             components.hour = minute / 60
             components.minute = minute % 60
+            // The system would take a repeating time along to the device's next zone, before the hub hears of that: today's
+            // would come twice, or not at all.
+            components.timeZone = zone
             // Foundation counts from Sunday, 1.
             if weekday > 0 { components.weekday = weekday % 7 + 1 }
             let id = weekday > 0 ? "\(rule.id)/\(weekday)" : rule.id

@@ -94,6 +94,8 @@ export interface Reminder {
   snoozeMinutes: number | null;
   delivery: 'local' | 'push' | 'both';
   enabled: boolean;
+  /** Its medicine was stopped, or its schedule is paused: it has no occurrences. */
+  silent?: boolean;
   rev: number;
   nextOccurrences: string[];
   /** The next times, ten where the rule has no end, each with the id by which it is snoozed. */
@@ -108,6 +110,8 @@ export interface ReminderOccurrence {
   date: string;
   start: string;
   movedTo: string | null;
+  /** Nobody moved it: it stays where it was when the zone changed. */
+  kept?: boolean;
   status: 'scheduled' | 'sent' | 'missed' | 'cancelled';
   snoozedUntil: string | null;
   snoozeCount: number;

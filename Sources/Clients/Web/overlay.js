@@ -301,7 +301,7 @@ export function bookOf(mirror, zone) {
     if (!value) continue;
     const rule = {
       id: value.id, clientId: value.clientId ?? null, rev: value.rev, fields: fieldsOf(value),
-      createdAt: Math.floor((instant(value.createdAt) ?? 0) / SECOND),
+      isSilent: value.silent === true, createdAt: Math.floor((instant(value.createdAt) ?? 0) / SECOND),
     };
     book.rules.set(rule.id, rule);
     book.remember(rule, null);
@@ -311,7 +311,8 @@ export function bookOf(mirror, zone) {
     if (!value || !book.rules.has(value.ruleId)) continue;
     book.exceptions.set(dayKey(value.ruleId, dayNumber(value.date)), {
       isCancelled: value.status === 'cancelled', rev: value.rev, snoozes: value.snoozeCount ?? 0,
-      movedTo: value.movedTo ? parseTime(`${value.movedTo}Z`).at / SECOND : null,
+      movedTo: value.movedTo && !value.kept ? parseTime(`${value.movedTo}Z`).at / SECOND : null,
+      kept: value.kept ? Math.floor(instant(value.start) / SECOND) : null,
       snoozedUntil: value.snoozedUntil ? Math.floor(instant(value.snoozedUntil) / SECOND) : null,
     });
   }
@@ -449,12 +450,18 @@ function shownReminders(mirror, zone, now) {
     return {
       originalLocal: `${dayText(number)}T${rule.fields.time}:00`, ...value, id, occurrenceId: id, ruleId,
       date: dayText(number), start, status: one.isCancelled ? 'cancelled' : 'scheduled', snoozeCount: one.snoozes,
-      movedTo: one.movedTo === null ? null : wall(one.movedTo).slice(0, 16),
+      movedTo: movedTo(one, rule), kept: one.kept !== null,
       snoozedUntil: one.snoozedUntil === null ? null : formatTime(one.snoozedUntil * SECOND), isPending: true,
     };
   });
   occurrences.sort((a, b) => byBytes(a.originalLocal ?? a.date, b.originalLocal ?? b.date) || byBytes(a.id, b.id));
   return { items, occurrences };
+}
+
+/** The local time to which an occurrence was moved, or at which it stays. */
+function movedTo({ kept, movedTo: local }, { fields: { timezone } }) {
+  if (kept !== null) return wall(kept + (zoneOffset(timezone, kept * SECOND) ?? 0)).slice(0, 16);
+  return local === null ? null : wall(local).slice(0, 16);
 }
 
 /** The second at which the person acted: a snooze counts from then. A clock that says a time before 2000 is lost. */

@@ -30,7 +30,8 @@ const named = (changes) => FIELDS.filter((name) => Object.hasOwn(changes, name) 
 /** All fields of a rule as it is shown. */
 export const fieldsOf = (rule) => Object.fromEntries(FIELDS.map((name) => [name, rule[name] ?? null]));
 
-const noException = () => ({ isCancelled: false, movedTo: null, snoozedUntil: null, snoozes: 0, rev: 0 });
+/** `kept`: the second that the day keeps since its rule's zone changed, wherever it was moved. */
+const noException = () => ({ isCancelled: false, movedTo: null, kept: null, snoozedUntil: null, snoozes: 0, rev: 0 });
 
 export class ReminderBook {
   /** `home`: the user's zone. */
@@ -150,8 +151,10 @@ export class ReminderBook {
 
   completed(given) {
     const fields = { ...fieldsOf({}), ...this.normal(given) };
-    const fill = { appliesTo: given.stackId == null ? 'item' : 'stack', timezone: this.home, tzMode: 'fixed',
-      repeat: 'daily', delivery: 'local', enabled: true };
+    const fill = { appliesTo: given.stackId == null ? 'item' : 'stack', timezone: this.home,
+      // Who names another zone than the user's means that one.
+      tzMode: (fields.timezone ?? this.home) === this.home ? 'follow' : 'fixed', repeat: 'daily', delivery: 'local',
+      enabled: true };
     for (const [name, value] of Object.entries(fill)) fields[name] ??= value;
     return fields;
   }
@@ -204,7 +207,8 @@ export class ReminderBook {
     if (base !== null && base < rule.rev) this.findDone(changes, rule, cause.device, seen);
     // A wish for another zone alone leaves a rule that follows its user as it was.
     if (!changed.length || same(fields, rule.fields)) return { status: 'noop', rule };
-    this.write({ ...rule, fields }, cause);
+    const isOther = ['productId', 'stackId', 'scheduleId'].some((name) => !same(fields[name], rule.fields[name]));
+    this.write({ ...rule, fields, isSilent: rule.isSilent && !isOther }, cause);
     return { status: 'applied', rule: this.rules.get(rule.id) };
   }
 
@@ -252,9 +256,13 @@ export class ReminderBook {
     const after = { ...before };
     if (change.kind === 'cancel') after.isCancelled = true;
     else if (change.kind === 'bringBack') after.isCancelled = false;
-    // To where the rule has it is no move.
-    else after.movedTo = change.to === number * 86_400 + minute(rule) * 60 ? null : change.to;
+    else move(after, change.to, number, rule);
     if (same(before, after)) return { status: 'noop', rule };
+    if (change.kind === 'move' && !after.isCancelled) {
+      // What has passed never comes.
+      const [was, is] = [before, after].map((one) => this.start(rule, number, one));
+      if (is <= cause.now && !(change.to === null && was <= cause.now)) return rejected();
+    }
     if (base !== null && before.rev > base && this.isDecided(day, base, cause)) {
       return {
         status: 'conflict', code: 'state', conflict: { id: rule.id, day: number, serverRev: before.rev, fields: [] },
@@ -270,6 +278,8 @@ export class ReminderBook {
   }
 
   isGiven(day, rule) {
+    // Its medicine was stopped, or its schedule is paused: the hub says so.
+    if (rule.isSilent) return false;
     const { repeat, repeatOn } = rule.fields;
     if (repeat === 'weekdays' && weekday(day) > 5) return false;
     if (repeat === 'custom' && !(repeatOn ?? []).includes(weekday(day))) return false;
@@ -279,7 +289,7 @@ export class ReminderBook {
   }
 
   start(rule, day, exception) {
-    return secondOf(exception?.movedTo ?? day * 86_400 + minute(rule) * 60, rule.fields.timezone);
+    return exception?.kept ?? secondOf(exception?.movedTo ?? day * 86_400 + minute(rule) * 60, rule.fields.timezone);
   }
 
   snooze({ rule: name, day: number, until = null, minutes = null }, cause) {
@@ -291,9 +301,8 @@ export class ReminderBook {
     const start = this.start(rule, number, exception);
     const length = minutes ?? rule.fields.snoozeMinutes ?? SNOOZE_MINUTES;
     const wanted = Math.min(until ?? cause.now + length * 60, start + SNOOZE_SECONDS);
-    if (wanted <= Math.max(start, exception.snoozedUntil ?? start, cause.now) || exception.snoozes >= SNOOZES_MAX) {
-      return { status: 'noop', rule };
-    }
+    if (wanted <= Math.max(start, exception.snoozedUntil ?? start, cause.now)) return { status: 'noop', rule };
+    if (exception.snoozes >= SNOOZES_MAX) return { status: 'rejected', code: 'too_many' };
     exception.snoozedUntil = wanted;
     exception.snoozes += 1;
     this.writeDay(exception, day, cause);
@@ -363,6 +372,32 @@ export class ReminderBook {
     this.remember(written, cause.device ?? null);
     if (written.clientId !== null) this.aliases.set(written.clientId, written.id);
     this.tombstones.delete(written.id);
+    if (before) this.keep(before, written, cause.now);
+  }
+
+  /** A rule is in another zone: days keep their instants, as doses do, unless the old and the new one both lie ahead. */
+  keep(was, rule, now) {
+    const isOtherTime = minute(was) !== minute(rule);
+    const isEnabled = was.fields.enabled === true && rule.fields.enabled === true;
+    if (!isEnabled || (!isOtherTime && was.fields.timezone === rule.fields.timezone)) return;
+    const today = Math.floor((now + offset(was.fields.timezone, now)) / 86_400);
+    const days = new Set([-2, -1, 0, 1, 2].map((number) => today + number));
+    for (const [key, { kept, movedTo, snoozedUntil }] of this.exceptions) {
+      const start = kept ?? (movedTo === null ? -Infinity : secondOf(movedTo, was.fields.timezone));
+      const isNear = Math.max(start, snoozedUntil ?? start) >= now - 2 * 86_400;
+      if (ruleOf(key) === rule.id && isNear) days.add(+key.slice(rule.id.length + 1));
+    }
+    const isLinked = rule.fields.scheduleId !== null && rule.fields.scheduleId === was.fields.scheduleId;
+    for (const day of [...days].filter((one) => this.isGiven(one, was) && this.isGiven(one, rule))) {
+      const key = dayKey(rule.id, day);
+      const exception = this.exceptions.get(key) ?? noException();
+      const [before, after] = [this.start(was, day, exception), this.start(rule, day, { ...exception, kept: null })];
+      const [isAhead, last] = [Math.min(before, after) > now, Math.max(before, after, exception.snoozedUntil ?? before)];
+      if (!isAhead && !isOtherTime && last <= now - SNOOZE_SECONDS) continue;
+      const keeps = !isAhead && before !== after && (!isOtherTime || (before > now && isLinked));
+      if (keeps === (exception.kept !== null)) continue;
+      this.exceptions.set(key, { ...exception, kept: keeps ? before : null, rev: exception.rev + 1 });
+    }
   }
 
   /** A rule that follows its user is in the user's zone, whatever zone was wished for. */
@@ -441,6 +476,14 @@ function merge(wanted, server, base) {
     }
   }
   return { changed, conflicts };
+}
+
+/** A person moves a day to a local second, or to where its rule has it. To where it is already is no move. */
+function move(exception, to, day, rule) {
+  const { kept, movedTo } = exception;
+  if (kept !== null && (to === null ? movedTo === null : secondOf(to, rule.fields.timezone) === kept)) return;
+  exception.kept = null;
+  exception.movedTo = to === day * 86_400 + minute(rule) * 60 ? null : to;
 }
 
 /** Whether two rules are one to a person who makes them. */

@@ -247,6 +247,8 @@ struct VectorReminders {
     private func row(_ step: JSONTree) -> QueuedAction? {
         guard let action = step["action"], let key = step["key"]?.string, let status = step["answer"]?["status"]?.string
         else { return nil }
+        // Where a person moved a day that keeps its instant now is the hub's to know.
+        if days.contains(where: { $0["kept"]?.integer != nil && $0["movedTo"]?.integer != nil }) { return nil }
         let name = action["id"]?.string ?? action["rule"]?.string ?? ""
         let rule = rules.first { $0["id"]?.string == name || $0["clientId"]?.string == name }
         let kind = action["kind"]?.string ?? ""
@@ -329,7 +331,9 @@ struct VectorReminders {
                 .init("rev", day["rev"] ?? .null),
                 .init("date", .text(day["day"]?.integer.map { TimeText.text(LocalDate(days: Int($0))) })),
                 .init("status", .string(day["isCancelled"]?.flag == true ? "cancelled" : "scheduled")),
-                .init("movedTo", .text(day["movedTo"]?.integer.map { Self.wall(Int($0)) })),
+                .init("movedTo", .text((day["kept"]?.integer ?? day["movedTo"]?.integer).map { Self.wall(Int($0)) })),
+                .init("kept", .bool(day["kept"]?.integer != nil)),
+                .init("start", .text(day["kept"]?.integer.map { Self.wall(Int($0)) + "Z" })),
                 .init("snoozedUntil", .text(instant.map { TimeText.text($0) })),
                 .init("snoozeCount", day["snoozes"] ?? .null),
             ])
@@ -345,7 +349,8 @@ struct VectorReminders {
             return "\(rule.id.text) \(JSONTree.object(rule.fields.members).canonicalText) \(next)"
         }.sorted()
             + book.exceptions.map { day, one in
-                "\(day.rule.text) \(day.day.days) \(one.isCancelled) \(one.movedTo ?? 0) \(one.snoozedUntil ?? 0) \(one.snoozes)"
+                "\(day.rule.text) \(day.day.days) \(one.isCancelled) \(one.kept ?? one.movedTo ?? 0) "
+                    + "\(one.snoozedUntil ?? 0) \(one.snoozes)"
             }.sorted()
     }
 
@@ -359,7 +364,8 @@ struct VectorReminders {
         }.sorted()
             + (step["days"]?.elements ?? []).map { day in
                 "\(day["rule"]?.string ?? "") \(day["day"]?.integer ?? 0) \(day["isCancelled"]?.flag ?? false) "
-                    + "\(day["movedTo"]?.integer ?? 0) \(day["snoozedUntil"]?.integer ?? 0) \(day["snoozes"]?.integer ?? 0)"
+                    + "\(day["kept"]?.integer ?? day["movedTo"]?.integer ?? 0) "
+                    + "\(day["snoozedUntil"]?.integer ?? 0) \(day["snoozes"]?.integer ?? 0)"
             }.sorted()
     }
 }

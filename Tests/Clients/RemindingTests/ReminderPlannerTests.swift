@@ -123,6 +123,19 @@ import Testing
         await service.cancelAll()
         #expect(await scheduler.pending.isEmpty)
     }
+
+    /// The person travels, and the hub has not heard of it: what repeats comes where the rule is, each day once.
+    @Test func whatRepeatsStaysWhereTheRuleIs() async throws {
+        for away in ["Asia/Tokyo", "America/Los_Angeles"] {
+            let scheduler = VirtualNotificationScheduler(now: now, zone: try #require(TimeZone(identifier: away)))
+            let service = MedicationReminderService(scheduler, zone: { [berlin] in berlin }, now: { [now] in now })
+            try await service.update([rule("a"), rule("b", repeats: .on([5]))], exceptions: [])
+            await scheduler.advance(to: now.addingTimeInterval(2 * 86_400))
+            let came = await scheduler.delivered.map { "\($0.request.id) \($0.date.formatted(.iso8601))" }
+            #expect(came == ["a 2025-11-21T07:00:00Z", "b/5 2025-11-21T07:00:00Z", "a 2025-11-22T07:00:00Z"])
+        }
+    }
+
     /// The system has ended the app, and a rule is deleted elsewhere: the next run knows what the last one has scheduled.
     @Test func theNextRunTakesBackWhatIsNotWanted() async throws {
         let scheduler = VirtualNotificationScheduler(now: now, zone: berlin)

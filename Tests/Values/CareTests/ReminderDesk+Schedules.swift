@@ -39,6 +39,9 @@ extension ReminderDesk {
                 "update care.product set archived_at = case when $2::boolean then sync.clock() end where id = $1",
                 [product, String(isArchived)])
             archived[product] = isArchived
+            // All that the stack has is p2.
+            let stopped = archived.filter(\.value).flatMap { $0.key == "p2" ? ["p2", "s1"] : [$0.key] }
+            book.stop(Set(stopped.map { Identifier($0) }), at: now)
             if var schedule = book.schedules?[id] {
                 schedule.isArchived = isArchived
                 book.write(schedule, id, at: now)

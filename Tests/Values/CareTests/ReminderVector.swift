@@ -141,6 +141,7 @@ struct ReminderVector {
             JSONTree.object([
                 .init("rule", .string(day.rule.text)), .init("day", Self.day(day.day)),
                 .init("isCancelled", .bool(exception.isCancelled)), .init("movedTo", Self.second(exception.movedTo)),
+                .init("kept", Self.second(exception.kept)),
                 .init("snoozedUntil", Self.second(exception.snoozedUntil)),
                 .init("snoozes", .integer(Int64(exception.snoozes))), .init("rev", .integer(exception.rev)),
             ])

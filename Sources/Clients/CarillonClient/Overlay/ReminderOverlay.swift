@@ -26,7 +26,7 @@ struct ReminderOverlay {
             home: Zones.transitions(zone, around: now), zones: zones.map { Zones.transitions($0, around: now) })
         for value in rules {
             let rule = Self.rule(value)
-            book.adopt(rule)
+            book.adopt(rule, isSilent: value["silent"]?.flag == true)
             for one in value["upcoming"]?.elements ?? [] {
                 guard let id = one["id"]?.string, let start = one["start"]?.string,
                     let day = TimeText.day(String(start.prefix(10)))
@@ -57,7 +57,11 @@ struct ReminderOverlay {
         exception.isCancelled = value["status"]?.string == "cancelled"
         exception.rev = value["rev"]?.integer ?? 0
         exception.snoozes = Int(value["snoozeCount"]?.integer ?? 0)
-        exception.movedTo = value["movedTo"]?.string.flatMap { TimeText.instant($0 + "Z")?.second }
+        if value["kept"]?.flag == true {
+            exception.kept = value["start"]?.string.flatMap(TimeText.instant)?.second
+        } else {
+            exception.movedTo = value["movedTo"]?.string.flatMap { TimeText.instant($0 + "Z")?.second }
+        }
         exception.snoozedUntil = value["snoozedUntil"]?.string.flatMap(TimeText.instant)?.second
         return exception
     }
@@ -200,9 +204,12 @@ struct ReminderOverlay {
             members.append(.init("originalLocal", .string("\(date)T\(time):00")))
         }
         if isChanged {
+            let kept = exception.kept.map { $0 + Zones.offset(book.rules[day.rule]?.zone ?? "UTC", second: $0) }
+            let moved = kept ?? exception.movedTo
             members += [
                 .init("status", .string(exception.isCancelled ? "cancelled" : "scheduled")),
-                .init("movedTo", .text(exception.movedTo.map { String(Self.wall($0).prefix(16)) })),
+                .init("movedTo", .text(moved.map { String(Self.wall($0).prefix(16)) })),
+                .init("kept", .bool(kept != nil)),
                 .init("snoozedUntil", .text(exception.snoozedUntil.map { TimeText.text(Self.instant($0)) })),
                 .init("snoozeCount", .integer(Int64(exception.snoozes))),
             ]

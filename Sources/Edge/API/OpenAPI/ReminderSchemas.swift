@@ -17,6 +17,7 @@ enum ReminderSchemas {
         "time":{"$ref":"#/components/schemas/TimeOfDay"},"timezone":{"type":"string"},"tzMode":{"enum":["follow","fixed"]},\
         "repeat":{"enum":["daily","weekdays","custom"]},"repeatOn":{"type":["array","null"]},\
         "delivery":{"enum":["local","push","both"]},"enabled":{"type":"boolean"},"rev":{"type":"integer"},\
+        "silent":{"type":"boolean","description":"Its medicine was stopped, or its schedule is paused: it has no times."},\
         "scheduleId":{"type":["string","null"],"description":"Time, days and zone are this schedule's."},\
         "nextOccurrences":{"type":"array","items":{"type":"string","format":"date-time"}},\
         "upcoming":{"type":"array","items":{"$ref":"#/components/schemas/Upcoming"}}}}
@@ -28,7 +29,7 @@ enum ReminderSchemas {
         """
     private static let occurrence: StaticString = """
         {"type":"object","required":["id","ruleId","start","status","rev"],"description":"It differs from its rule: \
-        cancelled, moved, snoozed, or sent."}
+        cancelled, moved, snoozed, sent, or kept where it was when the zone changed."}
         """
     private static let reminderList: StaticString = """
         {"type":"object","required":["items","occurrences","position"],"properties":{"items":{"type":"array",\

@@ -9,6 +9,12 @@ package struct Regimen: Sendable {
     var schedules: [Identifier: ReminderSchedule]?
     /// Minutes after midnight that presets stand for, where they are the user's own; nil: not known here.
     var presetTimes: [String: Int]?
+    /// Products and stacks that were stopped: their rules are silent.
+    var stopped: Set<Identifier> = []
+    /// The user's stacks; nil: nobody knows them here.
+    var stacks: Set<Identifier>?
+    /// Rules of which a hub says that nothing comes.
+    var silent: Set<Identifier> = []
     private let zones: [String: ZoneTransitions]
 
     init(
@@ -82,7 +88,8 @@ package struct Regimen: Sendable {
         }
         fill(.appliesTo, .text(fields[.stack] == .absent ? "item" : "stack"))
         fill(.zone, .text(home.name))
-        fill(.zoneMode, .text("fixed"))
+        // Who names another zone than the user's means that one.
+        fill(.zoneMode, .text(fields[.zone] == .text(home.name) ? "follow" : "fixed"))
         fill(.repeats, .text("daily"))
         fill(.delivery, .text("local"))
         fill(.enabled, .flag(true))
@@ -131,9 +138,28 @@ package struct Regimen: Sendable {
 
     // MARK: Days
 
+    /// Whether a rule's medicine was stopped. One that is linked to a product's schedule goes by that.
+    func isStopped(_ fields: ReminderFields) -> Bool {
+        guard case .text(let stack) = fields[.stack] else {
+            guard fields[.schedule] == .absent, case .text(let product) = fields[.product] else { return false }
+            return stopped.contains(product)
+        }
+        return stopped.contains(stack)
+    }
+
+    /// Whether a rule may not be made of what it is about. A product that nobody knows is the app's own.
+    func isRefused(_ fields: ReminderFields) -> Bool {
+        if case .text(let stack) = fields[.stack] {
+            return stopped.contains(stack) || !(stacks?.contains(stack) ?? true)
+        }
+        guard case .text(let product) = fields[.product] else { return false }
+        return stopped.contains(product)
+    }
+
     /// Whether the rule itself reminds on a day.
     func gives(_ day: LocalDate, by rule: ReminderRule) -> Bool {
-        rule.repeats.fires(on: day) && zone(of: rule).has(day) && schedule(of: rule.fields)?.allows(day) ?? true
+        guard !isStopped(rule.fields), !silent.contains(rule.id) else { return false }
+        return rule.repeats.fires(on: day) && zone(of: rule).has(day) && schedule(of: rule.fields)?.allows(day) ?? true
     }
 
     /// The day from which a rule's next times are looked for. A linked rule may begin far ahead.

@@ -1,9 +1,10 @@
 // A device's view: rules as the hub told them.
 
 extension ReminderBook {
-    /// A rule of the hub.
-    package mutating func adopt(_ rule: ReminderRule) {
+    /// A rule of the hub; `isSilent`: nothing of it comes.
+    package mutating func adopt(_ rule: ReminderRule, isSilent: Bool = false) {
         rules[rule.id] = rule
+        if isSilent { regimen.silent.insert(rule.id) }
         remember(rule.fields, rev: rule.rev, of: rule.id)
         if let name = rule.clientID { aliases[name] = rule.id }
     }

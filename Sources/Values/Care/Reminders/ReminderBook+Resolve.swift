@@ -42,7 +42,10 @@ extension ReminderBook {
         var rule = gone
         if schedules != nil, regimen.schedule(of: gone.fields) == nil { rule.fields[.schedule] = .absent }
         rule.fields = rule.fields.setting(fields, fields.names)
-        guard regimen.isSound(rule.fields, since: rule.fields) else { return .rejected("invalid") }
+        let isOther = [.product, .stack].contains { rule.fields[$0] != gone.fields[$0] }
+        guard regimen.isSound(rule.fields, since: rule.fields), !(isOther && regimen.isRefused(rule.fields)) else {
+            return .rejected("invalid")
+        }
         rule.fields = regimen.linked(rule.fields)
         rule.rev = gone.rev + 1
         write(rule, cause)

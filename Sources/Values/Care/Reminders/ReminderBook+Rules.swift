@@ -26,6 +26,7 @@ extension ReminderBook {
                 return ReminderOutcome(status: .noop, rule: rules[id] ?? tombstones[id]?.rule)
             }
         }
+        guard !regimen.isRefused(wanted) else { return .rejected("invalid") }
         let rule = ReminderRule(
             id: ownID ?? newID, clientID: names.first, fields: wanted, rev: 1, createdAt: cause.now)
         write(rule, cause)
@@ -92,7 +93,10 @@ extension ReminderBook {
         let was = rule.fields
         if !merge.changed.isEmpty {
             rule.fields = rule.fields.setting(changes, merge.changed)
-            guard regimen.isSound(rule.fields, since: was) else { return .rejected("invalid") }
+            let isOther = [.product, .stack].contains { rule.fields[$0] != was[$0] }
+            guard regimen.isSound(rule.fields, since: was), !(isOther && regimen.isRefused(rule.fields)) else {
+                return .rejected("invalid")
+            }
             rule.fields = regimen.following(regimen.linked(rule.fields))
         }
         // A wish for another zone alone leaves a rule that follows its user as it was.

@@ -61,6 +61,12 @@ package struct ReminderBook: Sendable {
         set { regimen.presetTimes = newValue }
     }
 
+    /// The user's stacks; nil: not known here.
+    package var stacks: Set<Identifier>? {
+        get { regimen.stacks }
+        set { regimen.stacks = newValue }
+    }
+
     /// The days that differ from their rule.
     package var exceptions: [ReminderDay: ReminderException] { days.exceptions }
 
@@ -103,6 +109,16 @@ package struct ReminderBook: Sendable {
         }
     }
 
+    /// Medicines that are stopped from now on, and no others: rules fall silent, or speak again.
+    package mutating func stop(_ targets: Set<Identifier>, at now: Int) {
+        let before = regimen
+        regimen.stopped = targets
+        for rule in rules.values.sorted(by: { $0.id < $1.id })
+        where before.isStopped(rule.fields) != regimen.isStopped(rule.fields) {
+            write(rule, ReminderCause(now: now))
+        }
+    }
+
     private mutating func perform(
         _ action: ReminderAction, _ cause: ReminderCause, newID: Identifier
     ) -> ReminderOutcome {
@@ -129,6 +145,12 @@ package struct ReminderBook: Sendable {
         if let name = rule.clientID { aliases[name] = rule.id }
         tombstones[rule.id] = nil
         tell(before == nil ? .created(rule) : .updated(rule), cause)
+        guard let before else { return }
+        let target: [ReminderField] = [.product, .stack, .schedule]
+        if target.contains(where: { rule.fields[$0] != before.fields[$0] }) { regimen.silent.remove(rule.id) }
+        for day in days.keep(from: before, to: rule, at: cause.now, in: regimen) {
+            if let exception = days.exceptions[day] { tell(.occurrence(day, exception), cause) }
+        }
     }
 
     mutating func tell(_ change: ReminderEvent.Change, _ cause: ReminderCause) {

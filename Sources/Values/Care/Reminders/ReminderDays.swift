@@ -24,10 +24,14 @@ struct ReminderDays: Sendable {
         switch change {
         case .cancel: after.isCancelled = true
         case .bringBack: after.isCancelled = false
-        // To where the rule has it is no move.
-        case .move(let wall): after.movedTo = wall == day.day.days * 86_400 + rule.minute * 60 ? nil : wall
+        case .move(let wall): after.move(to: wall, on: day.day, by: rule, in: regimen.zone(of: rule))
         }
         guard after != before else { return ReminderOutcome(status: .noop, rule: rule) }
+        if case .move(let wall) = change, !after.isCancelled {
+            // What has passed never comes.
+            let starts = [before, after].map { rule.start(on: day.day, $0, in: regimen.zone(of: rule)) }
+            guard starts[1] > cause.now || wall == nil && starts[0] <= cause.now else { return .rejected("invalid") }
+        }
         if let base, before.rev > base, isDecided(day, since: base, cause) {
             let conflict = ReminderConflict(
                 code: "state", id: rule.id, day: day.day, server: rule, serverRev: before.rev, local: ReminderFields(),
@@ -54,10 +58,10 @@ struct ReminderDays: Sendable {
         // A device may hold what no hub would accept.
         length = min(max(length, 0), Self.snoozeSeconds / 60)
         let wanted = min(until ?? cause.now + length * 60, start + Self.snoozeSeconds)
-        guard wanted > max(start, exception.snoozedUntil ?? start, cause.now), exception.snoozes < Self.snoozesMax
-        else {
+        guard wanted > max(start, exception.snoozedUntil ?? start, cause.now) else {
             return ReminderOutcome(status: .noop, rule: rule)
         }
+        guard exception.snoozes < Self.snoozesMax else { return .rejected("too_many") }
         exception.snoozedUntil = wanted
         exception.snoozes += 1
         write(exception, of: day, cause)
@@ -65,10 +69,15 @@ struct ReminderDays: Sendable {
     }
 
     private mutating func write(_ exception: ReminderException, of day: ReminderDay, _ cause: ReminderCause) {
+        write(exception, of: day)
+        decisions[day, default: [:]][exception.rev + 1] = .some(cause.device)
+    }
+
+    /// Nobody decided that.
+    mutating func write(_ exception: ReminderException, of day: ReminderDay) {
         var exception = exception
         exception.rev += 1
         exceptions[day] = exception
-        decisions[day, default: [:]][exception.rev] = .some(cause.device)
     }
 
     /// A day as the hub told it.

@@ -66,6 +66,8 @@ package struct ReminderException: Hashable, Sendable {
     package var isCancelled = false
     /// The local second at which it comes instead.
     package var movedTo: Int?
+    /// The second, UTC, that it keeps since its rule's zone changed: wherever it was moved, and whatever the rule says.
+    package var kept: Int?
     /// It comes again at that second, UTC.
     package var snoozedUntil: Int?
     /// How often it was snoozed.
@@ -88,6 +90,7 @@ package struct ReminderTombstone: Hashable, Sendable {
 extension ReminderRule {
     /// When a day's reminder comes by the rule and its exception, before any snooze.
     func start(on day: LocalDate, _ exception: ReminderException?, in zone: ZoneTransitions) -> Int {
+        if let kept = exception?.kept { return kept }
         if let moved = exception?.movedTo { return zone.second(of: moved) }
         return zone.second(of: day.days * 86_400 + minute * 60)
     }

@@ -1,0 +1,84 @@
+-- Occurrences that keep their instant when their rule's zone changes, as doses do: a reminder rings for its dose, wherever the
+-- dose stays. What has come is told by the occurrence, and not by the instant that another zone would give it.
+--
+--   both ahead     it moves, as its doses do. It stays while an open dose of it stays, or where all its doses are acted on
+--   the old ahead  it stays: by the new zone its time has passed, and nobody would be reminded
+--   the new ahead  it stays, for it has come: a snooze of it ends when it ends, and nothing comes a second time
+--   neither        it stays, for as long as it can be snoozed
+--
+-- A schedule that gets another time leaves a dose where it is if the new time has passed: the occurrence of a linked rule
+-- stays with it. A person who gives a rule of its own another time means what it says.
+
+-- care.stays_with_doses: whether an occurrence that could move stays with its doses. Those of schedules that follow the user
+-- move, if they can. No locks.
+create or replace function care.stays_with_doses(was care.reminder_rule, r care.reminder_rule, on_day date, clock timestamptz)
+returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    travels constant boolean := r.schedule_id is not null or was.tz_mode = 'follow' and r.tz_mode = 'follow';
+begin
+    return (
+        select coalesce(bool_and(care.acted(d)) or travels and bool_or(
+            not care.acted(d) and not (
+                d.status = 'scheduled' and d.scheduled_at > clock
+                and care.resolve_local(d.local_date + d.local_time, r.timezone) > clock
+                and (d.schedule_id = r.schedule_id or exists (
+                    select from care.schedule as s where s.id = d.schedule_id and s.tz_mode = 'follow')))), false)
+        from care.rule_doses(was, on_day) as d);
+end
+$$;
+
+-- care.keep_days: after a rule got another time or zone. Nobody decided that of these days: care.audit_rule_occurrences leaves
+-- it out.
+-- Lock order: the rule (held), its occurrences by day; it reads doses.
+create or replace function care.keep_days(was care.reminder_rule, r care.reminder_rule, clock timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    x care.reminder_occurrence;
+    on_day date;
+    wall timestamptz;
+    old_at timestamptz;
+    new_at timestamptz;
+    keeps boolean;
+begin
+    if not (was.enabled and r.enabled) then
+        return;
+    end if;
+    -- No zone is more than 26 hours from another.
+    for on_day in
+        select (clock at time zone was.timezone)::date + n from generate_series(-2, 2) as n
+        union
+        select o.day from care.reminder_occurrence as o
+        where o.rule_id = r.id and greatest(o.moved_to, o.snoozed_until) >= clock - interval '2 days'
+        order by 1
+    loop
+        select o.start into old_at from care.occurrence_of(was, on_day) as o;
+        wall := case when care.rule_gives(r, on_day) then care.wall_start(on_day, r.time, r.timezone) end;
+        continue when old_at is null or wall is null;
+        select * into x from care.reminder_occurrence as o where o.rule_id = r.id and o.day = on_day for update;
+        new_at := coalesce(case when x.moved_local is not null then care.resolve_local(x.moved_local, r.timezone)
+                                when not x.kept then x.moved_to end, wall);
+        if old_at > clock and new_at > clock then
+            keeps := r.time = was.time and care.stays_with_doses(was, r, on_day, clock);
+        elsif r.time = was.time then
+            continue when greatest(old_at, new_at, x.snoozed_until) <= clock - interval '4 hours';
+            keeps := true;
+        else
+            keeps := old_at > clock and coalesce(was.schedule_id = r.schedule_id, false);
+        end if;
+        keeps := keeps and old_at <> new_at;
+        if keeps and x.id is null then
+            insert into care.reminder_occurrence (rule_id, user_id, original_local, moved_to, kept, created_at, updated_at)
+            values (r.id, r.user_id, on_day + was.time, old_at, true, clock, clock);
+        elsif keeps <> x.kept then
+            update care.reminder_occurrence as o
+            set kept = keeps, moved_to = case when keeps then old_at else care.resolve_local(x.moved_local, r.timezone) end
+            where o.id = x.id;
+        end if;
+    end loop;
+end
+$$;

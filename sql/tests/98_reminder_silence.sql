@@ -1,0 +1,85 @@
+-- A stopped medicine is silent, and speaks again when it is back; which medications and stacks a reminder may be about.
+set timezone = 'UTC';
+select test.set_clock('2025-11-20 12:00Z') \g /dev/null
+create function test.speaks(rule text) returns text language sql as $$
+    select case when e.up and d.due and not e.silent then 'speaks' when not e.up and not d.due and e.silent then 'silent'
+                else format('upcoming %s, due %s, told silent %s', e.up, d.due, e.silent) end || ' ' || r.rev
+    from care.reminder_rule as r
+    cross join lateral (
+        select jsonb_array_length(data -> 'upcoming') > 0 as up, (data ->> 'silent')::boolean as silent
+        from sync.event where user_id = r.user_id and topic = 'reminders' and data ->> 'id' = r.id and name ~ 'created|updated$' and name !~ 'occurrence' order by o desc limit 1
+    ) as e
+    cross join lateral (select exists (select from care.reminder_due as x where x.rule_id = r.id) as due) as d
+    where r.id = rule $$;
+insert into care.product (id, user_id, name) values ('si-a', 'si', 'a'), ('si-b', 'si', 'b'), ('si-d', 'si', 'd'), ('si-c', null, 'of the catalogue'), ('si-never', null, 'never in the list'), ('si-x', 'si-other', 'x');
+insert into care.stack (id, user_id, name) values ('si-s', 'si', 's'), ('si-e', 'si', 'empty'), ('si-g', 'si', 'goes'), ('si-xs', 'si-other', 'xs');
+insert into care.stack_item (stack_id, product_id) values ('si-s', 'si-a'), ('si-s', 'si-b');
+insert into care.schedule (id, user_id, product_id, time) values ('si-cs', 'si', 'si-c', '08:00'), ('si-as', 'si', 'si-a', '08:00');
+insert into care.schedule (id, user_id, stack_id, time) values ('si-ss', 'si', 'si-s', '08:00');
+select test.is(format('made: %s', payload), test.short(test.act('si', 'c' || n, 'createReminder', '{"time":"14:00","delivery":"push"}' || payload || jsonb_build_object('id', 'si-' || n))), 'applied') from (values
+    (1, '{"productId":"si-a"}'::jsonb), (2, '{"stackId":"si-s"}'), (3, '{"productId":"si-c"}'), (4, '{"productId":"si-own"}'), (5, '{"productId":"si-never"}'), (6, '{"stackId":"si-e"}'), (7, '{"stackId":"si-g"}'), (8, '{"productId":"si-d"}'),
+    (9, '{"scheduleId":"si-as"}'), (10, '{"scheduleId":"si-ss"}')) as t(n, payload);
+select test.is('all speak', (select string_agg(distinct test.speaks('si-' || n), ', ') from generate_series(1, 10) as n), 'speaks 1');
+
+create function test.all_speak() returns text language sql as $$
+    select string_agg(n || ' ' || test.speaks('si-' || n), ', ' order by n) from generate_series(1, 10) as n where test.speaks('si-' || n) <> 'speaks 1' $$;
+-- What is archived, by an action.
+select test.is('archived', test.short(test.act('si', 'a1', 'archiveMedication', '{"id":"si-a"}')), 'applied');
+select test.is('its reminders are silent, linked or not; a stack with another medication speaks', test.all_speak(), '1 silent 2, 9 silent 2');
+select test.is('archived the other', test.short(test.act('si', 'a2', 'archiveMedication', '{"id":"si-b"}')), 'applied');
+select test.is('so is a stack of which all is archived', test.all_speak(), '1 silent 2, 2 silent 2, 9 silent 2, 10 silent 2');
+select test.set_clock('2025-11-20 14:00:01Z') \g /dev/null
+select done from sync.job('fire_reminders', 100, null) \g /dev/null
+select test.is('at its time nothing is sent', (select string_agg(rule_id, ' ' order by rule_id) from care.push where user_id = 'si'), 'si-3 si-4 si-5 si-6 si-7 si-8');
+select test.is('nor is one cancelled or moved', test.short(test.act('si', 'a3', 'setReminderOccurrence', '{"id":"si-1","date":"2025-11-22","enabled":false}')), 'rejected invalid payload.date');
+update care.product set archived_at = null where id in ('si-a', 'si-b');
+select test.is('they speak again, and each is told once', test.all_speak(), '1 speaks 3, 2 speaks 3, 9 speaks 3, 10 speaks 3');
+-- What is deleted, by a backend.
+delete from care.product where id = 'si-d';
+select test.is('a product that is deleted', test.speaks('si-8'), 'silent 2');
+insert into care.product (id, user_id, name) values ('si-d', 'si', 'd');
+select test.is('made again', test.speaks('si-8'), 'speaks 3');
+select test.is('a stack that is deleted', test.short(test.act('si', 's1', 'deleteStack', '{"id":"si-g"}')) || ' ' || test.speaks('si-7'), 'applied silent 2');
+insert into care.stack (id, user_id, name) values ('si-g', 'si', 'goes');
+select test.is('made again, the stack too', test.speaks('si-7'), 'speaks 3');
+-- The catalogue: what leaves the list.
+select test.is('a schedule of it goes, the last one', test.short(test.act('si', 'k1', 'deleteSchedule', '{"id":"si-cs"}')) || ' ' || test.speaks('si-3'), 'applied silent 2');
+insert into care.stack_item (stack_id, product_id) values ('si-e', 'si-c');
+select test.is('in a stack it is in the list', test.speaks('si-3'), 'speaks 3');
+delete from care.stack where id = 'si-e';
+select test.is('until that goes', test.speaks('si-3') || ', ' || test.speaks('si-6'), 'silent 4, silent 2');
+select test.is('a new schedule', test.short(test.act('si', 'k2', 'createSchedule', '{"id":"si-cs2","productId":"si-c","time":"09:00"}')) || ' ' || test.speaks('si-3'), 'applied speaks 5');
+update care.product set archived_at = '2025-11-20Z' where id = 'si-c';
+select test.spread() \g /dev/null
+select test.is('archived for all', test.speaks('si-3'), 'silent 6');
+update care.product set archived_at = null where id = 'si-c';
+select test.spread() \g /dev/null
+select test.is('and back', test.speaks('si-3'), 'speaks 7');
+select test.is('archived by its user', test.short(test.act('si', 'k3', 'archiveMedication', '{"id":"si-c"}')) || ' ' || test.speaks('si-3'), 'applied silent 8');
+select test.is('what the list never had speaks', test.speaks('si-4') || ', ' || test.speaks('si-5'), 'speaks 1, speaks 1');
+-- Linked: what is paused, over or deleted.
+update care.schedule set enabled = false where id = 'si-as';
+select test.is('a schedule that is paused', test.speaks('si-9'), 'silent 4');
+update care.schedule set enabled = true, ends_on = '2025-11-19' where id = 'si-as';
+select test.is('one that is over has no times', (select concat_ws(' ', (select count(*) from care.upcoming(r, sync.clock(), 5)), exists (select from care.reminder_due as d where d.rule_id = r.id)) from care.reminder_rule as r where id = 'si-9'), '0 f');
+
+-- Which target is refused.
+update care.product set archived_at = '2025-11-20Z' where id = 'si-b';
+delete from care.product where id = 'si-d';
+select test.is(format('refused: %s', payload), test.short(test.act('si', 'r' || n, 'createReminder', '{"time":"15:00"}' || payload)), want) from (values
+    (1, '{"productId":"si-b"}'::jsonb, 'rejected invalid payload.productId'), (2, '{"productId":"si-x"}', 'rejected invalid payload.productId'), (3, '{"productId":"si-d"}', 'rejected invalid payload.productId'),
+    (4, '{"stackId":"si-none"}', 'rejected invalid payload.stackId'), (5, '{"stackId":"si-xs"}', 'rejected invalid payload.stackId'), (6, '{"productId":"si-c"}', 'rejected invalid payload.productId')) as t(n, payload, want);
+select test.is('of another''s no more is told than of none', (test.act('si', 'm1', 'createReminder', '{"time":"15:00","productId":"si-x"}') - 'key')::text, (test.act('si', 'm2', 'createReminder', '{"time":"15:00","productId":"si-d"}') - 'key')::text);
+select test.is('an update to it is refused too', test.short(test.act('si', 'u' || n, 'updateReminder', '{"id":"si-4"}' || payload)), want) from (values
+    (1, '{"productId":"si-b"}'::jsonb, 'rejected invalid payload.productId'), (2, '{"productId":"si-x"}', 'rejected invalid payload.productId'), (3, '{"stackId":"si-none"}', 'rejected invalid payload.stackId'), (4, '{"productId":"si-own2"}', 'applied')) as t(n, payload, want);
+select test.is('a change of a silent one is not', test.short(test.act('si', 'u9', 'updateReminder', '{"id":"si-8","productId":"si-d","label":"x"}')), 'applied');
+select test.is('a preview of it has no times', (select body from sync.preview_reminder('si', '{"time":"15:00","productId":"si-b"}')), '{"upcoming": [], "nextOccurrences": []}');
+-- An upgrade finds what was stopped before.
+begin;
+alter table care.reminder_rule disable trigger user;
+update care.reminder_rule set silent = false;
+\ir ../migrations/0023_stopped_reminders.sql
+select test.is('the migration says what the triggers say', (select string_agg(id, ' ' order by id) from care.reminder_rule where silent), (select string_agg(id, ' ' order by id) from care.reminder_rule where (schedule_id is null or stack_id is not null) and care.is_silent(user_id, product_id, stack_id)));
+select test.is('which is some', (select count(*) from care.reminder_rule where silent) > 2, true);
+rollback;
+\ir ../functions/11_sync_clock.sql
