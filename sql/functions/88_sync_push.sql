@@ -3,6 +3,9 @@
 
 -- sync.claim_pushes: leases waiting pushes to a hub, the longest due first, with the token that each device has at this
 -- moment. `rooms`: at most so many of apns, of fcm and of webhook; where there is no room, none of the others is held up.
+-- Users take turns: of one user, `share` pushes are looked at before those of others, however long they have been due, and a
+-- user of whom so many are claimed gets no more in this call. `full_lanes`, `full_users`: platforms and users, in pairs, of
+-- whom the hub has its share already: none of theirs is claimed.
 -- The text is left to the hub, but for those enqueued by hand. `labels`: the rule's label is the title.
 -- `epoch` and `top`: how far the device should read of topic `reminders`. What is not to be sent any more is settled here:
 -- what has expired, what has no device, and what the rule does not say any more or whose doses were acted on meanwhile. Lock
@@ -12,7 +15,9 @@
 -- that are not to be sent any more stand before all others, tens of thousands of them, each of which is judged. After 100 ms
 -- a call begins no further round (one of each platform it always has), so what it judged is committed: a call that ran into its
 -- timeout would undo all, and so would each one after it.
-create or replace function sync.claim_pushes(hub text, rooms int[], lease interval, labels boolean default false)
+drop function if exists sync.claim_pushes(text, int[], interval, boolean);
+create or replace function sync.claim_pushes(hub text, rooms int[], lease interval, labels boolean default false,
+                                             share int default 16, full_lanes text[] default '{}', full_users text[] default '{}')
 returns table(id bigint, attempt int, platform text, token text, environment text, topic text, user_id text, device_id text,
               occurrence_id text, rule_id text, kind text, title text, body text, start timestamptz, expires_at timestamptz,
               epoch text, top bigint)
@@ -38,12 +43,19 @@ declare
     lane text;
     n int := 0;
     left_over int;
+    asked int;
     locked int;
     claimed bigint;
     is_more boolean := false;
+    -- Users who get no more in this call; those who have had their turn, too; and those who have it now.
+    sated text[];
+    served text[];
+    crowd text[];
+    -- Whose pushes were looked at in this turn, one for each.
+    seen text[];
 begin
-    if coalesce((select max(r) from unnest(rooms) as r), 0) < 1 or lease is null or lease <= interval '0' then
-        raise exception 'one of rooms, and lease, must be positive' using errcode = 'invalid_parameter_value';
+    if coalesce((select max(r) from unnest(rooms) as r), 0) < 1 or lease is null or lease <= interval '0' or share < 1 then
+        raise exception 'one of rooms, lease, and share must be positive' using errcode = 'invalid_parameter_value';
     end if;
     perform sync.raise_commit();
     select p.epoch into here from sync.positions('{-}', '{reminders}') as p;
@@ -51,20 +63,34 @@ begin
         n := n + 1;
         left_over := rooms[n];
         continue when coalesce(left_over, 0) < 1;
+        sated := array(select f.who from unnest(full_lanes, full_users) as f(place, who) where f.place = lane);
+        served := sated;
+        seen := '{}';
         loop
+            asked := left_over;
             -- Most pushes need no judgement by care.push_fate, which is dear. Those that are leased stand before the others; hubs hold
             -- few.
-            select array_agg(w.id) filter (where w.is_fresh), array_agg(w.id) filter (where not w.is_fresh), count(*)
-            into good, doubtful, locked
+            select array_agg(w.id) filter (where w.is_fresh and w.place <= share),
+                   array_agg(w.id) filter (where not w.is_fresh and w.place <= share),
+                   count(*), seen || array_agg(w.user_id) filter (where w.place <= share)
+            into good, doubtful, locked, seen
             from (
-                select p.id, p.expires_at > clock
-                    and (p.kind <> 'reminder' or p.attempt = 0 and p.created_at >= clock - interval '2 seconds') as is_fresh
-                from care.push as p
-                where p.state = 'waiting' and p.platform = lane and p.next_at <= clock
-                    and (p.leased_until is null or p.leased_until <= clock)
-                order by p.next_at limit left_over for no key update skip locked
+                select l.*, row_number() over (partition by l.user_id order by l.next_at, l.id) as place
+                from (
+                    select p.id, p.user_id, p.next_at, p.expires_at > clock
+                        and (p.kind <> 'reminder' or p.attempt = 0 and p.created_at >= clock - interval '2 seconds') as is_fresh
+                    from care.push as p
+                    where p.state = 'waiting' and p.platform = lane and p.next_at <= clock
+                        and (p.leased_until is null or p.leased_until <= clock) and p.user_id <> all(served)
+                    order by p.next_at limit asked for no key update skip locked
+                ) as l
             ) as w;
-            exit when locked = 0;
+            if locked = 0 then
+                exit when cardinality(served) = cardinality(sated);
+                served := sated;
+                seen := '{}';
+                continue;
+            end if;
             if doubtful is not null then
                 select good || array_agg(f.id) filter (where f.fate is null), array_agg(f.id) filter (where f.fate is not null),
                        array_agg(f.fate) filter (where f.fate is not null)
@@ -99,7 +125,22 @@ begin
                 where p.id = any(good) and p.leased_until is distinct from clock + lease and p.state = 'waiting';
             end if;
             left_over := left_over - claimed;
-            exit when left_over <= 0 or locked < left_over + claimed;
+            exit when left_over <= 0;
+            crowd := array(select u.who from unnest(seen) as u(who) where u.who <> all(served) group by u.who having count(*) >= share);
+            if crowd <> '{}' then
+                served := served || crowd;
+                sated := sated || array(
+                    select p.user_id from care.push as p
+                    where p.state = 'waiting' and p.user_id = any(crowd) and p.platform = lane
+                        and p.hub = claim_pushes.hub and p.leased_until = clock + lease
+                    group by p.user_id having count(*) >= share);
+            end if;
+            if locked < asked then
+                -- All others have had their turns.
+                exit when cardinality(served) = cardinality(sated);
+                served := sated;
+                seen := '{}';
+            end if;
             if clock_timestamp() >= stop then
                 is_more := true;
                 exit;

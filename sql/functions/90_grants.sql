@@ -50,7 +50,7 @@ grant execute on function
     sync.adherence_export(text, text, date, date),
     sync.append_feedback(text[], jsonb[]),
     sync.clock(),
-    sync.claim_pushes(text, int[], interval, boolean),
+    sync.claim_pushes(text, int[], interval, boolean, int, text[], text[]),
     sync.claim_pushes(text, int, interval, boolean),
     sync.settle_pushes(text, bigint[], int[], text[], int[], timestamptz[]),
     sync.push_state(),

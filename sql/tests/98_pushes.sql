@@ -263,6 +263,31 @@ select test.is('called again and again it comes to what is to be sent', (select 
 delete from care.push where user_id = 'pb';
 delete from care.device where user_id = 'pb';
 
+-- Users take turns.
+select test.device(who, who, '{"platform":"webhook","token":"+1"}') from unnest('{pr1,pr2,pr3}'::text[]) as who \g /dev/null
+create function test.push_many(who text, many int, late interval) returns void language sql as $$
+    insert into care.push (user_id, device_id, platform, kind, occurrence_id, start, expires_at, next_at, created_at)
+    select who, who, 'webhook', 'notify', who || late || n, sync.clock(), sync.clock() + interval '1 hour', sync.clock() - late, sync.clock() from generate_series(1, many) as n $$;
+create function test.turns(room int, share int, lanes text[] default '{}', users text[] default '{}') returns text language sql as $$
+    select coalesce(string_agg(t.user_id || ':' || t.n, ' ' order by t.user_id), '') from (
+        select c.user_id, count(*) as n from sync.claim_pushes('h', array[0, 0, room], '30 seconds', false, share, lanes, users) as c group by c.user_id) as t $$;
+select test.push_many('pr1', 800, '2 hours'), test.push_many('pr2', 2, '1 minute'), test.push_many('pr3', 20, '0') \g /dev/null
+select test.is('of one user no more than a share is claimed, however many are due before those of others', test.turns(500, 16), 'pr1:16 pr2:2 pr3:16');
+select test.is('whom a hub has its share of gets no more', test.turns(500, 16, '{webhook}', '{pr1}'), 'pr3:4');
+select test.is('on that platform', test.turns(500, 16, '{apns,webhook}', '{pr1,pr2}'), 'pr1:16');
+select test.is('where there is little room, the longest due first', test.turns(3, 16), 'pr1:3');
+select test.is('a call of before', (select count(*) from sync.claim_pushes('h', '{0,0,500}'::int[], '30 seconds')), 16::bigint);
+select test.is('all the same where one is alone', test.turns(800, 1000), 'pr1:' || 800 - 16 - 16 - 3 - 16);
+select test.fails('no share', $$select * from sync.claim_pushes('h', '{0,0,1}'::int[], '1 second', false, 0)$$, '22023');
+delete from care.push where user_id like 'pr_';
+insert into care.push (user_id, device_id, platform, kind, rule_id, day, occurrence_id, start, expires_at, next_at, created_at)
+select 'pr1', 'pr1', 'webhook', 'reminder', 'none', '2025-12-01'::date, 'pr' || n, sync.clock(), sync.clock() + interval '1 hour', sync.clock() - interval '1 minute', sync.clock() - interval '1 minute' from generate_series(1, 3000) as n;
+select test.push_many('pr2', 1, '0') \g /dev/null
+select test.is('behind thousands of one user that are not to be sent any more, another''s goes at once', test.turns(1, 16), 'pr2:1');
+select test.is('when a share of them was looked at', (select count(*) from care.push where user_id = 'pr1' and state = 'dropped'), 16::bigint);
+delete from care.push where user_id like 'pr_';
+delete from care.device where user_id like 'pr_';
+
 -- Zones.
 insert into care.user_settings (user_id, zone) values ('pz', 'UTC');
 insert into care.reminder_rule (id, user_id, time, timezone, tz_mode, delivery) values ('pz1', 'pz', '18:00', 'UTC', 'follow', 'push'), ('pz2', 'pz', '18:00', 'UTC', 'fixed', 'push');

@@ -139,6 +139,8 @@ package struct PushOutcome: Sendable, Equatable {
     package let attempt: Int
     /// Whose room it takes.
     let lane: PushPlatform
+    /// Whose device it was for.
+    let userID: String
     /// How it is settled.
     package let result: Result
     /// For `retry`: after how many seconds.
@@ -148,7 +150,7 @@ package struct PushOutcome: Sendable, Equatable {
 
     /// What became of `push`.
     package init(_ push: DuePush, _ result: Result, retrySeconds: Int? = nil, dropBefore: Int64? = nil) {
-        (id, attempt, lane) = (push.id, push.attempt, push.lane)
+        (id, attempt, lane, userID) = (push.id, push.attempt, push.lane, push.userID)
         (self.result, self.retrySeconds, self.dropBefore) = (result, retrySeconds, dropBefore)
     }
 }

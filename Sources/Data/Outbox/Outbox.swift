@@ -10,6 +10,8 @@
 // - After an outage settlements go before claims, and no push is sent again that is known here to have been sent.
 // - A row that somebody else holds holds up no other: its outcome waits, and is told again.
 // - A provider that answers slowly holds up no other: each platform has room of its own.
+// - Users take turns at a claim, and each has a share of what is held: however many pushes of one are due, those of another
+//   are claimed by the next claim.
 // - Texts, tokens and ids are never logged.
 //
 // Depends on Postgres (libpq on the loop), and on `sync.claim_pushes`, `sync.settle_pushes` and `sync.push_state` of `sql/`.

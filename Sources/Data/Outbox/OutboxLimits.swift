@@ -6,6 +6,9 @@ package enum OutboxLimits {
     package static let batchMax = 500
     /// Pushes of one platform that are claimed and not settled. It bounds what is sent twice if the hub is killed.
     package static let heldMax = 1_000
+    /// Pushes of one user that one claim takes of a platform. A user of whom so many are held there gets no more: others
+    /// have the rest of `heldMax`, however many of the user's are due.
+    package static let shareOfUser = 16
     /// Less room than this is not worth a claim, unless nothing is held; nor are fewer outcomes worth a settlement, unless
     /// they have waited.
     static let roomLeast = 400

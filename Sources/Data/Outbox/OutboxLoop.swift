@@ -37,11 +37,9 @@ final class OutboxLoop {
     private var outcomes = Fifo<PushOutcome>()
     /// Outcomes whose rows somebody else held: they hold up no others.
     private var locked: [PushOutcome] = []
-    /// Pushes that are claimed and not settled.
-    private var held: [PushPlatform: Int] = [:] {
-        didSet { metrics.held.set(heldInAll) }
+    private var held = HeldPushes() {
+        didSet { metrics.held.set(held.count) }
     }
-    private var heldInAll: Int { held.values.reduce(0, +) }
 
     init(
         _ loop: EventLoop, _ inbox: Mailbox<Message>, _ configuration: OutboxConfiguration,
@@ -113,7 +111,7 @@ final class OutboxLoop {
     private var rooms: [PushPlatform: Int] {
         var rooms: [PushPlatform: Int] = [:]
         for platform in PushPlatform.allCases {
-            let held = held[platform, default: 0]
+            let held = held[platform]
             let room = OutboxLimits.heldMax - held
             if held == 0 || room >= OutboxLimits.roomLeast { rooms[platform] = min(room, OutboxLimits.batchMax) }
         }
@@ -129,7 +127,8 @@ final class OutboxLoop {
         // Read before the statement is sent: the lease begins later.
         let now = Instant.read()
         slot?.connection?.query(
-            OutboxStatement.claim, OutboxStatement.claiming(hub, rooms, showsLabels: configuration.showsLabels),
+            OutboxStatement.claim,
+            OutboxStatement.claiming(hub, rooms, full: held.full, showsLabels: configuration.showsLabels),
             timeout: OutboxLimits.statementTimeout * 2
         ) { [weak self] answer in
             self?.claimed(answer, rooms, at: now)
@@ -170,7 +169,7 @@ final class OutboxLoop {
             for index in 0..<outcomes.count where outcomes[index].result == .sent { sent.insert(outcomes[index].id) }
             news.removeAll { sent.contains($0.id) }
         }
-        for push in news { held[push.lane, default: 0] += 1 }
+        for push in news { held.add(push) }
         if !news.isEmpty { take(news) }
     }
 
@@ -186,7 +185,7 @@ final class OutboxLoop {
     /// A settlement of few costs nearly as much as one of many: they wait for more, but not where no more is to come.
     private func settleSoon() {
         let count = outcomes.count
-        if phase == .stopping || count == 0 || count >= OutboxLimits.roomLeast || count >= heldInAll - locked.count {
+        if phase == .stopping || count == 0 || count >= OutboxLimits.roomLeast || count >= held.count - locked.count {
             settle()
         } else {
             settleDue?.set(within: OutboxLimits.gathering)
@@ -212,18 +211,19 @@ final class OutboxLoop {
             let left = Set((0..<rows.count).compactMap { rows.integer($0, 0) })
             metrics.ran("settle", left.isEmpty ? "done" : "locked")
             let before = rooms.count
+            var isShareFree = false
             for outcome in batch {
                 outcomes.popFirst()
                 if left.contains(outcome.id) {
                     locked.append(outcome)
                 } else {
-                    held[outcome.lane, default: 0] -= 1
+                    isShareFree = held.remove(outcome) || isShareFree
                 }
             }
             if !locked.isEmpty { retry?.set(within: OutboxLimits.retryPause) }
             settleSoon()
-            // It may have stopped for want of room.
-            if rooms.count > before { claim() }
+            // It may have stopped for want of room, or of a user's share.
+            if rooms.count > before || isShareFree { claim() }
         case .failure(let error):
             metrics.ran("settle", "failed")
             failed(error, "sync.settle_pushes")

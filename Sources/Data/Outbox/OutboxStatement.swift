@@ -12,7 +12,8 @@ enum OutboxStatement {
             timeout: OutboxLimits.statementTimeout)
     }
 
-    /// `$1` the hub, `$2` the most pushes of each platform, `$3` the lease in seconds, `$4` whether texts have labels.
+    /// `$1` the hub, `$2` the most pushes of each platform, `$3` the lease in seconds, `$4` whether texts have labels, `$5` the
+    /// share of a user, `$6` and `$7` platforms and users who have theirs.
     /// The clock is read before the tokens are: a token that a device registers meanwhile is younger.
     static let claim = """
         WITH c AS MATERIALIZED (SELECT sync.clock() AS at)
@@ -20,12 +21,24 @@ enum OutboxStatement {
             p.rule_id, p.kind, p.title, p.body, (extract(epoch FROM p.start) * 1000000)::bigint,
             (extract(epoch FROM p.expires_at) * 1000000)::bigint, p.epoch, p.top,
             (extract(epoch FROM c.at) * 1000000)::bigint
-        FROM c CROSS JOIN LATERAL sync.claim_pushes($1, $2::int[], make_interval(secs => $3::int), $4::boolean) AS p
+        FROM c CROSS JOIN LATERAL sync.claim_pushes($1, $2::int[], make_interval(secs => $3::int), $4::boolean, $5::int,
+            $6::text[], $7::text[]) AS p
         """
 
-    static func claiming(_ hub: String, _ rooms: [PushPlatform: Int], showsLabels: Bool) -> [String?] {
+    static func claiming(
+        _ hub: String, _ rooms: [PushPlatform: Int], full: Set<HeldPushes.Holder>, showsLabels: Bool
+    ) -> [String?] {
         let rooms = PushPlatform.allCases.map { "\(rooms[$0, default: 0])" }.joined(separator: ",")
-        return [hub, "{\(rooms)}", "\(OutboxLimits.lease.components.seconds)", "\(showsLabels)"]
+        var lanes = TextArray()
+        var users = TextArray()
+        for holder in full {
+            lanes.append(holder.lane.rawValue)
+            users.append(holder.userID)
+        }
+        return [
+            hub, "{\(rooms)}", "\(OutboxLimits.lease.components.seconds)", "\(showsLabels)",
+            "\(OutboxLimits.shareOfUser)", lanes.closed(), users.closed(),
+        ]
     }
 
     /// Gives the pushes that it could not settle. `$1` the hub; then arrays: pushes, attempts, results, seconds until the

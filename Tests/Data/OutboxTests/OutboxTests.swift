@@ -188,6 +188,39 @@ import Testing
         #expect(eventually { taken.withLock { $0.count } == OutboxLimits.heldMax + 10 })
     }
 
+    /// 800 of one user are due before two of another, and none of the 800 is answered. The next look is an hour away.
+    @Test func oneUserHasAShareOfWhatIsHeld() throws {
+        try addPushes(2, .webhook)
+        try admin.execute(
+            """
+            INSERT INTO care.push (user_id, device_id, platform, kind, occurrence_id, start, expires_at, next_at, created_at)
+            SELECT 'u1', 'webhook', 'webhook', 'notify', 'many' || n, now(), now() + interval '1 hour',
+                now() - interval '1 minute', now()
+            FROM generate_series(1, 800) AS n
+            """)
+        let outbox = try start { $0.interval = .seconds(3_600) }
+        let share = OutboxLimits.shareOfUser
+        #expect(eventually { taken.withLock { $0.count } == share + 1 })
+        let first = taken.withLock { $0 }
+        #expect(first.count { $0.userID == "u1" } == share && first.count { $0.userID == "u2" } == 1)
+        try admin.execute(
+            """
+            INSERT INTO care.push (user_id, device_id, platform, kind, occurrence_id, start, expires_at, next_at, created_at)
+            VALUES ('u2', 'webhook', 'webhook', 'notify', 'second', now(), now() + interval '1 hour', now(), now())
+            """)
+        outbox.look()
+        #expect(eventually { taken.withLock { $0.count } == share + 2 })
+        // As they are answered, more of the user's come, at once.
+        var settled = 0
+        while settled < 803 {
+            let news = taken.withLock { Array($0[settled...]) }
+            outbox.settle(news.map { PushOutcome($0, .sent) })
+            settled += news.count
+            try #require(eventually { settled == 803 || taken.withLock { $0.count } > settled })
+        }
+        try wait(until: "SELECT count(*) = 803 FROM care.push WHERE state = 'sent'")
+    }
+
     @Test func aStopSettlesWhatIsKnown() throws {
         try addPushes(5)
         let outbox = try start()
