@@ -196,7 +196,8 @@ end
 $$;
 
 -- sync.apply_all: decides several actions of one user in one transaction: a row for each of the first ones, in their order.
--- The others are not begun and may be sent again: no time was left for them, or their type does not share. No row: they must
+-- The others are not begun and may be sent again: no time was left for them, their type does not share, or one before them is
+-- to be sent again, from which they may follow. No row: they must
 -- be sent one by one, because the first one's type does not share, or the app has triggers of its own that wait for the
 -- commit. An error undoes all of them: then too they must be sent one by one.
 --
@@ -222,8 +223,10 @@ begin
     perform set_config('lock_timeout', '30ms', true);
     for i in 1 .. cardinality(keys) loop
         exit when not sync.shares(types[i]) or i > 1 and clock_timestamp() - began > interval '50 ms';
-        return query select s.status, s.answer, s.corrections
+        select s.status, s.answer, s.corrections into status, answer, corrections
         from sync.apply(who, keys[i], devices[i], numbers[i], types[i], payloads[i], bases[i], client_times[i], zones[i]) as s;
+        return next;
+        exit when status = 'retry';
     end loop;
 end
 $$;

@@ -34,6 +34,8 @@ package struct StoreConfiguration: Sendable {
     package var connectTimeout = Duration.seconds(10)
     /// The time from `submit` or `ask` to an answer; an undecided request is then answered `retry` or `unavailable`.
     package var actionTimeout = Duration.seconds(10)
+    /// That time for actions that were sent together: their client waits for the last one's answer.
+    package var chainTimeout = Duration.seconds(5)
     /// The shortest time between two wake-ups of the other hubs.
     package var announceInterval = Duration.milliseconds(5)
     /// Actions that may wait, of all users.

@@ -151,7 +151,8 @@ final class StoreLoop: EventSource {
         let now = loop.now
         let key = request.envelope.key
         if let refusal = refusal(request, now) { return request.answer(refusal) }
-        let deadline = now.advanced(by: configuration.actionTimeout)
+        let time = request.chain == nil ? configuration.actionTimeout : configuration.chainTimeout
+        let deadline = now.advanced(by: time)
         guard let action = Action(request, kind: Kind.action.rawValue, deadline: deadline, self) else {
             return request.answer(.invalid(key: key, path: nil, message: "a text holds a NUL"))
         }
@@ -161,6 +162,7 @@ final class StoreLoop: EventSource {
     private func refusal(_ request: ActionRequest, _ now: Instant) -> ActionAnswer? {
         let key = request.envelope.key
         guard !isStopping else { return .stopping(key: key) }
+        if let answer = request.chain?.answer(to: key) { return answer }
         guard pool?.isAway == false else { return unavailable(key) }
         return rates.wait(request, now: now).map { wait in
             .retry(

@@ -50,8 +50,9 @@ package final class StoreMetrics: MetricSource {
     func counted(_ request: ActionRequest) -> ActionRequest {
         let start = Instant.read()
         waiting.add(1)
-        return ActionRequest(user: request.user, isByApp: request.isByApp, envelope: request.envelope) {
-            [self] answer in
+        return ActionRequest(
+            user: request.user, isByApp: request.isByApp, envelope: request.envelope, chain: request.chain
+        ) { [self] answer in
             waiting.add(-1)
             count(answer, to: request.envelope, after: Instant.read().duration(since: start))
             request.answer(answer)

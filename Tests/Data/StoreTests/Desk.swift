@@ -44,6 +44,20 @@ final class Desk: @unchecked Sendable {
         store.submit(ActionRequest(user: user, envelope: envelope) { self.answered("\(user)/\(key)", $0) })
     }
 
+    /// Submits the actions as a chain, and waits for their answers.
+    func answers(_ user: String, _ envelopes: [ActionEnvelope]) throws -> [ActionAnswer] {
+        let told = Locked<[ActionAnswer]?>(nil)
+        store?.submit(envelopes, of: user, isByApp: false) { answers in
+            told.withLock { told in
+                if told != nil { self.locked { self.violations.append("a chain was answered twice") } }
+                told = answers
+            }
+            self.locked { self.condition.broadcast() }
+        }
+        try wait("answers to a chain") { told.withLock { $0 != nil } }
+        return try #require(told.withLock { $0 })
+    }
+
     /// Submits an action until it is decided, and returns that answer. It retries sooner than told.
     func decide(
         _ user: String, _ key: String, n: Int64? = nil, _ type: String = "mark", _ payload: String = "{}"

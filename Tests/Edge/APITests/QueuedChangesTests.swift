@@ -19,9 +19,9 @@ import Testing
         let found = Mutex<[ActionEnvelope]>([])
         let refused = Mutex<[String]>([])
         let batch = try ActionBatch(changes: Array(body.utf8), most: most)
-        batch.carryOut { envelope, answer in
-            found.withLock { $0.append(envelope) }
-            answer(ActionAnswer(status: .applied, json: .copy("{}")))
+        batch.carryOut { envelopes, answer in
+            found.withLock { $0 = envelopes }
+            answer(envelopes.map { _ in ActionAnswer(status: .applied, json: .copy("{}")) })
         } done: { answers in
             let texts = answers.filter { $0.status == .rejected }.map {
                 $0.json.withUnsafeBytes { text(Array($0)) ?? "" }
@@ -30,6 +30,21 @@ import Testing
             #expect(answers.count == found.withLock { $0.count } + texts.count)
         }
         return (found.withLock { $0 }, refused.withLock { $0 })
+    }
+
+    /// What cannot be read, and stands behind an action that is to be sent again, is sent again with it.
+    @Test func whatStandsBehindARetryIsOneToo() throws {
+        let told = Mutex<[ActionAnswer]>([])
+        let body = #"{"changes":[{"op":"fly"},{"op":"create"},{"op":"create"},{"op":"fly"}]}"#
+        try ActionBatch(changes: Array(body.utf8), most: 4).carryOut { envelopes, answer in
+            let busy = ActionAnswer.retry(key: envelopes[1].key, .busy, after: .seconds(2), message: "wait")
+            answer([ActionAnswer(status: .applied, json: .copy("{}")), busy])
+        } done: { answers in
+            told.withLock { $0 = answers }
+        }
+        let answers = told.withLock { $0 }
+        #expect(answers.map(\.status) == [.rejected, .applied, .retry, .retry])
+        #expect(answers.last?.retryAfter == .seconds(2))
     }
 
     private func text(_ bytes: [UInt8]?) -> String? { bytes.map { String(decoding: $0, as: UTF8.self) } }

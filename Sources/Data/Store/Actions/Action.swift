@@ -23,6 +23,7 @@ final class Action: Request {
     var races = 0
     /// Executions that violated a constraint.
     var violations = 0
+    private let chain: ActionChain?
     private let answer: @Sendable (ActionAnswer) -> Void
 
     /// Nil if a text holds a NUL byte, which PostgreSQL's text cannot hold.
@@ -33,6 +34,7 @@ final class Action: Request {
         key = envelope.key
         name = TextKey(request.user, envelope.key)
         device = envelope.deviceID.map { TextKey(request.user, $0) }
+        chain = request.chain
         answer = request.answer
         super.init(
             Terms(
@@ -45,6 +47,13 @@ final class Action: Request {
 
     /// Those that users send; what is refused, or sent by the app, goes by itself.
     override var isJoinable: Bool { statement === Self.apply }
+
+    /// False if one before it in its chain is to be sent again.
+    override func willBeSent() -> Bool {
+        guard let answer = chain?.answer(to: key) else { return true }
+        finish(answer)
+        return false
+    }
 
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep { store.answered(self, answer) }
 

@@ -1,10 +1,10 @@
 import Bytes
 import JSON
+import Store
 import Sync
 
-/// The actions of one request, carried out one after the other. If they were sent together, an action that loses its
-/// connection could be overtaken by the next. After an action that must be sent again none is carried out, since it may
-/// depend on that one.
+/// The actions of one request, carried out one after the other. After an action that must be sent again none is carried
+/// out, since it may depend on that one (`ActionChain`).
 struct ActionBatch: Sendable {
     /// Why the whole request is refused. Nothing of it is carried out.
     struct Problem: Error {
@@ -78,31 +78,31 @@ struct ActionBatch: Sendable {
     }
 
     /// Calls `done` once, with one answer per action.
+    ///
+    /// - Parameter act: has the actions applied in their order, and gives an answer for each. After one that is to be sent
+    ///   again it begins none.
     func carryOut(
-        _ act: @escaping @Sendable (ActionEnvelope, @escaping @Sendable (ActionAnswer) -> Void) -> Void,
+        _ act: (_ actions: [ActionEnvelope], _ answers: @escaping @Sendable ([ActionAnswer]) -> Void) -> Void,
         done: @escaping @Sendable ([ActionAnswer]) -> Void
     ) {
-        next([], act, done)
-    }
-
-    private func next(
-        _ answers: [ActionAnswer],
-        _ act: @escaping @Sendable (ActionEnvelope, @escaping @Sendable (ActionAnswer) -> Void) -> Void,
-        _ done: @escaping @Sendable ([ActionAnswer]) -> Void
-    ) {
-        guard answers.count < steps.count else { return done(answers) }
-        switch steps[answers.count] {
-        case .error(let answer, _): next(answers + [answer], act, done)
-        case .action(let envelope):
-            act(envelope) { answer in
-                guard answer.status == .retry else { return next(answers + [answer], act, done) }
-                let rest = steps[(answers.count + 1)...].map {
-                    ActionAnswer.retry(
-                        key: $0.key, answer.retry == .unavailable ? .unavailable : .busy,
-                        after: answer.retryAfter ?? .zero, message: "an action before it is to be sent again")
-                }
-                done(answers + [answer] + rest)
-            }
+        let actions = steps.compactMap { step in
+            if case .action(let envelope) = step { envelope } else { nil }
+        }
+        act(actions) { answers in
+            var rest = answers[...]
+            var last: ActionAnswer?
+            done(
+                steps.map { step in
+                    var answer: ActionAnswer? =
+                        switch step {
+                        case .action: rest.popFirst()
+                        case .error(let answer, _): answer
+                        }
+                    if case .error = step, let last { answer = last.behind(step.key) }
+                    guard let answer else { preconditionFailure("an action was not answered") }
+                    if answer.status == .retry, last == nil { last = answer }
+                    return answer
+                })
         }
     }
 }

@@ -100,6 +100,16 @@ package struct HTTPExchange: Sendable {
         store.submit(ActionRequest(user: user, isByApp: isByApp, envelope: envelope, answer: answer))
     }
 
+    /// Has the user's actions applied, one after the other. After one that is to be sent again none is begun, for it may
+    /// follow from that one. Any thread; `answer` is called once, on any thread, with an answer for each.
+    package func act(
+        _ envelopes: [ActionEnvelope], as user: String, isByApp: Bool,
+        _ answer: @escaping @Sendable ([ActionAnswer]) -> Void
+    ) {
+        guard let store else { return answer(envelopes.map { .withoutStore($0) }) }
+        store.submit(envelopes, of: user, isByApp: isByApp, answer)
+    }
+
     /// Reads a snapshot of the user's. Any thread; `answer` is called once, on any thread.
     package func query(
         _ function: SnapshotFunction, _ arguments: [String?], of user: String,
