@@ -186,7 +186,8 @@ enum HubProcess {
         configuration.keepsTraces = keepsTraces
         configuration.tls = tls
         // Clients must never take the descriptors that database connections need to reconnect.
-        let room = max(1, DescriptorLimit.raise() - configuration.admission.refusalsMax)
+        let descriptors = DescriptorLimit.raise(besidePushes: settings.push.webhookRequests)
+        let room = max(1, descriptors - configuration.admission.refusalsMax)
         if room < configuration.admission.connectionsMax {
             logger.log(
                 level: room < Self.roomWarnedOf ? .warning : .notice,

@@ -10,8 +10,10 @@ struct carillon_curl_request {
     struct curl_slist *headers;
     const void *body;
     size_t body_count;
-    /// A value of CURLOPT_HTTP_VERSION. From HTTP/2 on, a request waits for a connection that it can share.
+    /// A value of CURLOPT_HTTP_VERSION.
     long http_version;
+    /// 1: it waits for a connection that it can share, until it is known whether the host speaks HTTP/2.
+    long waits_to_share;
     /// PEM certificates trusted in place of the system's; NULL: the system's.
     const char *ca_file;
     /// How long certificates that were read are good for, in seconds; 0: they are read for each connection.
@@ -74,7 +76,7 @@ static inline CURLcode carillon_curl_aim(CURL *easy, const struct carillon_curl_
     CURLcode code = CURLE_OK;
     carillon_set(CURLOPT_URL, request->url);
     carillon_set(CURLOPT_HTTP_VERSION, request->http_version);
-    carillon_set(CURLOPT_PIPEWAIT, request->http_version >= CURL_HTTP_VERSION_2_0 ? 1L : 0L);
+    carillon_set(CURLOPT_PIPEWAIT, request->waits_to_share);
     carillon_set(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_count);
     carillon_set(CURLOPT_COPYPOSTFIELDS, request->body);
     carillon_set(CURLOPT_HTTPHEADER, request->headers);

@@ -8,6 +8,7 @@ struct PushSettings: Sendable {
     var apnsURL: String?
     var fcmKeyFile: String?
     var webhookURL: String?
+    var webhookRequests = PushLimits.requestsOfWebhook
     var showLabels = false
 
     /// - Throws: a failure that names the settings at fault. Opens no files.
@@ -45,6 +46,7 @@ struct PushSettings: Sendable {
             }
         }
         configuration.webhookURL = webhookURL
+        configuration.webhookRequestsMax = webhookRequests
         configuration.webhookCredentials = settings.apps.first { $0.id == settings.databaseApp }?.credentials
         configuration.caFile = settings.webhooks.caFile
         configuration.userAgent = settings.webhooks.userAgent

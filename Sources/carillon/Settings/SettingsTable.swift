@@ -246,6 +246,12 @@ enum SettingsTable {
             "URL of your backend that sends text messages or anything else. With it, devices of platform webhook get pushes."
         ),
         Setting(
+            "push.webhookRequests", \.push.webhookRequests, .count(1...256),
+            """
+            Requests that may be in flight to push.webhookURL, by HTTP/1.1 each on a connection of its own. One user has at \
+            most half of them.
+            """),
+        Setting(
             "push.showLabels", \.push.showLabels, .flag,
             "Whether pushes show a reminder's label, which may name a medication, on locked screens and to providers."),
     ]

@@ -9,6 +9,9 @@ struct PushRequest: Equatable, Sendable {
     var body: [UInt8]
     /// Whether the provider speaks HTTP/2 alone, also without TLS.
     var isHTTP2Only = false
+    /// Whether it waits for a connection that it may share, as long as it is not known whether the host lets requests share
+    /// one. Where the host does not, requests would wait for each other: libcurl wakes one that waits for each that ends.
+    var sharesConnection = true
 }
 
 /// What a provider answered.

@@ -4,7 +4,7 @@ import Logging
 import Outbox
 import Reactor
 
-/// The pushes' thread: passes claimed pushes to the plan, and the plan's requests to libcurl.
+/// A thread of pushes: passes claimed pushes to the plan, and the plan's requests to libcurl.
 final class PushLoop {
     private let configuration: PushConfiguration
     private let inbox: PushInbox
@@ -21,15 +21,15 @@ final class PushLoop {
     private var end: Instant?
 
     init(
-        _ configuration: PushConfiguration, _ inbox: PushInbox, _ metrics: PushMetrics, _ logger: Logger,
-        _ settle: @escaping ([PushOutcome]) -> Void
+        _ configuration: PushConfiguration, _ providers: [PushPlatform: any PushProvider], _ inbox: PushInbox,
+        _ metrics: PushMetrics, _ logger: Logger, _ settle: @escaping ([PushOutcome]) -> Void
     ) {
         self.configuration = configuration
         self.inbox = inbox
         self.metrics = metrics
         self.logger = logger
         self.settle = settle
-        plan = PushPlan(configuration.providers, metrics, random: SystemRandomNumberGenerator())
+        plan = PushPlan(providers, metrics, random: SystemRandomNumberGenerator())
     }
 
     /// Runs until the inbox is stopped, and no request is in flight or the deadline has passed.
@@ -51,7 +51,7 @@ final class PushLoop {
     private func takeInbox() {
         let contents = inbox.takeAll()
         if let webhook = contents.webhook { plan.replace(.webhook, webhook) }
-        plan.add(contents.pushes)
+        plan.add(contents.pushes, now: .read())
         if let patience = contents.patience, end == nil {
             end = Instant.read().advanced(by: patience)
             plan.stop()

@@ -23,6 +23,7 @@ package final class PushMetrics: MetricSource {
         "reason",
         DeliveryFailure.allCases.map(\.rawValue) + [noCredential, noProvider, noRequest, renewedTwice]
             + APNs.Reason.allCases.map(\.rawValue) + FCM.Code.allCases.map(\.rawValue))
+    private let heldUp = CounterTable("platform", PushPlatform.allCases.map(\.rawValue))
     private let accessTokens = Counter()
     private let requestSeconds = Histogram.times()
     private let seconds = Histogram(
@@ -39,6 +40,8 @@ package final class PushMetrics: MetricSource {
 
     func failed(_ reason: String) { failures[reason].add() }
 
+    func heldUp(_ platform: PushPlatform) { heldUp[platform.rawValue].add() }
+
     func accessTokenCame() { accessTokens.add() }
 
     func request(took time: Duration) { requestSeconds.record(time) }
@@ -50,12 +53,15 @@ package final class PushMetrics: MetricSource {
         deliveries[platform.rawValue, delivery.rawValue].count
     }
 
+    func heldUpCount(_ platform: PushPlatform) -> UInt64 { heldUp[platform.rawValue].count }
+
     func failureCount(_ reason: String) -> UInt64 { failures[reason].count }
 
     /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.counter("push_deliveries_total", "Attempts to deliver a push, by platform and result.", deliveries)
         exposition.counter("push_failures_total", "Attempts that failed, by the reason.", failures)
+        exposition.counter("push_held_up_total", "Pushes that waited for room while others' requests took it.", heldUp)
         exposition.counter("push_access_tokens_total", "Access tokens that were fetched for FCM.", accessTokens.count)
         exposition.histogram("push_request_seconds", "Time of one request to a provider.", requestSeconds)
         exposition.histogram("push_seconds", "From a reminder's start until a provider has accepted it.", seconds)

@@ -9,16 +9,18 @@ final class PushWork {
     var credential = 0
     /// How often it was sent again at once.
     var resends = 0
+    /// When it came here.
+    let addedAt: Instant
 
-    init(_ push: DuePush) {
-        self.push = push
+    init(_ push: DuePush, at now: Instant) {
+        (self.push, addedAt) = (push, now)
     }
 }
 
 /// Decides which requests are made and what becomes of pushes. Performs no I/O, reads no clock.
 ///
-/// Each platform has a lane with room of its own, so that a slow provider holds up no other. Invariant: each push that was
-/// added leaves by exactly one outcome.
+/// Each platform has a lane with room of its own, so that a slow provider holds up no other. In a lane, users take turns.
+/// Invariant: each push that was added leaves by exactly one outcome.
 ///
 /// Worst interleavings, each with its test in `PushPlanTests`:
 /// - Hundreds of requests are in flight when their credential expires: the first answer renews it, and none renews it
@@ -44,9 +46,10 @@ struct PushPlan {
     private struct Lane {
         let platform: PushPlatform
         var provider: (any PushProvider)?
-        var waiting = Fifo<PushWork>()
-        var underWay = 0
+        var turns = PushTurns()
         var isAsking = false
+        /// When it was last told about a credential.
+        var credentialAt = Instant.min
     }
 
     private let metrics: PushMetrics
@@ -68,23 +71,23 @@ struct PushPlan {
     }
 
     /// Requests in flight, those for credentials included.
-    var underWay: Int { lanes.reduce(0) { $0 + $1.underWay + ($1.isAsking ? 1 : 0) } }
+    var underWay: Int { lanes.reduce(0) { $0 + $1.turns.underWay + ($1.isAsking ? 1 : 0) } }
 
     /// Whether no push waits for room or for a credential.
-    var isIdle: Bool { lanes.allSatisfy { $0.waiting.isEmpty } }
+    var isIdle: Bool { lanes.allSatisfy { $0.turns.isEmpty } }
 
     mutating func replace(_ platform: PushPlatform, _ provider: any PushProvider) {
         for index in lanes.indices where lanes[index].platform == platform { lanes[index].provider = provider }
     }
 
-    mutating func add(_ pushes: [DuePush]) {
+    mutating func add(_ pushes: [DuePush], now: Instant) {
         for push in pushes {
             guard let index = lanes.firstIndex(where: { $0.platform == push.platform }), lanes[index].provider != nil
             else {
                 fail(push, PushMetrics.noProvider, isRefusal: true, retrySeconds: PushLimits.refusedPause)
                 continue
             }
-            if isStopping { giveBack(push) } else { lanes[index].waiting.append(PushWork(push)) }
+            if isStopping { giveBack(push) } else { lanes[index].turns.append(PushWork(push, at: now)) }
         }
     }
 
@@ -102,29 +105,29 @@ struct PushPlan {
     }
 
     private mutating func nextStep(of index: Int, now: Instant, time: UnixTime) -> Step? {
-        while let work = lanes[index].waiting.first, let most = lanes[index].provider?.requestsMax,
-            lanes[index].underWay < most
+        while let most = lanes[index].provider?.requestsMax, let place = lanes[index].turns.next(of: most),
+            let work = lanes[index].turns.work(at: place)
         {
             let push = work.push
             if push.useEnd <= now {
-                lanes[index].waiting.popFirst()
+                take(place, from: index, now: now)
                 settle(push, .expired, .expired)
                 continue
             }
             if push.leaseEnd <= now.advanced(by: PushLimits.requestTimeout) {
-                lanes[index].waiting.popFirst()
+                take(place, from: index, now: now)
                 giveBack(push)
                 continue
             }
             switch lanes[index].provider?.credential(now: now, time: time) {
             case .use(let text, let number):
-                lanes[index].waiting.popFirst()
+                take(place, from: index, now: now)
                 guard let request = lanes[index].provider?.request(push, text, now: now, time: time) else {
                     fail(push, PushMetrics.noRequest, isRefusal: false)
                     continue
                 }
                 work.credential = number
-                lanes[index].underWay += 1
+                lanes[index].turns.began(work, at: now)
                 return .send(work, request)
             case .ask:
                 guard !lanes[index].isAsking else { return nil }
@@ -135,7 +138,7 @@ struct PushPlan {
                 }
                 return .ask(lanes[index].platform, request)
             case .wait(let end):
-                lanes[index].waiting.popFirst()
+                take(place, from: index, now: now)
                 // Given back: it may be another hub that has a credential first.
                 settle(push, .retry, .retry, retrySeconds: max(1, end.duration(since: now).secondsRoundedUp))
             case nil: return nil
@@ -144,12 +147,19 @@ struct PushPlan {
         return nil
     }
 
+    /// Takes out the push at that place, and counts it if the requests of others have made it late.
+    private mutating func take(_ place: Int, from index: Int, now: Instant) {
+        let waited = min(
+            lanes[index].turns.take(at: place, now: now), now.duration(since: lanes[index].credentialAt))
+        if waited >= PushLimits.heldUpAfter { metrics.heldUp(lanes[index].platform) }
+    }
+
     // MARK: Answers
 
     mutating func finished(_ work: PushWork, _ end: PushEnd, now: Instant, time: UnixTime) {
         let push = work.push
         guard let index = lanes.firstIndex(where: { $0.platform == push.platform }) else { return }
-        lanes[index].underWay -= 1
+        lanes[index].turns.ended(work, at: now)
         let verdict: PushVerdict =
             switch end {
             case .answered(let answer): lanes[index].provider?.verdict(answer) ?? .retry("broken")
@@ -173,7 +183,7 @@ struct PushPlan {
                 lanes[index].provider?.expired(number: work.credential, now: now) == true
             {
                 work.resends += 1
-                lanes[index].waiting.prepend(work)
+                lanes[index].turns.prepend(work, at: now)
             } else {
                 fail(push, PushMetrics.renewedTwice, isRefusal: true, retrySeconds: PushLimits.refusedPause)
             }
@@ -187,6 +197,7 @@ struct PushPlan {
     mutating func credentialCame(_ platform: PushPlatform, _ end: PushEnd, now: Instant) {
         guard let index = lanes.firstIndex(where: { $0.platform == platform }) else { return }
         lanes[index].isAsking = false
+        lanes[index].credentialAt = now
         guard let reason = lanes[index].provider?.credentialCame(end, now: now) else {
             return metrics.accessTokenCame()
         }
@@ -205,7 +216,7 @@ struct PushPlan {
 
     private mutating func giveBackWaiting() {
         for index in lanes.indices {
-            while let work = lanes[index].waiting.popFirst() { giveBack(work.push) }
+            while let work = lanes[index].turns.pop() { giveBack(work.push) }
         }
     }
 

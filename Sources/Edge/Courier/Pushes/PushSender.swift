@@ -1,9 +1,12 @@
 // Pushes: the courier's other half. Reminders that are due become requests to Apple, to Google, or to a webhook.
 //
-// Purpose: the outbox's thread hands over claimed pushes; the pushes' own thread decides (`PushPlan`), builds requests and
-// judges answers (`APNs`, `FCM`, `PushWebhook`, all without I/O), and libcurl sends over few shared connections.
-// Lifecycle: `init` starts the thread; `stop` waits for answers, then joins the thread. Invariants:
-// - Each push that was posted leaves by one outcome, unless the thread ends before its answer: its lease then ends.
+// Purpose: the outbox's thread hands over claimed pushes; the pushes' own threads decide (`PushPlan`), build requests and
+// judge answers (`APNs`, `FCM`, `PushWebhook`, all without I/O), and libcurl sends: over few shared connections to APNs and
+// FCM, on one thread, and over one connection for each request to the webhook, on another.
+// Lifecycle: `init` starts the threads; `stop` waits for answers, then joins them. Invariants:
+// - Each push that was posted leaves by one outcome, unless its thread ends before its answer: its lease then ends.
+// - As many requests are in flight as may be, whatever version of HTTP a provider speaks, and however slow it is; but for the
+//   share of a user (`PushTurns`).
 // - A redirect is never followed, a proxy of the environment never used, and a certificate always verified.
 // - No text, token or id of a push is logged, nor an answer's own words.
 
@@ -21,6 +24,8 @@ package struct PushConfiguration: Sendable {
     package var fcm: FCMAccount?
     /// The URL of the operator's own backend; nil where there is none.
     package var webhookURL: String?
+    /// Requests in flight to it.
+    package var webhookRequestsMax = PushLimits.requestsOfWebhook
     /// What signs requests to it.
     package var webhookCredentials: AppCredentials?
     /// PEM file of the trusted certificates; nil uses the system's.
@@ -39,59 +44,89 @@ package struct PushConfiguration: Sendable {
         if let apns { providers[.apns] = APNs(apns) }
         if let fcm { providers[.fcm] = FCM(fcm) }
         if let webhookURL, let webhookCredentials {
-            providers[.webhook] = PushWebhook(url: webhookURL, credentials: webhookCredentials)
+            providers[.webhook] = webhook(url: webhookURL, webhookCredentials)
         }
         return providers
     }
+
+    func webhook(url: String, _ credentials: AppCredentials) -> PushWebhook {
+        PushWebhook(url: url, credentials: credentials, requestsMax: max(1, webhookRequestsMax))
+    }
 }
 
-/// Sends pushes on a thread of its own. Any thread may call it; only `stop` blocks.
+/// Sends pushes on threads of its own. Any thread may call it; only `stop` blocks.
 package final class PushSender: Sendable {
-    private let inbox: PushInbox
-    private let thread: SystemThread
-    private let webhookURL: String?
+    /// A thread, and what it is asked.
+    private struct Route: Sendable {
+        let inbox: PushInbox
+        let thread: SystemThread
+    }
 
-    /// Starts the thread.
+    private let configuration: PushConfiguration
+    /// APNs and FCM, and devices without a provider.
+    private let services: Route
+    /// Nil where there is none.
+    private let webhook: Route?
+
+    /// Starts the threads.
     ///
-    /// - Parameter settle: is told what became of pushes, on the sender's thread.
+    /// - Parameter settle: is told what became of pushes, on the sender's threads.
     /// - Throws: `CourierError` if memory or threads run out.
     package init(
         _ configuration: PushConfiguration, metrics: PushMetrics, logger: Logger,
         settle: @escaping @Sendable ([PushOutcome]) -> Void
     ) throws(CourierError) {
-        let multi = try CurlMulti<PushTransfer>(
-            connections: PushLimits.connectionsMax, ofHost: PushLimits.connectionsOfHost,
-            streams: PushLimits.streamsOfConnection)
-        inbox = PushInbox(multi)
-        webhookURL = configuration.webhookURL
-        let loop = PushLoop(configuration, inbox, metrics, logger, settle)
-        do throws(ReactorError) {
-            // `SystemThread` blocks signals, so writing to a closed connection does not end the process.
-            thread = try SystemThread(name: "pushes") { loop.run() }
-        } catch {
-            throw CourierError("\(error)")
+        self.configuration = configuration
+        func start(
+            _ name: String, _ multi: CurlMulti<PushTransfer>, _ isMeant: (PushPlatform) -> Bool
+        ) throws(CourierError) -> Route {
+            let inbox = PushInbox(multi)
+            let providers = configuration.providers.filter { isMeant($0.key) }
+            let loop = PushLoop(configuration, providers, inbox, metrics, logger, settle)
+            do throws(ReactorError) {
+                // `SystemThread` blocks signals, so writing to a closed connection does not end the process.
+                return Route(inbox: inbox, thread: try SystemThread(name: name) { loop.run() })
+            } catch {
+                throw CourierError("\(error)")
+            }
         }
+        services = try start(
+            "pushes",
+            CurlMulti(
+                connections: PushLimits.connectionsOfServices, ofHost: PushLimits.connectionsOfHost,
+                streams: PushLimits.streamsOfConnection)
+        ) { $0 != .webhook }
+        webhook =
+            configuration.providers[.webhook] == nil
+            ? nil
+            : try start(
+                "push webhook", CurlMulti(connections: configuration.webhookRequestsMax)
+            ) { $0 == .webhook }
     }
 
     /// Sends these pushes.
     package func post(_ pushes: [DuePush]) {
-        inbox.post { $0.pushes += pushes }
+        guard let webhook else { return services.inbox.post { $0.pushes += pushes } }
+        let split = pushes.filter { $0.platform == .webhook }
+        if !split.isEmpty { webhook.inbox.post { $0.pushes += split } }
+        if split.count < pushes.count { services.inbox.post { $0.pushes += pushes.filter { $0.platform != .webhook } } }
     }
 
     /// Signs requests to the webhook by other credentials from now on.
     package func replace(_ credentials: AppCredentials) {
-        guard let webhookURL else { return }
-        inbox.post { $0.webhook = PushWebhook(url: webhookURL, credentials: credentials) }
+        guard let webhook, let url = configuration.webhookURL else { return }
+        webhook.inbox.post { $0.webhook = configuration.webhook(url: url, credentials) }
     }
 
-    /// Gives back what waits, waits for answers for at most `patience`, and ends the thread. Call once.
+    /// Gives back what waits, waits for answers for at most `patience`, and ends the threads. Call once.
     package func stop(within patience: Duration) {
-        inbox.post { $0.patience = patience }
-        thread.join()
+        let routes = [services, webhook].compactMap(\.self)
+        for route in routes { route.inbox.post { $0.patience = patience } }
+        for route in routes { route.thread.join() }
     }
 }
 
-/// The mailbox of the pushes' thread. It needs no bound: the outbox claims no more than it may.
+/// The mailbox of a thread of pushes. It needs no bound: the outbox claims no more than it may.
 final class PushInbox: Sendable {
     struct Contents: Sendable {
         var pushes: [DuePush] = []

@@ -98,6 +98,7 @@ final class PushTransfer: CurlTransfer {
         settings.http_version =
             request.isHTTP2Only && request.url.hasPrefix("http://")
             ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS
+        settings.waits_to_share = request.sharesConnection ? 1 : 0
         return request.url.withCString { url in
             request.body.withUnsafeBytes { body in
                 (settings.url, settings.body, settings.body_count) = (url, body.baseAddress, body.count)

@@ -7,7 +7,7 @@ import Pusher
 struct PushWebhook: PushProvider {
     let url: String
     var credentials: AppCredentials
-    let requestsMax = PushLimits.requestsOfWebhook
+    var requestsMax = PushLimits.requestsOfWebhook
 
     mutating func credential(now: Instant, time: UnixTime) -> PushCredential { .use("", number: 0) }
 
@@ -31,7 +31,7 @@ struct PushWebhook: PushProvider {
             fields: [
                 "Content-Type: application/json", "X-Pusher-Key: \(credentials.key)",
                 "X-Pusher-Signature: \(body.withUnsafeBytes { credentials.code(ofWebhook: $0) })",
-            ], body: body)
+            ], body: body, sharesConnection: false)
     }
 
     /// 410: the backend knows that the token is of no use. What else refuses may be mended until the push expires.

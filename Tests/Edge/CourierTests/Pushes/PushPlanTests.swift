@@ -41,9 +41,12 @@ private struct TestProvider: PushProvider {
         PushPlan([.apns: provider], metrics, random: SystemRandomNumberGenerator())
     }
 
-    private func push(_ id: Int64, lease: Double = 30, use: Double = 600, token: String = "t") -> DuePush {
+    private func push(
+        _ id: Int64, lease: Double = 30, use: Double = 600, token: String = "t", of user: String? = nil
+    ) -> DuePush {
         var push = DuePush(id: id, attempt: 1, platform: .apns, token: token, leaseEnd: .second(lease))
         push.useEnd = .second(use)
+        push.userID = user ?? "u\(id)"
         push.readAt = 77
         return push
     }
@@ -62,7 +65,7 @@ private struct TestProvider: PushProvider {
 
     @Test func aLaneHasRoomForSoMany() throws {
         var plan = plan()
-        plan.add((1...6).map { push($0) })
+        plan.add((1...6).map { push($0) }, now: .second(0))
         let works = depart(&plan)
         #expect(works.map(\.push.id) == [1, 2, 3, 4] && plan.underWay == 4)
         answer(&plan, works[1], 200)
@@ -71,9 +74,24 @@ private struct TestProvider: PushProvider {
         #expect(metrics.count(.apns, .sent) == 1)
     }
 
+    @Test func onesThatOthersMadeLateAreCounted() {
+        var plan = plan()
+        plan.add((1...6).map { push($0, of: "hangs") }, now: .second(0))
+        plan.add((7...9).map { push($0) }, now: .second(0))
+        let works = depart(&plan)
+        #expect(works.map(\.push.id) == [1, 7, 8, 9])
+        plan.add([push(10), push(11)], now: .second(1))
+        plan.finished(works[1], .answered(PushAnswer(status: 200)), now: .second(1.5), time: time)
+        expect(depart(&plan, at: 1.5).map(\.push.id) == [10] && metrics.heldUpCount(.apns) == 0)
+        plan.finished(works[0], .failed(.timeout), now: .second(10), time: time)
+        plan.finished(works[2], .answered(PushAnswer(status: 200)), now: .second(10), time: time)
+        // The first of them waited for its own user's.
+        expect(depart(&plan, at: 10).map(\.push.id) == [2, 11] && metrics.heldUpCount(.apns) == 1)
+    }
+
     @Test func eachAnswerHasItsOutcome() {
         var plan = plan(TestProvider(requestsMax: 10))
-        plan.add((1...5).map { push($0) })
+        plan.add((1...5).map { push($0) }, now: .second(0))
         let works = depart(&plan)
         answer(&plan, works[0], 400)
         answer(&plan, works[1], 404)
@@ -89,7 +107,7 @@ private struct TestProvider: PushProvider {
 
     @Test func oneCredentialIsRenewedOnce() {
         var plan = plan(TestProvider(requestsMax: 100))
-        plan.add((1...50).map { push($0) })
+        plan.add((1...50).map { push($0) }, now: .second(0))
         let works = depart(&plan)
         #expect(works.count == 50)
         for work in works { answer(&plan, work, 401) }
@@ -103,7 +121,7 @@ private struct TestProvider: PushProvider {
 
     @Test func oneThatWaitedTooLongIsGivenBack() {
         var plan = plan()
-        plan.add([push(1, lease: 30), push(2, lease: 50)])
+        plan.add([push(1, lease: 30), push(2, lease: 50)], now: .second(0))
         let works = depart(&plan, at: 20.5)
         #expect(works.map(\.push.id) == [2])
         #expect(plan.outcomes == [PushOutcome(push(1), .retry, retrySeconds: 0)])
@@ -111,7 +129,7 @@ private struct TestProvider: PushProvider {
 
     @Test func oneOfNoUseIsNotSent() {
         var plan = plan()
-        plan.add([push(1, use: 5), push(2, token: ""), push(3)])
+        plan.add([push(1, use: 5), push(2, token: ""), push(3)], now: .second(0))
         expect(depart(&plan, at: 5).map(\.push.id) == [3])
         #expect(plan.outcomes.map(\.result) == [.expired, .dead])
         #expect(metrics.failureCount(PushMetrics.noRequest) == 1)
@@ -123,14 +141,14 @@ private struct TestProvider: PushProvider {
         other.platform = .fcm
         var unknown = push(2)
         unknown.platform = nil
-        plan.add([other, unknown])
+        plan.add([other, unknown], now: .second(0))
         expect(depart(&plan).isEmpty)
         #expect(plan.outcomes.map(\.result) == [.retry, .retry] && plan.troubles.allSatisfy(\.isRefusal))
     }
 
     @Test func aCredentialIsAskedForOnce() {
         var plan = plan(TestProvider(requestsMax: 4, asks: true))
-        plan.add((1...3).map { push($0) })
+        plan.add((1...3).map { push($0) }, now: .second(0))
         guard case .ask(.apns, let request)? = plan.nextStep(now: .second(0), time: time) else {
             Issue.record("it does not ask")
             return
@@ -143,12 +161,12 @@ private struct TestProvider: PushProvider {
 
     @Test func theEndGivesBackAllThatWaits() {
         var plan = plan(TestProvider(requestsMax: 2))
-        plan.add((1...5).map { push($0) })
+        plan.add((1...5).map { push($0) }, now: .second(0))
         let works = depart(&plan)
         plan.stop()
         #expect(plan.outcomes.map(\.id) == [3, 4, 5] && plan.outcomes.allSatisfy { $0.retrySeconds == 0 })
         answer(&plan, works[0], 401)
-        plan.add([push(6)])
+        plan.add([push(6)], now: .second(0))
         expect(depart(&plan).isEmpty && plan.outcomes.map(\.id) == [3, 4, 5, 1, 6])
         answer(&plan, works[1], 200)
         #expect(plan.underWay == 0 && plan.outcomes.last?.result == .sent)
@@ -157,7 +175,7 @@ private struct TestProvider: PushProvider {
     @Test func dropsTellWhenTheTokenWasRead() {
         var plan = PushPlan(
             [.apns: PushWebhook(url: "u", credentials: signer)], metrics, random: SystemRandomNumberGenerator())
-        plan.add([push(1)])
+        plan.add([push(1)], now: .second(0))
         for work in depart(&plan) { answer(&plan, work, 410) }
         #expect(plan.outcomes == [PushOutcome(push(1), .dead, dropBefore: 77)])
         #expect(metrics.count(.apns, .dropped) == 1)
