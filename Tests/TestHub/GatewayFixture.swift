@@ -49,6 +49,8 @@ package final class GatewayFixture {
         configuration.timeouts.close = .milliseconds(200)
         // Tests connect, leave and send faster than people.
         configuration.admission.addressConnectsPerSecond = 0
+        configuration.admission.strangerRequestsPerSecond = 0
+        configuration.admission.userStreamsPerSecond = 0
         configuration.limits.messagesPerSecond = 0
         configuration.limits.controlFramesPerSecond = 0
         // A busy machine must not look like a slow client or a slow hub.

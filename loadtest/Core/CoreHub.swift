@@ -51,6 +51,7 @@ import Reactor
         let credentials = AppCredentials(key: appKey, secret: appSecret)
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: true)]
         configuration.admission.exemptsLoopback = true
+        configuration.admission.strangerRequestsPerSecond = 0
         // No pings during a measurement.
         configuration.timeouts.activity = .seconds(3600)
         let logger = Logger(label: "corehub") { _ in SwiftLogNoOpLogHandler() }

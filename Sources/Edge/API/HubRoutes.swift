@@ -59,6 +59,16 @@ package struct HubRoutes: HTTPRoutes {
         if let demonstration, DemonstrationRoutes.owns(request.path) {
             return demonstration.respond(to: request) { exchange.respond($0) }
         }
+        var response = answer(to: request, exchange, channels)
+        // A token is verified off the loop: who asks is not known yet, or does not matter. A user's event stream begins with
+        // its token.
+        if response?.events?.isOfUser != true { response?.isForStrangers = true }
+        return response
+    }
+
+    private func answer(
+        to request: HTTPRequest, _ exchange: HTTPExchange, _ channels: any ChannelDirectory
+    ) -> HTTPResponse? {
         let origin = request.origin
         guard let route = route(request.path) else {
             return origins.shared(

@@ -89,4 +89,11 @@ package struct ParsedRequest {
         let token = value.part(7..<value.count).trimmingBlanks
         return token.count > 0 ? token : nil
     }
+
+    /// Whether it says who sends it, by a bearer token or by a signature of Pusher's HTTP API; whether that is good is
+    /// another matter.
+    package var claimsIdentity: Bool {
+        if path.hasPrefix("/apps/") || bearerToken != nil { return true }
+        return query.map { FormReader.value("auth_signature", in: $0) != nil } ?? false
+    }
 }

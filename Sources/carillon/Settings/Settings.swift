@@ -107,6 +107,8 @@ extension Settings {
         let largestMessage = 1 + gateway.limits.messageBytesMax / 4_096
         gateway.limits.messagesBurst = max(Self.burstSeconds * gateway.limits.messagesPerSecond, largestMessage)
         gateway.admission.addressConnectsBurst = Self.connectsBurstSeconds * gateway.admission.addressConnectsPerSecond
+        gateway.admission.strangerRequestsBurst =
+            Self.requestsBurstSeconds * gateway.admission.strangerRequestsPerSecond
         gateway.admission.addressConnectsWaitingMax =
             Self.connectsWaitSeconds * gateway.admission.addressConnectsPerSecond
         gateway.timeouts.tlsHandshake = gateway.timeouts.handshake
@@ -126,6 +128,7 @@ extension Settings {
     private static let burstSeconds = 10
     /// After a silence, an address may open this many seconds' worth of connections at once: a whole office may return.
     private static let connectsBurstSeconds = 20
+    private static let requestsBurstSeconds = 5
     /// After that, so many seconds' worth wait for their turn: less than the 15 seconds that pusher-js gives an attempt. One
     /// that is refused comes back no earlier than after these.
     private static let connectsWaitSeconds = 10

@@ -178,6 +178,12 @@ enum SettingsTable {
             Connections that one address may open each second, twenty times as many at once. Then ten seconds' worth wait for \
             their turn, and more are refused. 0: no bound.
             """),
+        Setting(
+            "limits.requestsPerSecond", \.gateway.admission.strangerRequestsPerSecond, .count(0...1_000_000),
+            """
+            HTTP requests without a good token or signature that one address may send each second, five times as many at \
+            once. More are told 429, a second later. Only trustedProxies are exempt. 0: no bound.
+            """),
     ]
 
     private static let queues: [Setting] = [

@@ -100,6 +100,24 @@ import Testing
         #expect(admission.arrived(from: try address("10.0.0.2"), at: start) == .refused(loop: 0, .addressFull))
     }
 
+    @Test func strangersOfAnAddressHaveARate() throws {
+        let limits = limits {
+            ($0.strangerRequestsPerSecond, $0.strangerRequestsBurst) = (10, 3)
+            $0.exemptsLoopback = true
+        }
+        let proxy = try address("10.0.0.1")
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let admission = AdmissionControl(loops: 1, limits: limits, trusted: trusted)
+        for peer in try ["192.0.2.1", "127.0.0.1", "2001:db8::1"].map({ try address($0) }) + [.unix] {
+            for _ in 0..<3 { #expect(admission.mayAsk(peer, at: start)) }
+            #expect(!admission.mayAsk(peer, at: start))
+            #expect(admission.mayAsk(peer, at: start.advanced(by: .milliseconds(100))))
+            #expect(!admission.mayAsk(peer, at: start.advanced(by: .milliseconds(100))))
+        }
+        #expect(!admission.mayAsk(try address("2001:db8::2"), at: start), "an IPv6 network counts as one address")
+        for _ in 0..<5 { #expect(admission.mayAsk(proxy, at: start)) }
+    }
+
     @Test func aProxiedConnectionCountsForItsClient() throws {
         let limits = limits { $0.connectionsPerAddressMax = 1 }
         let proxy = try address("10.0.0.1")

@@ -87,6 +87,14 @@ struct CallProblem: Error {
             retryAfter: wait)
     }
 
+    /// Whether the call was refused before it was known whose it is.
+    var showsNoIdentity: Bool {
+        switch refusal {
+        case .signature, .timestamp, .body, .unknownApp, .disabled: true
+        default: status == .methodNotAllowed
+        }
+    }
+
     /// `{"error":"…","code":401}`, with the header fields that the status requires.
     var response: HTTPResponse {
         let response = HTTPResponse.problem(status, text: message)

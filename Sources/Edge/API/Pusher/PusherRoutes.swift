@@ -70,7 +70,9 @@ package final class PusherRoutes: Sendable {
             }
         } catch {
             if let refusal = error.refusal { metrics.refused(refusal) }
-            response = error.response
+            var refused = error.response
+            refused.isForStrangers = error.showsNoIdentity
+            response = refused
         }
         if let response {
             metrics.answered(route, response.status.code)

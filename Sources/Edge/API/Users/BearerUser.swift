@@ -40,9 +40,10 @@ struct BearerUser: Sendable {
             switch await verifier.verify(token) {
             case .success(let token): body(token)
             case .failure(let rejection):
-                refuse(
-                    .problem(.unauthorized, rejection.message)
-                        .with("WWW-Authenticate", #"Bearer error="invalid_token""#))
+                var response = HTTPResponse.problem(.unauthorized, rejection.message)
+                    .with("WWW-Authenticate", #"Bearer error="invalid_token""#)
+                response.isForStrangers = true
+                refuse(response)
             }
         }
     }

@@ -27,7 +27,9 @@ struct AddressRates: Sendable {
     }
 
     /// Takes one token. Returns how long it is until that one is there; nil where too many wait.
-    mutating func take(_ address: PeerAddress, at now: Instant) -> Duration? {
+    ///
+    /// - Parameter address: or whoever else has a rate here.
+    mutating func take(_ address: some Hashable, at now: Instant) -> Duration? {
         guard rate.isBounded else { return .zero }
         let hash = UInt(bitPattern: address.hashValue)
         let first = Int(hash % UInt(Self.slotsInRow))

@@ -1,3 +1,4 @@
+import Channels
 import Clock
 import HTTP
 import Reactor
@@ -53,6 +54,10 @@ final class AdmissionControl: Sendable {
     private let limits: AdmissionLimits
     private let trusted: TrustedPeers
     private let state: Locked<State>
+    /// Requests of those who do not say who they are, by address.
+    private let strangers: Locked<AddressRates>
+    /// Event streams that users begin.
+    private let streams: Locked<AddressRates>
     /// Connections that were counted out and have still to be closed.
     private let departing = Atomic<Int>(0)
 
@@ -62,6 +67,11 @@ final class AdmissionControl: Sendable {
         let rates = AddressRates(
             perSecond: limits.addressConnectsPerSecond, burst: limits.addressConnectsBurst,
             waitingMax: limits.addressConnectsWaitingMax)
+        strangers = Locked(
+            AddressRates(
+                perSecond: limits.strangerRequestsPerSecond, burst: limits.strangerRequestsBurst, waitingMax: 0))
+        streams = Locked(
+            AddressRates(perSecond: limits.userStreamsPerSecond, burst: limits.userStreamsBurst, waitingMax: 0))
         state = Locked(State(perLoop: Array(repeating: 0, count: loops), rates: rates))
     }
 
@@ -108,6 +118,21 @@ final class AdmissionControl: Sendable {
             if let refusal { return .refused(refusal) }
             return wait > .zero ? .waits(until: now.advanced(by: wait)) : .taken
         }
+    }
+
+    /// Whether requests that do not say who sends them have a bound.
+    var boundsStrangers: Bool { limits.strangerRequestsPerSecond > 0 }
+
+    /// Counts such a request; false where the address has sent as many as it may. A proxy on this machine is not exempt: its
+    /// users have tokens. One that is trusted names its clients, and is exempt for what it asks itself.
+    func mayAsk(_ address: PeerAddress, at now: Instant) -> Bool {
+        guard boundsStrangers, !trusted.contains(address) else { return true }
+        return strangers.withLock { $0.take(address.network, at: now) } != nil
+    }
+
+    /// Counts an event stream that a user begins; false where there were as many as there may be.
+    func mayBeginStream(_ identity: Identity, at now: Instant) -> Bool {
+        streams.withLock { $0.take(identity.code, at: now) } != nil
     }
 
     func left(_ address: PeerAddress, loop: Int, wasRefused: Bool) {

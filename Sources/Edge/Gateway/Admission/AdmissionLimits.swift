@@ -10,6 +10,17 @@ package struct AdmissionLimits: Sendable {
     package var addressConnectsBurst = 1_000
     /// Connections of one address beyond its rate that may wait for their turn. One more is refused.
     package var addressConnectsWaitingMax = 500
+    /// Requests without a good token or signature that one address may send per second on average, on all of its
+    /// connections. Above it they are told so after `strangerPause`. 0: no bound.
+    package var strangerRequestsPerSecond = 200
+    /// Such requests that one address may send at once after a pause.
+    package var strangerRequestsBurst = 1_000
+    /// Event streams that one user may begin per second on average, and at once after a pause.
+    package var userStreamsPerSecond = 10
+    package var userStreamsBurst = 200
+    /// How long a request above these rates waits for its answer, which says so. Who asks again at once thus asks no more
+    /// often than this.
+    package var strangerPause = Duration.seconds(1)
     /// Whether loopback and unix-domain sockets are exempt from the bounds for one address.
     package var exemptsLoopback = false
     /// TLS handshakes in progress, on all loops. More wait.

@@ -409,7 +409,7 @@ final class ClientConnection: EventSource {
     }
 }
 
-/// Two of a connection's facts in one byte.
+/// Some of a connection's facts in one byte.
 struct ConnectionFlags {
     private var bits: UInt8 = 0
 
@@ -423,5 +423,11 @@ struct ConnectionFlags {
     var isEventStream: Bool {
         get { bits & 2 != 0 }
         set { bits = newValue ? bits | 2 : bits & ~2 }
+    }
+
+    /// Whether its request was counted for its address, because it does not say who sends it.
+    var isCounted: Bool {
+        get { bits & 4 != 0 }
+        set { bits = newValue ? bits | 4 : bits & ~4 }
     }
 }

@@ -18,6 +18,9 @@ package struct EventStreamRequest: Sendable {
         case channels([ChannelName])
     }
 
+    /// Whether it is for the bearer of a token.
+    package var isOfUser: Bool { if case .user = subject { true } else { false } }
+
     /// - Parameter app: the app's index.
     package init(of app: Int, _ subject: Subject) {
         (self.app, self.subject) = (app, subject)

@@ -102,6 +102,10 @@ final class EventStreams {
                 return refuse(.forbidden, "The path names another user than the token.", connection)
             }
             if let code { return refuse(.forbidden, code.message, connection) }
+            guard connection.owner.hubContext.admission.mayBeginStream(identity, at: loop.now) else {
+                if let conversation = connection.conversation { RequestTurn(of: conversation, connection).holdBack() }
+                return
+            }
             admit(pending.order, pending.head, as: identity, connection)
         }
     }
@@ -123,6 +127,7 @@ final class EventStreams {
 
     private func refuse(_ status: Status, _ message: StaticString, _ connection: ClientConnection) {
         var response = HTTPResponse.problem(status, message)
+        response.isForStrangers = true
         if status == .unauthorized { response.fields.append(("WWW-Authenticate", #"Bearer error="invalid_token""#)) }
         connection.conversation?.refuse(response, connection)
     }

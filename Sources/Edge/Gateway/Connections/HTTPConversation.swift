@@ -18,7 +18,7 @@ final class HTTPConversation {
     /// The peer that connected, whatever client it speaks for.
     private let peer: PeerAddress
     let startedAt: Instant
-    private var asked = Asked.request(origin: nil)
+    var asked = Asked.request(origin: nil)
     /// The last observation of an answer's reader.
     private var reading = PullProgress.none
 
@@ -32,6 +32,10 @@ final class HTTPConversation {
         indirect case turn(Upgrade.Pending?, token: String?)
         case body(StreamedBody)
         case events(PendingEventStream)
+        /// The request does not say who sends it, and waits for the turn of its address.
+        indirect case stranger(HTTPRequest)
+        /// It came too often: it is told so when its pause is over.
+        case tooOften(origin: [UInt8]?)
     }
 
     init(peer: PeerAddress, _ refusal: AdmissionControl.Refusal?, _ owner: ClientLoop) {
@@ -49,7 +53,7 @@ final class HTTPConversation {
     private var pendingEvents: PendingEventStream? { if case .events(let pending) = asked { pending } else { nil } }
 
     /// The field `Origin` of the request being answered.
-    var origin: [UInt8]? { if case .request(let origin) = asked { origin } else { pendingEvents?.origin } }
+    var origin: [UInt8]? { asked.origin }
 
     /// Whether it waits for its client's turn.
     var awaitsBeginning: Bool { if case .turn = asked { true } else { false } }
@@ -171,16 +175,7 @@ final class HTTPConversation {
         }
         if isUpgrade { return Upgrade(of: self, connection).begin(request, origin, at: time) }
         machine.expectsMore(request.keepsAlive)
-        owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
-        let exchange = HTTPExchange(
-            mailbox: owner.mailbox, connection: connection.sessionID, store: owner.hubContext.store)
-        if let response = owner.hubContext.routes.respond(
-            to: HTTPRequest(request, from: connection.address), exchange, channels: owner.directory)
-        {
-            answer(response, connection)
-        } else {
-            connection.updateInterest()
-        }
+        RequestTurn(of: self, connection).begin(request)
     }
 
     /// A trusted peer has named its client: counts the connection for that client from now on, unless a bound forbids it.
@@ -206,6 +201,7 @@ final class HTTPConversation {
     func deadlineReached(_ connection: ClientConnection) {
         let owner = connection.owner
         if body != nil { return awaitsReader(connection) ? () : connection.drop() }
+        if case .tooOften = asked { return RequestTurn(of: self, connection).pauseEnded() }
         switch machine.due(at: owner.loop.now, owner.settings.http) {
         case .look(let time): owner.loop.setDeadline(connection, time)
         case .unanswered:
@@ -274,6 +270,7 @@ final class HTTPConversation {
 
     func answer(_ given: HTTPResponse, keepsAlive: Bool = true, _ connection: ClientConnection) {
         let owner = connection.owner
+        guard RequestTurn(of: self, connection).allows(given) else { return }
         if let order = given.events { return owner.eventStreams.begin(order, given, connection) }
         guard let answering = machine.answer(keepsAlive: keepsAlive && !owner.isLeaving) else {
             return connection.drop()
@@ -344,7 +341,7 @@ final class HTTPConversation {
     }
 
     /// Lets the asking page read an answer that no route gave. Otherwise a browser hides it, even its status.
-    private func shared(_ response: HTTPResponse, _ owner: ClientLoop) -> HTTPResponse {
+    func shared(_ response: HTTPResponse, _ owner: ClientLoop) -> HTTPResponse {
         guard let origin else { return response }
         return owner.settings.configuration.origins.shared(response, with: String(decoding: origin, as: UTF8.self))
     }

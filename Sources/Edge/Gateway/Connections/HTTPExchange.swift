@@ -52,6 +52,8 @@ package struct HTTPResponse: Sendable {
     package var fields: [(name: StaticString, value: String)]
     /// The limit that the request has reached, to be counted.
     package var limit: ReachedLimit?
+    /// Whether whoever asks gets it: it is not known who that is. Such answers are counted for the address.
+    package var isForStrangers = false
     /// The source and type of a body that is sent piece by piece.
     package var export: (source: Export, contentType: String)?
     /// An event stream, in place of a body.
@@ -172,6 +174,14 @@ extension ActionAnswer {
 extension HTTPResponse {
     /// An upper bound for the bytes of an answer's head without the values of its own fields.
     static let headBytesMax = 1_024
+
+    /// The answer to an address, or a user, who asks more often than allowed.
+    static let tooOften = {
+        var response = problem(
+            .tooManyRequests, "Too many requests: those without a good token or signature are counted by address.")
+        response.limit = .strangerRequests
+        return response.retrying(after: .seconds(1))
+    }()
 
     /// Replaces an answer that is longer than a loop may hold.
     static let tooLong = problem(

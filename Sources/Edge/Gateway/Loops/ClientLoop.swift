@@ -149,6 +149,7 @@ final class ClientLoop: EffectPerformer {
         case .departures: turns.closeDeparted()
         case .drain: drainage.turn()
         case .turns: turns.take()
+        case .strangers: turns.takeStrangers()
         case .apps: replaceApps()
         case .channels: channels.tick()
         case .users: users.tick()

@@ -26,6 +26,7 @@ final class ConnectionTurns {
     private let settings: ConnectionSettings
     private var departures = Fifo<SessionID>()
     private var turns = Fifo<SessionID>()
+    private var strangers = StrangerTurns()
 
     init(on loop: EventLoop, _ engine: SessionEngine, _ due: DueWork, _ settings: ConnectionSettings) {
         self.loop = loop
@@ -77,5 +78,21 @@ final class ConnectionTurns {
             loop.connection(id)?.goOn()
         }
         if !turns.isEmpty { due.setNow(.turns) }
+    }
+
+    // MARK: Strangers
+
+    /// The connection's request does not say who sends it, and waits for the turn of its address.
+    func strangerWaits(_ id: SessionID, of address: PeerAddress) {
+        strangers.append(id, of: address)
+        due.setNow(.strangers)
+    }
+
+    func takeStrangers() {
+        for id in strangers.take() {
+            guard let connection = loop.connection(id), let conversation = connection.conversation else { continue }
+            RequestTurn(of: conversation, connection).came()
+        }
+        if !strangers.isEmpty { due.setNow(.strangers) }
     }
 }

@@ -6,6 +6,8 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     case pongTimeout
     case unackedTimeout
     case requestRate = "limits.requestBytesPerSecond"
+    /// Requests without a good token or signature, and event streams of one user.
+    case strangerRequests = "limits.requestsPerSecond"
     case headBytes = "limits.headBytes"
     case bodyBytes = "limits.bodyBytes"
     /// The body of a user's request.

@@ -17,6 +17,8 @@ final class DueWork: EventSource {
         case departures, drain
         /// Continue connections that sent more than one turn takes.
         case turns
+        /// Handle requests that do not say who sends them.
+        case strangers
         /// Tell connections of new apps.
         case apps
         /// This loop's ordinary channels, its users, and streams whose readers back off.
