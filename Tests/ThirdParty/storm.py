@@ -26,6 +26,9 @@ from faults import ServerFaults
 #: How an action is asked again, of a hundred: 30 with the same payload, 10 with another.
 HABITS = {None: 60, "twice": 8, "http": 7, "sibling": 7, "later": 8, "changed": 10}
 
+#: What a storm waits for first.
+ALL_DONE = "all is done"
+
 #: Parts of user ids that channel names have to escape.
 ODD = ("", "", ".b", "@example.org", "=é", " x/y", "", "", "", "")
 
@@ -49,7 +52,8 @@ class Plan:
     pause: float = 0.04
     #: How often phones that are restored from backups are, between two of their turns.
     restores: float = 0.03
-    #: Seconds for all to calm down after the last action (I9), and for the whole.
+    #: Seconds without any event while all calm down after the last action (I9), and without any verdict before that: then
+    #: somebody waits in vain. The whole may take as long as the machine needs.
     calm: float = 30
     limit: float = 240
 
@@ -214,7 +218,7 @@ class Storm:
         falling = asyncio.create_task(faults.run())
         try:
             await self._until(lambda: falling.done() and self._is_drained(), self.plan.limit, lives + [falling],
-                              "all is done")
+                              ALL_DONE)
             for foreigner in foreigners:
                 foreigner.stop()
             for foreigner in foreigners:
@@ -232,16 +236,24 @@ class Storm:
     def _faults(self):
         return ServerFaults(self.stage, self.ledger, self.plan, len(self.phones) * self.plan.actions, self.seed)
 
-    async def _until(self, condition, timeout, tasks, what):
+    async def _until(self, condition, patience, tasks, what):
+        """Waits as long as something moves: a busy machine may be as slow as it likes."""
         def is_over():
             for task in tasks:
                 if task.done() and task.exception():
                     raise task.exception()
             return condition() or len(self.ledger.faults) > 20
 
-        await becomes(is_over, timeout)
+        moves = True
+        while moves and not is_over():
+            seen = self._progress(what)
+            moves = await becomes(lambda: is_over() or self._progress(what) != seen, patience)
         if not condition():
-            self.ledger.fault(f"it did not come true in time: {what}; {self._state()}")
+            self.ledger.fault(f"nothing moved for {patience} s: {what}; {self._state()}")
+
+    def _progress(self, what):
+        """Changes as long as something comes true. While foreign writers go on, events say nothing of that."""
+        return self.ledger.answered if what == ALL_DONE else self.ledger.counts["events"]
 
     def _is_drained(self):
         return not self._tasks and all(phone.is_idle for phone in self.phones)
