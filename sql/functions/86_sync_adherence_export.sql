@@ -1,14 +1,14 @@
 -- Exports: texts that a hub sends as it reads them, from one snapshot.
 
 -- care.csv_field: a value of a CSV file (RFC 4180), in quotes where it needs them. A spreadsheet takes a text that begins as
--- a formula does for one: such a text gets an apostrophe in front. No locks.
+-- a formula does for one, also by a full-width sign: such a text gets an apostrophe in front. No locks.
 create or replace function care.csv_field(value text) returns text
 language plpgsql immutable
 as $$
 begin
     if value is null then
         return '';
-    elsif left(value, 1) in ('=', '+', '-', '@', E'\t', E'\r', E'\n') then
+    elsif left(value, 1) in ('=', '+', '-', '@', U&'\FF1D', U&'\FF0B', U&'\FF0D', U&'\FF20', E'\t', E'\r', E'\n') then
         value := '''' || value;
     end if;
     if value ~ '[",\r\n]' then

@@ -115,8 +115,8 @@ select test.is('nobody''s: a header', test.q_export('nobody', 'csv') ~ '^text/cs
 select test.fails('a history that ends before its start', $$select * from sync.adherence_history('q', '2024-01-02', '2024-01-01', null, null, null, 5)$$, 'UQ001');
 select test.fails('an export that ends before its start', $$select sync.adherence_export('q', 'csv', '2024-01-02', '2024-01-01')$$, 'UQ001');
 select test.is('one day', test.q_export('nobody', 'json', '2024-01-01', '2024-01-01'), 'application/json []');
-select test.is('fields', (select string_agg(care.csv_field(f), ' ' order by n) from unnest(array['a', 'a,b', 'a"b', E'a\nb', '=a', '+1', '-1', '@a', 'a=b', E'\tx', E'\rx', null, '']) with ordinality as t(f, n)),
-    E'a "a,b" "a""b" "a\nb" ''=a ''+1 ''-1 ''@a a=b ''\tx "''\rx"  ');
+select test.is('fields', (select string_agg(care.csv_field(f), ' ' order by n) from unnest(array['a', 'a,b', 'a"b', E'a\nb', '=a', '+1', '-1', '@a', 'a=b', E'\tx', E'\rx', U&'\FF1D1+1', U&'\FF0Bx', U&'\FF0Dx', U&'\FF20x', U&'x\FF1D', null, '']) with ordinality as t(f, n)),
+    E'a "a,b" "a""b" "a\nb" ''=a ''+1 ''-1 ''@a a=b ''\tx "''\rx" ''＝1+1 ''＋x ''－x ''＠x x＝  ');
 select test.is('a quote first is no formula', care.csv_field('",='), '""",="');
 
 -- As needed: in history and export, in no statistics.

@@ -64,7 +64,7 @@ enum ConsoleRoute: Sendable {
 
     /// Reads the request. Those that change something, or show what must not be seen unnoticed, are `POST`.
     init(_ request: HTTPRequest) throws(ConsoleProblem) {
-        let query = Query(request.query)
+        let query = try Query(request.query)
         let name = request.path.dropFirst("/console/api/".count)
         let isPost = name == "payload" || name == "publish" || name == "terminate"
         guard request.method == (isPost ? .post : .get) else {
@@ -128,16 +128,18 @@ enum ConsoleRoute: Sendable {
 private struct Query {
     private var values: [String: String] = [:]
 
-    init(_ bytes: [UInt8]) {
-        bytes.withUnsafeBytes { bytes in
+    init(_ bytes: [UInt8]) throws(ConsoleProblem) {
+        let repeated = bytes.withUnsafeBytes { bytes -> String? in
             var reader = FormReader(bytes)
             while let (name, value) = reader.next() {
                 guard let name = Percent.decodeString(name, plusIsSpace: true),
                     let value = Percent.decodeString(value, plusIsSpace: true), !value.isEmpty
                 else { continue }
-                values[name] = value
+                if values.updateValue(value, forKey: name) != nil { return name }
             }
+            return nil
         }
+        if let repeated { throw ConsoleProblem(.badRequest, "\(repeated) is given twice.") }
     }
 
     subscript(name: String) -> String? { values[name] }

@@ -62,6 +62,16 @@ package struct FormReader {
         return nil
     }
 
+    /// Whether `text` has the name more than once.
+    package static func isRepeated(_ name: StaticString, in text: UnsafeRawBufferPointer) -> Bool {
+        var reader = FormReader(text)
+        var count = 0
+        while count < 2, let pair = reader.next() {
+            if pair.name.equals(name) { count += 1 }
+        }
+        return count > 1
+    }
+
     /// The first value of `name` in `text`, decoded; nil when it is missing, badly escaped or not UTF-8.
     package static func value(_ name: StaticString, in text: UnsafeRawBufferPointer) -> String? {
         guard let raw = rawValue(name, in: text) else { return nil }

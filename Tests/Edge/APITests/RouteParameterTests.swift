@@ -46,6 +46,19 @@ import Testing
             read(RouteParameter("m", .month), "year=2025") == "! Name a month, such as m=2025-11, or year=2025&m=11.")
     }
 
+    /// Of two values, nobody knows which one is meant: neither counts.
+    @Test(arguments: ["n=1&n=2", "n=1&x=1&n=1", "n=&n=3", "n=1&n"])
+    func aRepeatedParameterIsRefused(_ query: String) {
+        #expect(read(RouteParameter("n", .integer(1...9)), query) == "! n is given twice.")
+        #expect(read(RouteParameter("x", .integer(1...9)), "\(query)&x=5")?.contains("twice") == query.contains("x"))
+        #expect(read(RouteParameter("n", .integer(1...9)), query, capture: "7") == "7")
+    }
+
+    @Test func soIsARepeatedYear() {
+        #expect(read(RouteParameter("month", .month), "year=2025&month=11&year=2024") == "! year is given twice.")
+        #expect(read(RouteParameter("month", .month), "month=2025-11&month=2025-11") == "! month is given twice.")
+    }
+
     /// A path segment takes precedence over the query. A NUL in it is passed on: the database finds nothing by it.
     @Test func segmentsOfThePath() {
         #expect(read(RouteParameter("id", .text(1...3)), "id=x", capture: "a\0") == "a\0")

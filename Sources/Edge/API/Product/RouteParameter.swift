@@ -50,6 +50,10 @@ package struct RouteParameter: Sendable {
     ///
     /// - Parameter capture: the path segment, if the parameter is one.
     func argument(capture: String?, query: [UInt8]) throws(Problem) -> String? {
+        // Of two values, nobody knows which one is meant.
+        for name in names where capture == nil && query.withUnsafeBytes({ FormReader.isRepeated(name, in: $0) }) {
+            throw Problem(message: "\(name) is given twice.")
+        }
         guard let text = capture ?? Self.value(name, query) else {
             if case .month = kind, Self.value("year", query) != nil { throw Problem(message: complaint) }
             switch absence {
@@ -64,6 +68,9 @@ package struct RouteParameter: Sendable {
         }
         return argument
     }
+
+    /// All that it is read from.
+    private var names: [StaticString] { if case .month = kind { [name, "year"] } else { [name] } }
 
     private func argument(_ text: String, _ query: [UInt8]) -> String? {
         switch kind {

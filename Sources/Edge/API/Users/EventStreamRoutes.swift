@@ -79,9 +79,11 @@ struct EventStreamRoutes: Sendable {
         return HTTPResponse(EventStreamRequest(of: app.index, .channels(names)))
     }
 
-    /// The members of a parameter, without repetition, in order; nil where there is none.
+    /// The members of a parameter, without repetition, in order; nil where there is none, or it is given twice.
     private static func list(_ name: StaticString, _ request: HTTPRequest) -> [String]? {
-        let text = request.query.withUnsafeBytes { FormReader.value(name, in: $0) } ?? ""
+        let text = request.query.withUnsafeBytes { query in
+            FormReader.isRepeated(name, in: query) ? "" : FormReader.value(name, in: query) ?? ""
+        }
         var found: [String] = []
         for part in text.split(separator: ",").map(String.init) where !found.contains(part) { found.append(part) }
         return found.isEmpty ? nil : found
