@@ -56,14 +56,24 @@ def figures(summaries, doses, zone):
     """The statistics of a user as of now; windows must have ended long ago, or end long hence."""
     now = datetime.datetime.now(datetime.timezone.utc)
     today = now.astimezone(zoneinfo.ZoneInfo(zone)).date()
-    before = [day for date, day in sorted(summaries.items()) if date < today.isoformat()]
-    current = summaries.get(today.isoformat())
-    run = before[-1]["run"] if before else 0
-    best = before[-1]["best"] if before else 0
-    if current and (is_perfect(current) or is_neutral(current)):
-        run = current["run"]
-    if current and is_perfect(current):
-        best = max(best, current["run"])
+    first = today - datetime.timedelta(days=30)
+
+    def overdue(date):
+        return sum(dose["localDate"] == date and view.is_over(dose, now) for dose in doses.values())
+
+    run = best = 0
+    for date, day in sorted(summaries.items()):
+        if date < first.isoformat():
+            run, best = day["run"], day["best"]
+            continue
+        is_open = day["pendingCount"] > 0 and not day["missedCount"] and not overdue(date)
+        if is_open or date > today.isoformat() or date == today.isoformat() and day["missedCount"] + day["pendingCount"]:
+            continue
+        if is_perfect(day):
+            run += 1
+        elif not is_neutral(day):
+            run = 0
+        best = max(best, run)
 
     percentages, good, due = [], 0, 0
     for back in range(1, 31):
@@ -71,10 +81,8 @@ def figures(summaries, doses, zone):
         if date not in summaries:
             continue
         day = view.summary(doses, date)
-        overdue = sum(dose["localDate"] == date and dose["status"] == "scheduled" and dose["windowEnd"] <= now
-                      for dose in doses.values())
         good += day["takenCount"] + day["madeUpCount"]
-        due += day["takenCount"] + day["madeUpCount"] + day["missedCount"] + overdue
+        due += day["takenCount"] + day["madeUpCount"] + day["missedCount"] + overdue(date)
         if day["adherencePct"] is not None:
             percentages.append(decimal.Decimal(str(day["adherencePct"])))
     return {

@@ -11,6 +11,8 @@ FIELDS = {
     "windowEnd": "window_end",
 }
 INSTANTS = ("takenAt", "scheduledAt", "windowEnd")
+#: How long after its window a dose may still be taken.
+GRACE = datetime.timedelta(minutes=30)
 
 
 def rows(connection, user):
@@ -29,12 +31,17 @@ def snapshot(hub, user):
         return rows(connection, user), top.fetchone()[0]
 
 
+def is_over(dose, now):
+    """Whether a dose is open, and too late to be taken in time."""
+    return dose["status"] == "scheduled" and dose["windowEnd"] + GRACE <= now
+
+
 def summary(doses, date):
     """A day's summary, from its doses alone. Their windows must have ended long ago, or end long hence."""
     now = datetime.datetime.now(datetime.timezone.utc)
     of_the_day = [dose for dose in doses.values() if dose["localDate"] == date and dose["status"] != "cancelled"]
     count = collections.Counter(dose["status"] for dose in of_the_day)
-    overdue = sum(dose["status"] == "scheduled" and dose["windowEnd"] <= now for dose in of_the_day)
+    overdue = sum(is_over(dose, now) for dose in of_the_day)
     due = count["taken"] + count["missed"] + count["made_up"] + overdue
 
     def percentage(part):

@@ -195,8 +195,8 @@ class Tab:
 def today_rows(hub, user):
     """The doses of today as the table has them."""
     return {identity: {"status": status, "note": note, "rev": rev} for identity, status, note, rev in hub.query(
-        "select id, status, note, rev from care.dose_occurrence where user_id = %s and local_date = current_date"
-        " and status <> 'cancelled'", [user])}
+        "select id, status, note, rev from care.dose_occurrence as d where user_id = %s and status <> 'cancelled'"
+        " and care.is_of_today(d, current_date, 'UTC', now())", [user])}
 
 
 def shown_rows(tab):

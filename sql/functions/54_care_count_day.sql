@@ -122,11 +122,26 @@ as $$
     select round(100.0 * part / nullif(due, 0), 1)
 $$;
 
+-- care.grace: how long after its window a dose may still be marked as taken. No locks.
+create or replace function care.grace() returns interval
+language sql immutable
+as $$
+    select interval '30 minutes'
+$$;
+
+-- care.is_over: whether a scheduled dose whose window ends at `window_end` has ended, with the grace after it: then the job marks
+-- it as missed. No locks.
+create or replace function care.is_over(window_end timestamptz, clock timestamptz) returns boolean
+language sql stable
+as $$
+    select window_end <= clock - care.grace()
+$$;
+
 -- care.judged: a summary with the percentages of its counts, `ended` of its pending doses being due. No locks.
 --
--- The one rule of percentages: they are of the doses due, which are taken, missed, made up, and pending with a window that has
--- ended by the clock of who shows them: an event's, of its commit; a snapshot's, of its reading. Null when nothing is due.
--- care.count_days and care.tell_dose have it too.
+-- The one rule of percentages: they are of the doses due, which are taken, missed, made up, and pending ones that have ended
+-- (care.is_over) by the clock of who shows them: an event's, of its commit; a snapshot's, of its reading. Null when nothing is
+-- due. care.count_days and care.tell_dose have it too. Streaks go by it as well: care.open_stats.
 create or replace function care.judged(s care.day_summary, ended bigint) returns care.day_summary
 language plpgsql immutable
 as $$
@@ -185,7 +200,7 @@ begin
                    count(*) filter (where o.status = 'made_up')::int as made_up,
                    count(*) filter (where o.status = 'skipped')::int as skipped,
                    count(*) filter (where o.status = 'scheduled')::int as pending,
-                   count(*) filter (where o.status = 'scheduled' and o.window_end <= clock) as ended
+                   count(*) filter (where o.status = 'scheduled' and care.is_over(o.window_end, clock)) as ended
             from care.dose_occurrence as o
             where o.user_id = d.user_id and o.local_date = d.date and not o.as_needed
         ) as n

@@ -155,7 +155,7 @@ declare
 begin
     select care.dose_shown(d) as state, d.status, d.local_date as day,
            array(
-               select case when o.status = 'scheduled' and o.window_end <= clock then 'ended' else o.status end
+               select case when o.status = 'scheduled' and care.is_over(o.window_end, clock) then 'ended' else o.status end
                from care.dose_occurrence as o
                where o.user_id = d.user_id and o.local_date = d.local_date and not o.as_needed) as statuses,
            (select row(s.ctid, s.missed_count + s.pending_count, s.taken_count + s.made_up_count)::care.day_was

@@ -1,13 +1,6 @@
 -- The tables of transitions: what becomes of an intent, by the dose as the server has it (all null: the user has none of
 -- this id). Nothing is written here. No locks.
 
--- care.grace: how long after its window a dose may still be marked as taken.
-create or replace function care.grace() returns interval
-language sql immutable
-as $$
-    select interval '30 minutes'
-$$;
-
 -- care.early: how long before its time a dose that counts as missed may have been taken.
 create or replace function care.early() returns interval
 language sql immutable
@@ -39,6 +32,17 @@ begin
     return d.local_date <= (at at time zone d.tz)::date
         or d.local_date <= (at at time zone care.zone_of(d.user_id))::date;
 end
+$$;
+
+-- care.is_of_today: whether a dose is in the list of a day that is today in a zone: it falls on that day there, or it is due now:
+-- its time has come, and its window has not ended. A dose of another zone has another date there: both dates are of one
+-- instant, and what a writer has moved stays moved. Nobody asked for an intake as needed, so it is never due. Callers look
+-- at dates of three days before and after: zones are 26 hours apart at most, and a window has a day. No locks.
+create or replace function care.is_of_today(d care.dose_occurrence, day date, zone text, clock timestamptz) returns boolean
+language sql stable
+as $$
+    select (d).local_date + (((d).scheduled_at at time zone zone)::date - ((d).scheduled_at at time zone (d).tz)::date) = day
+        or (d).scheduled_at <= clock and (d).window_end > clock and not (d).as_needed
 $$;
 
 -- care.untimely: the member `path` that says when a dose was taken, where that is more than a day before its window and

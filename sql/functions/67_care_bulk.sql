@@ -1,17 +1,18 @@
 -- care.due_doses: the doses that criteria mean: of one day, still scheduled, by time and id, and not before their time
--- unless the user says so. At most 201, so that too many can be told. No locks.
+-- unless the user says so. Without a day: those of today's list (care.is_of_today), which are of no date further away than
+-- three days. At most 201, so that too many can be told. No locks.
 create or replace function care.due_doses(who text, criteria jsonb, tz text, clock timestamptz) returns text[]
 language plpgsql
 as $$
 declare
-    day date := coalesce(
-        (criteria ->> 'date')::date,
-        (clock at time zone coalesce(
-            tz, (select u.zone from care.user_settings as u where u.user_id = who), 'UTC'))::date);
+    given constant date := (criteria ->> 'date')::date;
+    zone constant text := case when given is null then coalesce(tz, care.zone_of(who)) end;
+    today constant date := (clock at time zone zone)::date;
 begin
     return array(
         select d.id from care.dose_occurrence as d
-        where d.user_id = who and d.local_date = day and d.status = 'scheduled'
+        where d.user_id = who and d.local_date between coalesce(given, today - 3) and coalesce(given, today + 3)
+            and d.status = 'scheduled' and (given is not null or care.is_of_today(d, today, zone, clock))
             and (criteria ->> 'productId' is null or d.product_id = criteria ->> 'productId')
             and (criteria ->> 'scheduleId' is null or d.schedule_id = criteria ->> 'scheduleId')
             and (coalesce((criteria ->> 'includeFuture')::boolean, false) or d.scheduled_at <= clock)

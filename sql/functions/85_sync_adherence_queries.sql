@@ -48,7 +48,7 @@ begin
     return query
     with dose as materialized (
         select d.local_date, extract(hour from d.local_time)::int as hour, d.product_id, d.product_name, d.status,
-               d.status = 'scheduled' and d.window_end <= clock as ended
+               d.status = 'scheduled' and care.is_over(d.window_end, clock) as ended
         from care.dose_occurrence as d
         where d.user_id = who and d.local_date between days.first and days.last and d.status <> 'cancelled'
             and not d.as_needed

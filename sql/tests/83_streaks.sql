@@ -66,14 +66,63 @@ select test.is('by the day of the user''s zone', test.stats('st'), '4 4 93.8 88.
 -- Percentages: 30 days before today, pending by the clock, half up, the mean of days beside the pool of doses.
 select test.set_clock('2025-11-20 12:00Z') \g /dev/null
 insert into care.dose_occurrence (id, user_id, scheduled_at, window_end, local_date, status)
-select 'pc' || n || '-' || i, 'pc', '2025-11-01', '2025-11-20 12:00Z'::timestamptz + make_interval(secs => i - 2), '2025-11-20'::date - n,
+select 'pc' || n || '-' || i, 'pc', '2025-11-01', '2025-11-20 11:30Z'::timestamptz + make_interval(secs => i - 2), '2025-11-20'::date - n,
        case when n = 2 then 'scheduled' when n = 3 then 'skipped' when n = 4 and i = 1 then 'missed' else 'taken' end
 from (values (0, 1), (1, 4), (2, 3), (3, 2), (4, 8), (30, 1), (31, 5)) as t(n, much) cross join lateral generate_series(1, much) as i;
 update care.dose_occurrence set status = 'missed' where id in ('pc1-1', 'pc31-1', 'pc31-2');
-select test.is('mean of 75, 0 (two of three windows over), 87.5 and 100; pool of 3, 0, 7 and 1 of 15', test.stats('pc'), '1 1 65.6 73.3');
+select test.is('mean of 75, 0 (two of three over), 87.5 and 100; pool of 3, 0, 7 and 1 of 15', test.stats('pc'), '1 1 65.6 73.3');
 select test.set_clock('2025-11-20 12:00:01Z') \g /dev/null
 select test.is('the clock goes on', test.stats('pc'), '1 1 65.6 68.8');
 
+-- A streak lives until its dose is missed: a day before today whose open doses have not ended is passed over.
+insert into care.user_settings (user_id, zone) values ('lives', 'Europe/Berlin') on conflict (user_id) do update set zone = excluded.zone;
+select test.set_clock('2025-11-15 12:00Z') \g /dev/null
+select test.act('lives', 'k', 'createMedication', '{"id":"lives-p","name":"Ramipril","frequency":"daily","times":["23:30"],"startsOn":"2025-11-16"}') \g /dev/null
+create function test.take_day(who text, day date) returns text language sql as $$
+    select test.act(who, 'take' || day, 'markTaken', jsonb_build_object('occurrenceId', (select id from care.dose_occurrence where user_id = who and local_date = day)), client_time => null) ->> 'status' $$;
+do $$
+begin
+    for n in 16..20 loop
+        perform test.set_clock(format('2025-11-%s 22:35Z', n)::timestamptz);
+        perform test.take_day('lives', format('2025-11-%s', n)::date);
+    end loop;
+end
+$$;
+create function test.lives(who text, at timestamptz) returns text language plpgsql as $$
+begin
+    perform test.set_clock(at);
+    if (select body::jsonb -> 'stats' from sync.adherence_day(who, null)) <> care.stats(who)
+        or care.stats(who) <> (select s.stats from care.stats_for(array[who], sync.clock()) as s)
+        or (select body::jsonb ->> 'currentStreakDays' from sync.adherence_stats(who, null, null)) <> care.stats(who) ->> 'currentStreakDays'
+    then
+        return 'they differ';
+    end if;
+    return test.stats(who);
+end
+$$;
+select test.is('five evenings, all taken', test.lives('lives', '2025-11-20 22:40Z'), '5 5 100.0 100.0');
+select test.is(title, test.lives('lives', at::timestamptz), want) from (values
+    (1, 'on the next day', '2025-11-21 12:00Z', '5 5 100.0 100.0'), (2, 'after midnight, the dose in its window', '2025-11-21 23:05Z', '5 5 100.0 100.0'),
+    (3, 'at the end of its window', '2025-11-22 02:30Z', '5 5 100.0 100.0'), (4, 'in the grace after it', '2025-11-22 02:59:59Z', '5 5 100.0 100.0'),
+    (5, 'it is over, although no job came by', '2025-11-22 03:00Z', '0 5 83.3 83.3')) as t(n, title, at, want) order by n;
+select test.set_clock('2025-11-21 23:05Z') \g /dev/null
+select test.is('taken after midnight', test.take_day('lives', '2025-11-21') || ' ' || test.lives('lives', '2025-11-21 23:06Z'), 'applied 6 6 100.0 100.0');
+select test.is('the event says the same', (select data -> 'stats' ->> 'currentStreakDays' from sync.event where user_id = 'lives' and name = 'adherence.summary_updated' order by o desc limit 1), '6');
+select test.is('undone, in its window', test.short(test.act('lives', 'back', 'undo', '{"targetKey":"take2025-11-21"}')) || ' ' || test.lives('lives', '2025-11-21 23:08Z'), 'applied 5 5 100.0 100.0');
+select test.is('the event of that says so', (select data -> 'stats' ->> 'currentStreakDays' from sync.event where user_id = 'lives' and name = 'adherence.summary_updated' order by o desc limit 1), '5');
+select test.is('today counts beyond a day that is open', test.take_day('lives', '2025-11-22') || ' ' || test.lives('lives', '2025-11-21 23:10Z'), 'applied 6 6 100.0 100.0');
+select test.set_clock('2025-11-22 03:00Z') \g /dev/null
+select done from care.job_miss_doses(100, sync.clock()) \g /dev/null
+select test.is('missed: it ends the streak, and the day after begins one', test.lives('lives', '2025-11-22 03:00Z'), '1 5 83.3 83.3');
+-- Where the window is of another zone than the day: a dose of Los Angeles' evening, a person in Tokyo; and of Tokyo's morning, a
+-- person in Los Angeles.
+insert into care.user_settings (user_id, zone) values ('pin', 'Asia/Tokyo'), ('pinned', 'America/Los_Angeles');
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz, status)
+select who || n, who, (day + time + make_interval(days => n)) at time zone tz, tz, case when n < 3 then 'taken' else 'scheduled' end
+from (values ('pin', '2025-11-10'::date, '20:00'::time, 'America/Los_Angeles'), ('pinned', '2025-11-11', '08:00', 'Asia/Tokyo')) as t(who, day, time, tz) cross join generate_series(0, 3) as n;
+select test.is(title, test.lives(who, at::timestamptz), want) from (values
+    (1, 'due now, of a date before today''s', 'pin', '2025-11-14 04:05Z', '3 3 100.0 100.0'), (2, 'in its grace', 'pin', '2025-11-14 08:29Z', '3 3 100.0 100.0'), (3, 'over', 'pin', '2025-11-14 08:30Z', '0 3 75.0 75.0'),
+    (4, 'of tomorrow''s date', 'pinned', '2025-11-13 23:05Z', '3 3 100.0 100.0'), (5, 'of today''s date, over', 'pinned', '2025-11-14 09:00Z', '3 3 100.0 100.0'), (6, 'of yesterday''s', 'pinned', '2025-11-15 09:00Z', '0 3 75.0 75.0')) as t(n, title, who, at, want) order by n;
 -- Random histories of one user against the rows.
 select setseed(0.42) \g /dev/null
 do $$

@@ -4,7 +4,7 @@ select test.set_clock('2025-11-20 12:00Z') \g /dev/null
 insert into care.product (id, name) values ('sp', 'Iron');
 insert into care.user_settings (user_id, zone) values ('sn', 'America/New_York'), ('se', 'Pacific/Kiritimati');
 select test.is('nobody''s day: nothing, at 0 in the epoch to come', (select (body::jsonb - 'stats')::text || top || (epoch = (select m.epoch from sync.meta as m) || '.' || sync.lineage()) from sync.adherence_day('sn', null)),
-    '{"summary": {"date": "2025-11-20", "onTimePct": null, "takenCount": 0, "madeUpCount": 0, "missedCount": 0, "adherencePct": null, "pendingCount": 0, "skippedCount": 0, "scheduledCount": 0}, "occurrences": []}0true');
+    '{"summary": {"date": "2025-11-20", "onTimePct": null, "takenCount": 0, "madeUpCount": 0, "missedCount": 0, "adherencePct": null, "pendingCount": 0, "skippedCount": 0, "scheduledCount": 0}, "elsewhere": [], "occurrences": []}0true');
 select test.is('today is the user''s', (select string_agg(d.body::jsonb #>> '{summary,date}', ' ' order by u) from unnest('{nobody,se,sn}'::text[]) as u, sync.adherence_day(u, null) as d), '2025-11-20 2025-11-21 2025-11-20');
 
 insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, note) values
@@ -149,13 +149,15 @@ update care.dose_occurrence set status = 'skipped' where id = 'end8';
 create function test.judged(who text) returns text language sql as $$
     select string_agg((m ->> 'adherencePct') || '/' || (m ->> 'onTimePct') || '/' || (m ->> 'pendingCount'), ' ' order by m ->> 'date') from jsonb_array_elements(test.month(who, '2025-11-01')) as m where m ->> 'scheduledCount' <> '0' $$;
 select test.is('days of which one is open', test.judged('end'), '0.0/0.0/1 50.0/50.0/1 50.0/50.0/1 100.0/100.0/1');
-select test.set_clock('2025-11-20 11:00Z') \g /dev/null
-select test.is('the moment at which today''s window ends', test.judged('end'), '0.0/0.0/1 50.0/50.0/1 50.0/50.0/1 50.0/50.0/1');
+select test.set_clock('2025-11-20 11:29:59Z') \g /dev/null
+select test.is('half an hour after the end of today''s window, and before', test.judged('end'), '0.0/0.0/1 50.0/50.0/1 50.0/50.0/1 100.0/100.0/1');
+select test.set_clock('2025-11-20 11:30Z') \g /dev/null
+select test.is('the moment at which today''s dose has ended', test.judged('end'), '0.0/0.0/1 50.0/50.0/1 50.0/50.0/1 50.0/50.0/1');
 select test.is('nothing is stored by that', (select string_agg(adherence_pct::text, ' ' order by date) from care.day_summary where user_id = 'end'), '0.0 50.0 50.0 100.0');
 select test.is('the day as the month has it', (select bool_and(m = test.day('end', (m ->> 'date')::date) -> 'summary') from jsonb_array_elements(test.month('end', '2025-11-01')) as m), true);
 -- The only day of thirty: its percentage is theirs.
 select test.plan('one', 'one1', 'taken', '2025-11-19'), test.plan('one', 'one2', 'scheduled', '2025-11-20') \g /dev/null
-update care.dose_occurrence set local_date = '2025-11-19', window_end = '2025-11-20 12:00Z' where id = 'one2';
+update care.dose_occurrence set local_date = '2025-11-19', window_end = '2025-11-20 11:30Z' where id = 'one2';
 create function test.both(who text, day date) returns text language sql as $$ select concat_ws(' ', b #>> '{summary,adherencePct}', b #>> '{stats,avg30DaysPct}', b #>> '{stats,doses30Pct}') from test.day(who, day) as b $$;
 select test.is('before the end', test.both('one', '2025-11-19'), '100.0 100.0 100.0');
 select test.set_clock('2025-11-20 12:00Z') \g /dev/null
@@ -168,3 +170,45 @@ update care.dose_occurrence set status = 'cancelled' where id = 'one1';
 select test.is('nothing but a dose whose window is over', test.both('one', '2025-11-19'), '0.0 0.0 0.0');
 update care.dose_occurrence set status = 'skipped' where id = 'one2';
 select test.is('nothing due', test.both('one', '2025-11-19'), '');
+
+-- Today: what falls on the day where the person is, and what is due now, whatever date it has.
+insert into care.user_settings (user_id, zone) values ('td', 'Asia/Tokyo'), ('tl', 'America/Los_Angeles'), ('tb', 'Europe/Berlin');
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz) select 'td' || n, 'td', ('2025-11-10'::date + n + time '20:00') at time zone 'America/Los_Angeles', 'America/Los_Angeles' from generate_series(1, 6) as n;
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz) select 'tl' || n, 'tl', ('2025-11-10'::date + n + time '08:00') at time zone 'Asia/Tokyo', 'Asia/Tokyo' from generate_series(1, 6) as n;
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz, status) select 'tb' || n, 'tb', ('2025-11-10'::date + n + time '23:30') at time zone 'Europe/Berlin', 'Europe/Berlin', case when n = 1 then 'taken' else 'scheduled' end from generate_series(1, 6) as n;
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz, status, as_needed) values ('tb-log', 'tb', '2025-11-12 22:40Z', 'Europe/Berlin', 'taken', true);
+create function test.listed(who text, at timestamptz) returns text language plpgsql as $$
+begin
+    perform test.set_clock(at);
+    return (select concat_ws(' | ', coalesce(b ->> 'date', b #>> '{summary,date}'), coalesce(jsonb_path_query_array(b, '$.occurrences[*].id') ->> 0, '-') || coalesce(' ' || (jsonb_path_query_array(b, '$.occurrences[*].id') ->> 1), ''),
+                             coalesce(jsonb_path_query_array(b, '$.elsewhere[*].id') ->> 0, '-')) from test.day(who) as b);
+end
+$$;
+create function test.due(who text, at timestamptz, tz text default null) returns text language plpgsql as $$
+declare
+    told text;
+begin
+    perform test.set_clock(at);
+    begin
+        select test.items(test.act(who, 'all', 'bulkMarkAll', '{"criteria":{}}', tz => due.tz)) into told;
+        raise exception using errcode = 'ZZ001';
+    exception when sqlstate 'ZZ001' then
+        return told;
+    end;
+end
+$$;
+select test.is(title, test.listed(who, at::timestamptz) || ' | ' || coalesce(test.due(who, at::timestamptz), '-'), want) from (values
+    (1, 'Tokyo, five minutes into Los Angeles'' evening', 'td', '2025-11-14 04:05Z', '2025-11-14 | td3 | td4 | td3:applied'), (2, 'before it', 'td', '2025-11-14 03:55Z', '2025-11-14 | td3 | td4 | -'),
+    (3, 'when its window has ended, it is still the day''s', 'td', '2025-11-14 08:00Z', '2025-11-14 | td3 | td4 | td3:applied'), (4, 'the next morning it is not', 'td', '2025-11-14 15:05Z', '2025-11-15 | td4 | td5 | -'),
+    (5, 'Los Angeles, the afternoon of Tokyo''s next morning', 'tl', '2025-11-13 23:05Z', '2025-11-13 | tl4 | tl3 | tl4:applied'), (6, 'and at noon', 'tl', '2025-11-13 20:00Z', '2025-11-13 | tl4 | tl3 | -'),
+    (7, 'Berlin, ten minutes after midnight: last evening''s', 'tb', '2025-11-13 23:10Z', '2025-11-14 | tb3 tb4 | - | tb3:applied'), (8, 'until its window ends', 'tb', '2025-11-14 02:29:59Z', '2025-11-14 | tb3 tb4 | - | tb3:applied'),
+    (9, 'and not then', 'tb', '2025-11-14 02:30Z', '2025-11-14 | tb4 | - | -'), (10, 'one that was taken is shown as long, and not taken again', 'tb', '2025-11-11 23:10Z', '2025-11-12 | tb1 tb2 | - | -'),
+    (11, 'before midnight', 'tb', '2025-11-13 22:50Z', '2025-11-13 | tb3 | - | tb3:applied')) as t(n, title, who, at, want) order by n;
+select test.is('what was taken as needed before midnight is not due', test.listed('tb', '2025-11-12 23:10Z'), '2025-11-13 | tb2 tb3 | -');
+select test.is('a date is the calendar''s', test.short(test.act('td', 'by date', 'bulkMarkAll', '{"criteria":{"date":"2025-11-14"}}')) || ' ' || (jsonb_path_query_array(test.day('td', '2025-11-14'), '$.occurrences[*].id') || jsonb_path_query_array(test.day('td', '2025-11-14'), '$.elsewhere'))::text, 'noop ["td4"]');
+select test.is('the device''s zone counts', coalesce(test.due('tb', '2025-11-14 08:10Z'), '-') || ' ' || test.due('tb', '2025-11-14 08:10Z', 'Pacific/Kiritimati'), '- tb3:applied');
+update care.dose_occurrence set local_date = '2025-11-15' where id = 'tb4';
+select test.is('a date that a writer has moved stays moved', test.listed('tb', '2025-11-14 10:00Z') || ', ' || test.listed('tb', '2025-11-15 10:00Z'), '2025-11-14 | - | -, 2025-11-15 | tb4 tb5 | -');
+-- A night of 25 hours and one of 23, and an hour that is there twice.
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz) values ('tb-fall', 'tb', '2025-10-25 21:30Z', 'Europe/Berlin'), ('tb-spring', 'tb', '2026-03-28 22:30Z', 'Europe/Berlin');
+select test.is('the night of the clocks', test.listed('tb', '2025-10-25 22:10Z') || ', ' || test.due('tb', '2025-10-25 22:10Z') || ', ' || test.listed('tb', '2026-03-28 23:10Z'), '2025-10-26 | tb-fall | -, tb-fall:applied, 2026-03-29 | tb-spring | -');

@@ -2,7 +2,7 @@
 // as this device knows the doses. `Tests/Vectors` hold both to it.
 import { InvalidAction, isObject, limited, Payload, readTime } from './payload.js';
 import {
-  APPLIED, NOOP, NOT_DUE, conflict, decide, decideState, isToCome, isUntimely, sameState, untimely,
+  APPLIED, NOOP, NOT_DUE, conflict, decide, decideState, isOfToday, isToCome, isUntimely, sameState, untimely,
 } from './doserules.js';
 import { byBytes, dayAt, SECOND, zoneOffset } from './times.js';
 
@@ -42,6 +42,14 @@ export class Account {
       });
     }
     return answer;
+  }
+
+  /** The doses of today's list in a zone: those of today there, and those that are due now. */
+  today(zone, now) {
+    const today = dayAt(now, this.offsetOf(zone, now) ?? 0);
+    return [...this.doses.values()].filter((dose) => isOfToday(
+      dose, today, this.offsetOf(dose.zone, dose.scheduledAt) ?? dose.utcOffset, this.offsetOf(zone, dose.scheduledAt) ?? 0, now,
+    ));
   }
 
   write(dose, key, device, now) {
@@ -118,10 +126,9 @@ class Decision {
 
   select({ day, product, schedule }, includesFuture) {
     const { account, now } = this;
-    const zone = this.envelope.tz ?? account.zone;
-    const wanted = day ?? dayAt(now, account.offsetOf(zone, now) ?? 0);
-    const found = [...account.doses.values()].filter((dose) =>
-      dose.day === wanted && dose.state.status === 'scheduled' && (includesFuture || dose.scheduledAt <= now)
+    const among = day === null ? account.today(this.envelope.tz ?? account.zone, now)
+      : [...account.doses.values()].filter((dose) => dose.day === day);
+    const found = among.filter((dose) => dose.state.status === 'scheduled' && (includesFuture || dose.scheduledAt <= now)
       && (product === null || product === dose.productId) && (schedule === null || schedule === dose.scheduleId));
     if (found.length > BULK_MAX) throw new InvalidAction('payload.criteria', `mean more than ${BULK_MAX} doses`);
     return found.sort((a, b) => a.scheduledAt - b.scheduledAt || byBytes(a.id, b.id)).map((dose) => dose.id);

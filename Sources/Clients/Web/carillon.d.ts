@@ -73,7 +73,9 @@ export interface Stats {
 
 export interface Today {
   date: string;
+  /** Those that fall on today where the user is, and those that are due now, whatever their date. */
   occurrences: Dose[];
+  /** Of the date, as in the month. */
   summary: DaySummary;
   stats: Stats | null;
 }

@@ -1,6 +1,6 @@
 // The transition table of doses, and their days: Values/Care/Doses/DoseRules.swift and Values/Care/Days, word for word.
 // `Tests/Vectors` hold this file, the Swift model and the SQL functions to the same answers.
-import { SECOND } from './times.js';
+import { dayAt, SECOND } from './times.js';
 
 /** Seconds after the window's end in which a missed dose may still have been taken. */
 export const GRACE = 1800 * SECOND;
@@ -42,6 +42,17 @@ export function isUntimely(takenAt, dose, isDirect, now) {
   return takenAt < start - AHEAD;
 }
 
+/**
+ * Whether a dose is in today's list: it falls on that day where the person is, or it is due now. `offset` is that of the dose's
+ * zone at its time, `here` that of the person's.
+ */
+export function isOfToday(dose, today, offset, here, now) {
+  // Zones are 26 hours apart at most, and a window has a day.
+  if (Math.abs(dose.day - today) > 3) return false;
+  const isDue = dose.scheduledAt <= now && now < dose.windowEnd && !dose.asNeeded;
+  return isDue || dose.day + dayAt(dose.scheduledAt, here) - dayAt(dose.scheduledAt, offset) === today;
+}
+
 /** Whether a bulk action by criteria leaves the dose, which is still to come. */
 export const isToCome = (dose, now) => dose.state.status === 'scheduled' && dose.scheduledAt > now;
 
@@ -69,9 +80,12 @@ function transition(wanted, dose, isOfItsDay, now) {
   }
 }
 
-/** What time makes of a dose: missed, once its window and the grace after it have ended. The hub's job will do it. */
+/** Whether a scheduled dose has ended, with the grace after its window. */
+const isOver = (dose, now) => dose.windowEnd + GRACE <= now;
+
+/** What time makes of a dose: missed, once it is over. The hub's job will do it. */
 export function foldTime(dose, now) {
-  if (dose.state.status !== 'scheduled' || dose.windowEnd + GRACE > now) return dose;
+  if (dose.state.status !== 'scheduled' || !isOver(dose, now)) return dose;
   return { ...dose, state: { status: 'missed', takenAt: null, takenOffset: null, reason: null } };
 }
 
@@ -87,7 +101,7 @@ export function count(doses, now) {
       case 'skipped': counts.skipped += 1; break;
       case 'scheduled':
         counts.pending += 1;
-        if (dose.windowEnd <= now) counts.overdue += 1;
+        if (isOver(dose, now)) counts.overdue += 1;
         break;
       default: break;
     }

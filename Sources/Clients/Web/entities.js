@@ -88,16 +88,17 @@ async function remove(work, kind, id, o) {
   await work.put('entities', { kind, id, o, value: null });
 }
 
-/** Writes what a day's answer says: its doses, without those that have left it. */
+/** Writes what a day's answer says: its doses, without those that have left it. Today's says by two lists which it has. */
 export async function putDay(work, { body, offset }) {
   const { date } = body.summary;
-  const there = new Set(body.occurrences.map((dose) => dose.id));
+  const doses = [...body.occurrences, ...body.elsewhere ?? []];
+  const there = new Set(doses.map((dose) => dose.id));
   for (const row of work.kind('dose')) {
     if (row.value?.localDate === date && !there.has(row.id) && row.o <= offset) {
       work.delete('entities', ['dose', row.id]);
     }
   }
-  for (const dose of body.occurrences) {
+  for (const dose of doses) {
     const before = work.get('entities', ['dose', dose.id]);
     if (before && before.o > offset) continue;
     const old = before?.value?.createdAt === dose.createdAt ? before : null;

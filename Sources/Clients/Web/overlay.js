@@ -179,13 +179,14 @@ export function shownDose(dose, row, user) {
   };
 }
 
-/** `today()`: the doses of a day in the order of their times, with the day's summary and the statistics. */
+/** `today()`: the doses of today's list in the order of their times, with the date's summary and the statistics. */
 export function day(mirror, folded, user, date, now) {
   if (!mirror.kind('loaded').has(`day:${date}`)) return undefined;
   const number = dayNumber(date);
-  const of = [...folded.account.doses.values()]
-    .filter((dose) => dose.day === number && dose.state.status !== 'cancelled')
+  const { account } = folded;
+  const of = account.today(account.zone, now).filter((dose) => dose.state.status !== 'cancelled')
     .sort((a, b) => a.scheduledAt - b.scheduledAt || byBytes(a.id, b.id));
+  const ofDate = [...account.doses.values()].filter((dose) => dose.day === number);
   const parked = parkedEntities(mirror);
   return {
     date,
@@ -197,7 +198,7 @@ export function day(mirror, folded, user, date, now) {
         hasConflict: parked.has(`dose:${dose.id}`),
       };
     }),
-    summary: summary(date, count(of, now)), stats: mirror.kind('stats').get('stats')?.value ?? null,
+    summary: summary(date, count(ofDate, now)), stats: mirror.kind('stats').get('stats')?.value ?? null,
   };
 }
 
@@ -242,15 +243,16 @@ function adjusted(date, value, changed, mirror, now) {
   return summary(date, counts);
 }
 
-/** When the next dose becomes due or missed, or the day ends: milliseconds since 1970. */
+/** When the next dose becomes due or missed, its window ends, or the day does: milliseconds since 1970. */
 export const nextEdge = (folded, zone, now) => Math.ceil(edge(folded.account, zone, now) / 1000);
 
 function edge(account, zone, now) {
   const offset = zoneOffset(zone, now) ?? 0;
   let next = (dayAt(now, offset) + 1) * 86_400 * SECOND - offset * SECOND;
   for (const dose of account.doses.values()) {
-    if (dose.state.status !== 'scheduled') continue;
-    for (const time of [dose.windowEnd, dose.windowEnd + GRACE]) if (time > now && time < next) next = time;
+    const isOpen = dose.state.status === 'scheduled';
+    const times = isOpen ? [dose.scheduledAt, dose.windowEnd, dose.windowEnd + GRACE] : [dose.windowEnd];
+    for (const time of times) if (time > now && time < next) next = time;
   }
   return next;
 }

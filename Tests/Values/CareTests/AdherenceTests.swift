@@ -68,36 +68,42 @@ struct AdherenceTests {
 
     // MARK: Streaks
 
-    /// Days by letter, today last: perfect, neutral, broken, or `.` for a day without a summary.
+    /// Days by letter, today last: perfect, neutral, broken, open, open with a dose that was taken, with an open dose that is
+    /// over, or `.` for a day without doses.
     @Test(arguments: [
         ("", 0, 0), (".", 0, 0), ("p", 1, 1), ("n", 0, 0), ("b", 0, 0), ("pp", 2, 2), ("pb", 1, 1), ("p.", 1, 1),
         ("pn", 1, 1), ("ppb", 2, 2), ("pbp", 1, 1), ("ppbp", 1, 2), ("ppbpb", 1, 2), ("ppb.", 0, 2), ("pnp", 2, 2),
         ("p.p", 2, 2), ("pnnpb", 2, 2), ("bn", 0, 0), ("nbnp", 1, 1), ("ppbn", 0, 2), ("pppbppp", 3, 3),
-        ("ppbppp", 3, 3), ("bbbb", 0, 0), ("ppbb", 0, 2),
+        ("ppbppp", 3, 3), ("bbbb", 0, 0), ("ppbb", 0, 2), ("ppo", 2, 2), ("ppo.", 2, 2), ("ppot.", 2, 2), ("ppop", 3, 3),
+        ("ppe", 2, 2), ("ppe.", 0, 2), ("ppeop", 1, 2), ("ppoep", 1, 2), ("oop", 1, 1), ("ppto", 2, 2), ("pptb", 2, 2),
     ])
     func streaks(_ letters: String, _ current: Int, _ best: Int) {
         let first = LocalDate(days: 20_000)
-        var streak = StreakRun.none
-        var days: [(day: LocalDate, dayClass: DayClass, streak: StreakRun)] = []
+        let kinds: [Character: String] = ["p": "t", "n": "k", "b": "m", "o": "s", "t": "ts", "e": "o"]
+        var days: [LocalDate: DayCounts] = [:]
         for (index, letter) in letters.enumerated() {
-            guard let dayClass = ["p": DayClass.perfect, "n": .neutral, "b": .broken][letter] else { continue }
-            streak = streak.after(dayClass)
-            days.append((first.adding(index), dayClass, streak))
+            if let kind = kinds[letter] { days[first.adding(index)] = counts(kind) }
         }
         let today = first.adding(max(0, letters.count - 1))
-        let statistics = AdherenceStatistics(today: today, streaks: days, counts: [])
+        let statistics = AdherenceStatistics(today: today, before: .none, counts: days)
         #expect(statistics.currentStreakDays == current)
         #expect(statistics.bestStreakDays == best)
         // Later days change nothing.
-        days.append((today.adding(1), .perfect, streak.after(.perfect)))
-        let ahead = AdherenceStatistics(today: today, streaks: days, counts: [])
+        days[today.adding(1)] = counts("t")
+        let ahead = AdherenceStatistics(today: today, before: .none, counts: days)
         #expect(ahead == statistics)
+        // A streak from before goes on until a day is broken.
+        let before = StreakRun(run: 3, best: 4)
+        let longer = AdherenceStatistics(today: today, before: before, counts: days)
+        let isBroken = letters.dropLast().contains { "be".contains($0) }
+        #expect(longer.currentStreakDays == (isBroken ? current : current + 3))
     }
 
     @Test func averagesOfDaysAndOfDoses() {
+        let today = LocalDate(days: 20_000)
+        let days = ["t", "tmmm", "kk", "s"].enumerated().map { (today.adding(-1 - $0.offset), counts($0.element)) }
         let statistics = AdherenceStatistics(
-            today: LocalDate(days: 20_000), streaks: [],
-            counts: [counts("t"), counts("tmmm"), counts("kk"), counts("s")])
+            today: today, before: .none, counts: Dictionary(uniqueKeysWithValues: days + [(today, counts("m"))]))
         #expect(statistics.average30Days?.text == "62.5")
         #expect(statistics.doses30?.text == "40.0")
     }

@@ -30,6 +30,10 @@ enum Mutant: CaseIterable, Sendable {
     case equalNotesForgetWhatWas
     case daysGoByTheServersClock
     case lostClocksAreBelieved
+    case openDaysBreakStreaks
+    case endedDaysArePassedOver
+    case todayForgetsWhatIsDue
+    case todayGoesByDates
     case takesDosesOfLaterDays
     case namedDosesWaitForTheirTime
     case knowsOneZone
@@ -87,6 +91,10 @@ enum Mutant: CaseIterable, Sendable {
         case .equalNotesForgetWhatWas: ("care.undo_entry", "if note = was.note", "if false")
         case .daysGoByTheServersClock: ("care.acted_at", "client_at > clock - interval '90 days'", "false")
         case .lostClocksAreBelieved: ("care.acted_at", "interval '90 days'", "interval '900 days'")
+        case .openDaysBreakStreaks: ("care.open_stats", "s.missed + s.ended = 0", "false")
+        case .endedDaysArePassedOver: ("care.open_stats", "s.missed + s.ended = 0", "s.missed = 0")
+        case .todayForgetsWhatIsDue: ("care.is_of_today", "(d).window_end > clock", "false")
+        case .todayGoesByDates: ("care.is_of_today", "at time zone zone)::date", "at time zone (d).tz)::date")
         case .takesDosesOfLaterDays: ("care.rule_act", "not care.day_has_come(d, i.acted_at)", "false")
         case .namedDosesWaitForTheirTime: ("care.bulk", "when criteria is null then 'act'", "when false then 'act'")
         case .knowsOneZone: ("care.day_has_come", "care.zone_of(d.user_id)", "d.tz")

@@ -20,10 +20,12 @@ extension Dose {
 }
 
 extension DoseOverlay {
-    /// The doses of a day in the order of their times, with the summary and the statistics. Nil: the day is not here.
+    /// The doses of today's list in the order of their times, with the date's summary and the statistics. Nil: the day is
+    /// not here.
     mutating func day(_ mirror: Mirror, _ date: String, user: String, at now: Timestamp) -> CarillonToday? {
         guard mirror.entity(.loaded, "day:\(date)") != nil, let day = TimeText.day(date) else { return nil }
-        let found = doses.values.filter { $0.day == day && $0.state.status != .cancelled }
+        let account = model.accounts[Self.user]
+        let found = (account.map { model.today(of: $0, at: now) } ?? []).filter { $0.state.status != .cancelled }
             .sorted { ($0.scheduledAt, $0.id) < ($1.scheduledAt, $1.id) }
         let conflicted = mirror.conflicted
         let stats = mirror.value(.stats, "stats")
@@ -43,18 +45,13 @@ extension DoseOverlay {
                 cache.doses[dose.id] = (dose, made)
                 return made
             },
-            summary: CarillonDay(Self.summary(day, counts(found, mirror, at: now))),
+            summary: CarillonDay(Self.summary(day, counts(doses.values.filter { $0.day == day }, at: now))),
             statistics: stats.map { CarillonStatistics($0) })
     }
 
     /// Those that no schedule asked for do not count.
-    private func counts(_ doses: [Dose], _ mirror: Mirror, at now: Timestamp) -> DayCounts {
-        DayCounts(doses.filter { !isAsNeeded($0, mirror) && $0.state.status != .cancelled }, at: now)
-    }
-
-    private func isAsNeeded(_ dose: Dose, _ mirror: Mirror) -> Bool {
-        guard let value = mirror.value(.dose, dose.id.text) else { return dose.scheduleID == nil && dose.rev == 0 }
-        return value["asNeeded"]?.flag ?? false
+    private func counts(_ doses: [Dose], at now: Timestamp) -> DayCounts {
+        DayCounts(doses.filter { !$0.isAsNeeded }, at: now)
     }
 
     private static func summary(_ day: LocalDate, _ counts: DayCounts) -> JSONTree { DoseJSON.summary(day, counts) }
@@ -104,7 +101,7 @@ extension DoseOverlay {
         return days.compactMap { row in
             guard let value = row.value, let day = TimeText.day(row.id) else { return nil }
             let own = known[row.id] ?? []
-            let counted = counts(own, mirror, at: now)
+            let counted = counts(own, at: now)
             let isWhole =
                 mirror.entity(.loaded, "day:\(row.id)") != nil
                 || Int64(counted.scheduled) == value["scheduledCount"]?.integer
@@ -124,8 +121,8 @@ extension DoseOverlay {
         (sum.taken, sum.missed, sum.madeUp) = (count("takenCount"), count("missedCount"), count("madeUpCount"))
         (sum.skipped, sum.pending) = (count("skippedCount"), count("pendingCount"))
         sum.overdue = day < now.date(utcOffset: 0).adding(-1) ? sum.pending : 0
-        let was = counts(changed.compactMap { mirror.entity(.dose, $0.id.text)?.dose }, mirror, at: now)
-        let now = counts(changed, mirror, at: now)
+        let was = counts(changed.compactMap { mirror.entity(.dose, $0.id.text)?.dose }, at: now)
+        let now = counts(changed, at: now)
         for path in [\DayCounts.taken, \.missed, \.madeUp, \.skipped, \.pending, \.overdue] {
             sum[keyPath: path] = max(0, sum[keyPath: path] + now[keyPath: path] - was[keyPath: path])
         }

@@ -92,8 +92,9 @@ struct DoseOverlay: Sendable {
                 let aged = dose.afterTime(now)
                 if aged.state.status != dose.state.status { model.put(aged, user: Self.user) }
             }
-            guard dose.state.status == .scheduled else { continue }
-            for time in [dose.windowEnd, dose.windowEnd.adding(seconds: DoseRules.graceSeconds)]
+            let over = dose.windowEnd.adding(seconds: DoseRules.graceSeconds)
+            let isOpen = dose.state.status == .scheduled
+            for time in isOpen ? [dose.scheduledAt, dose.windowEnd, over] : [dose.windowEnd]
             where time > now && time < edge { edge = time }
         }
         self.edge = edge
@@ -146,7 +147,7 @@ struct DoseOverlay: Sendable {
             id: id, user: Self.user, productID: row.payload["productId"]?.string,
             state: DoseState(.taken, takenAt: at, takenOffset: sent?.utcOffset), note: row.payload["note"]?.string,
             scheduledAt: at, zone: zone, utcOffset: offset, day: at.date(utcOffset: offset), windowEnd: at,
-            createdAt: at)
+            createdAt: at, isAsNeeded: true)
         dose.rev = 0
         model.put(dose, user: Self.user)
         return CareAnswer(key, .applied)

@@ -82,7 +82,7 @@ struct Entity: Sendable {
             zone: value["timezone"]?.string ?? "UTC",
             utcOffset: value["timeLocal"]?.string.flatMap { TimeText.time($0)?.utcOffset } ?? 0, day: day,
             windowStart: instant("windowStart"), windowEnd: instant("windowEnd") ?? scheduledAt,
-            createdAt: instant("createdAt") ?? scheduledAt)
+            createdAt: instant("createdAt") ?? scheduledAt, isAsNeeded: value["asNeeded"]?.flag ?? false)
         dose.rev = value["rev"]?.integer ?? 0
         dose.statusRev = statusRev
         dose.noteRev = noteRev

@@ -181,10 +181,10 @@ extension EntityTable {
         put(Entity(kind, id, offset: offset, value: value))
     }
 
-    /// The doses of a day, without those that have left it.
+    /// The doses of a day, without those that have left it. Today's answer says by two lists which it has.
     private mutating func putDay(_ body: JSONTree, _ offset: Int64) {
         guard let date = body["summary"]?["date"]?.string else { return }
-        let doses = body["occurrences"]?.elements ?? []
+        let doses = ["occurrences", "elsewhere"].flatMap { body[$0]?.elements ?? [] }
         let there = Set(doses.compactMap { $0["id"]?.string })
         for row in all(.dose).values
         where row.value?["localDate"]?.string == date && !there.contains(row.id) && row.offset <= offset {

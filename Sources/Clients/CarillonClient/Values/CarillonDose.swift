@@ -150,13 +150,13 @@ public struct CarillonStatistics: Sendable, Equatable {
     }
 }
 
-/// The doses of today.
+/// The doses that fall on today where the user is, and those that are due now, whatever their date.
 public struct CarillonToday: Sendable, Equatable {
     /// The day in the user's zone, such as `2025-11-14`.
     public let date: String
     /// In the order of their times, without cancelled ones.
     public let doses: [CarillonDose]
-    /// They, counted.
+    /// The doses of the date, counted, as the month has them.
     public let summary: CarillonDay
     /// The statistics; nil before the hub has told them.
     public let statistics: CarillonStatistics?

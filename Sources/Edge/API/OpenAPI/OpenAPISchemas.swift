@@ -56,7 +56,8 @@ enum OpenAPISchemas {
     private static let day: StaticString = """
         {"type":"object","required":["occurrences","summary","stats"],"properties":{"occurrences":{"type":"array",\
         "items":{"$ref":"#/components/schemas/Dose"}},"summary":{"$ref":"#/components/schemas/DaySummary"},\
-        "stats":{"$ref":"#/components/schemas/Stats"}}}
+        "stats":{"$ref":"#/components/schemas/Stats"},"elsewhere":{"type":"array","description":"Without a date: doses of \
+        today's date which fall on another of the person's days.","items":{"$ref":"#/components/schemas/Dose"}}}}
         """
     private static let month: StaticString = """
         {"type":"array","minItems":28,"maxItems":31,"items":{"$ref":"#/components/schemas/DaySummary"}}

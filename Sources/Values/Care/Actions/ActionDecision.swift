@@ -113,9 +113,8 @@ struct ActionDecision {
             var known: Set<Identifier> = []
             return ids.filter { known.insert($0).inserted }
         case .criteria(let day, let product, let schedule):
-            let zone = envelope.zone ?? account.zone
-            let day = day ?? now.date(utcOffset: model.utcOffset(zone, now) ?? 0)
-            let doses = account.doses(of: day).filter { dose in
+            let found = day.map(account.doses(of:)) ?? model.today(of: account, in: envelope.zone, at: now)
+            let doses = found.filter { dose in
                 dose.state.status == .scheduled && (includesFuture || dose.scheduledAt <= now)
                     && (product == nil || sameText(product, dose.productID))
                     && (schedule == nil || sameText(schedule, dose.scheduleID))

@@ -29,21 +29,20 @@ package struct AdherenceStatistics: Hashable, Sendable {
     /// The percentage over all doses of those days.
     package let doses30: Percentage?
 
-    /// Computes the statistics.
+    /// Computes the statistics. A day that is still open breaks no streak: today, and one whose open doses are not over.
     ///
     /// - Parameters:
-    ///   - streaks: class and streak of each day with a summary, in order.
-    ///   - counts: current counts of the 30 days before `today`, without days that have no doses.
-    package init(
-        today: LocalDate, streaks: [(day: LocalDate, dayClass: DayClass, streak: StreakRun)],
-        counts: [DayCounts]
-    ) {
-        let before = streaks.last { $0.day < today }?.streak ?? .none
-        let now = streaks.last { $0.day == today }
-        currentStreakDays = now.map { $0.dayClass == .broken ? before.run : $0.streak.run } ?? before.run
-        bestStreakDays = max(before.best, now.map { $0.dayClass == .perfect ? $0.streak.run : 0 } ?? 0)
-        average30Days = Percentage(meanOf: counts.compactMap(\.adherence))
+    ///   - before: the streak before the 30 days.
+    ///   - counts: current counts of the 30 days before `today`, and of today, without days that have no doses. Later days
+    ///     change nothing.
+    package init(today: LocalDate, before: StreakRun, counts: [LocalDate: DayCounts]) {
+        let past = counts.filter { $0.key < today }
+        var streak = past.sorted { $0.key < $1.key }.reduce(before) { $0.after($1.value.dayClassNow) }
+        if let now = counts[today]?.dayClass, now != .broken { streak = streak.after(now) }
+        currentStreakDays = streak.run
+        bestStreakDays = streak.best
+        average30Days = Percentage(meanOf: past.values.compactMap(\.adherence))
         doses30 = Percentage(
-            counts.reduce(0) { $0 + $1.taken + $1.madeUp }, of: counts.reduce(0) { $0 + $1.due })
+            past.values.reduce(0) { $0 + $1.taken + $1.madeUp }, of: past.values.reduce(0) { $0 + $1.due })
     }
 }

@@ -1,4 +1,5 @@
-/// A day's effect on streaks: perfect days extend them, broken days end them, neutral days do neither.
+/// A day's effect on streaks: perfect days extend them, broken days end them, neutral days do neither. What is stored of a day
+/// does not depend on the clock: there, one with open doses is broken.
 package enum DayClass: Sendable {
     case perfect, neutral, broken
 }
@@ -15,7 +16,7 @@ package struct DayCounts: Hashable, Sendable {
     package var skipped = 0
     /// Scheduled, and not decided yet.
     package var pending = 0
-    /// Pending doses whose window has ended: they are due.
+    /// Pending doses whose window and grace have ended: they are due.
     package var overdue = 0
 
     /// No doses.
@@ -31,7 +32,7 @@ package struct DayCounts: Hashable, Sendable {
             case .skipped: skipped += 1
             case .scheduled:
                 pending += 1
-                if dose.windowEnd <= now { overdue += 1 }
+                if DoseRules.isOver(dose, at: now) { overdue += 1 }
             case .cancelled: break
             }
         }
@@ -39,14 +40,19 @@ package struct DayCounts: Hashable, Sendable {
 
     /// All doses.
     package var scheduled: Int { taken + missed + madeUp + skipped + pending }
-    /// The doses that percentages are based on: not skipped ones, and pending ones only after their window has ended.
+    /// The doses that percentages are based on: not skipped ones, and pending ones only once they are over.
     package var due: Int { taken + missed + madeUp + overdue }
     /// Taken or made up, of those due; nil when none is due.
     package var adherence: Percentage? { Percentage(taken + madeUp, of: due) }
     /// Taken, of those due; nil when none is due.
     package var onTime: Percentage? { Percentage(taken, of: due) }
 
-    /// The day's effect on streaks.
+    /// The day's effect on streaks by the clock: open doses break a day once they are over, and pass it over until then.
+    package var dayClassNow: DayClass {
+        pending > 0 ? missed + overdue > 0 ? .broken : .neutral : dayClass
+    }
+
+    /// The day's effect on streaks, as it is stored.
     package var dayClass: DayClass {
         if missed == 0, pending == 0, taken + madeUp > 0 { return .perfect }
         return taken + missed + madeUp + pending == 0 ? .neutral : .broken

@@ -77,6 +77,8 @@ package struct Dose: Sendable {
     package let windowStart: Timestamp?
     /// From when it is due: it can then be missed or made up.
     package let windowEnd: Timestamp
+    /// Whether it is an intake that no schedule asked for.
+    package let isAsNeeded: Bool
     /// Grows by one with each change.
     package var rev: Int64 = 1
     /// `rev` of the last change of the state, and of the note.
@@ -98,7 +100,8 @@ package struct Dose: Sendable {
     package init(
         id: Identifier, user: Identifier, scheduleID: String? = nil, productID: String? = nil,
         state: DoseState = DoseState(.scheduled), note: String? = nil, scheduledAt: Timestamp, zone: String = "UTC",
-        utcOffset: Int = 0, day: LocalDate, windowStart: Timestamp? = nil, windowEnd: Timestamp, createdAt: Timestamp
+        utcOffset: Int = 0, day: LocalDate, windowStart: Timestamp? = nil, windowEnd: Timestamp, createdAt: Timestamp,
+        isAsNeeded: Bool = false
     ) {
         self.id = id
         self.user = user
@@ -113,6 +116,7 @@ package struct Dose: Sendable {
         self.windowStart = windowStart
         self.windowEnd = windowEnd
         self.createdAt = createdAt
+        self.isAsNeeded = isAsNeeded
         updatedAt = createdAt
     }
 

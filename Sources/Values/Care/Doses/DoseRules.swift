@@ -76,6 +76,26 @@ package enum DoseRules {
         return takenAt < start.adding(seconds: -aheadSeconds)
     }
 
+    /// Whether a scheduled dose has ended, with the grace after its window: it counts as missed.
+    package static func isOver(_ dose: Dose, at now: Timestamp) -> Bool {
+        dose.windowEnd.adding(seconds: graceSeconds) <= now
+    }
+
+    /// Whether a dose is in today's list: it falls on that day where the person is, or it is due now.
+    ///
+    /// - Parameters:
+    ///   - utcOffset: the offset of the dose's zone at its time.
+    ///   - here: that of the person's zone at the same time.
+    package static func isOfToday(
+        _ dose: Dose, _ today: LocalDate, utcOffset: Int, here: Int, at now: Timestamp
+    ) -> Bool {
+        // Zones are 26 hours apart at most, and a window has a day.
+        guard (today.adding(-3)...today.adding(3)).contains(dose.day) else { return false }
+        let isDue = dose.scheduledAt <= now && now < dose.windowEnd && !dose.isAsNeeded
+        let shift = dose.scheduledAt.date(utcOffset: here).days - dose.scheduledAt.date(utcOffset: utcOffset).days
+        return isDue || dose.day.adding(shift) == today
+    }
+
     /// Whether a bulk action by criteria skips the dose because it is still to come.
     package static func isToCome(_ dose: Dose, at now: Timestamp) -> Bool {
         dose.state.status == .scheduled && dose.scheduledAt > now

@@ -163,14 +163,24 @@ package struct CareModel {
     /// A user's statistics at `now`.
     package func statistics(_ account: CareAccount, at now: Timestamp) -> AdherenceStatistics {
         let today = now.date(utcOffset: utcOffset(account.zone, now) ?? 0)
-        let window = today.adding(-AdherenceStatistics.days)..<today
+        let first = today.adding(-AdherenceStatistics.days)
         var recent: [LocalDate: [Dose]] = [:]
-        for dose in account.doses.values where window.contains(dose.day) { recent[dose.day, default: []].append(dose) }
+        for dose in account.doses.values where (first...today).contains(dose.day) {
+            recent[dose.day, default: []].append(dose)
+        }
+        let before = account.days.filter { $0.key < first }.max { $0.key < $1.key }
         return AdherenceStatistics(
-            today: today,
-            streaks: account.days.keys.sorted().compactMap { day in
-                account.days[day].map { (day, $0.counts.dayClass, $0.streak) }
-            },
-            counts: recent.values.map { DayCounts($0, at: now) })
+            today: today, before: before?.value.streak ?? .none, counts: recent.mapValues { DayCounts($0, at: now) })
+    }
+
+    /// The doses of today's list in a zone, else in the user's: those of today there, and those that are due now.
+    package func today(of account: CareAccount, in zone: String? = nil, at now: Timestamp) -> [Dose] {
+        let zone = zone ?? account.zone
+        let today = now.date(utcOffset: utcOffset(zone, now) ?? 0)
+        return account.doses.values.filter { dose in
+            DoseRules.isOfToday(
+                dose, today, utcOffset: utcOffset(dose.zone, dose.scheduledAt) ?? dose.utcOffset,
+                here: utcOffset(zone, dose.scheduledAt) ?? 0, at: now)
+        }
     }
 }
