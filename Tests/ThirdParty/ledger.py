@@ -81,8 +81,7 @@ class Ledger:
             return False
         if answer.get("replayed"):
             self.counts["replayed"] += 1
-        elif answer.get("message") != "names no action":
-            # That one is not stored where it came without a number: what it names may still come.
+        else:
             entry.fresh += 1
             if entry.fresh > 1:
                 self.fault(f"executed twice: {answer}, and before: {entry.verdict}")
@@ -130,10 +129,10 @@ class Ledger:
 
 
 def alike(one, other):
-    """Whether two answers say the same, as far as both say it: a repeat differs in `replayed` only, and in positions
+    """Whether two answers say the same, as far as both say it: a repeat differs in `replayed` and `numberUsed` only, and in positions
     where the epochs have been made anew meanwhile. A repeat after that tells where the stream stands when it comes: so two
     repeats of one epoch, of which the first answer was lost, may differ in how far that is."""
     epochs = [[position["epoch"] for position in answer.get("positions", {}).values()] for answer in (one, other)]
     are_repeats = bool(one.get("replayed")) and bool(other.get("replayed"))
-    apart = {"replayed", "message"} | ({"positions"} if epochs[0] != epochs[1] or are_repeats else set())
+    apart = {"replayed", "message", "numberUsed"} | ({"positions"} if epochs[0] != epochs[1] or are_repeats else set())
     return all(one[name] == other[name] for name in one.keys() & other.keys() - apart)

@@ -47,7 +47,6 @@ def test_a_time_of_last_year_is_not_taken_for_todays_dose(hub, user):
         for dose in doses:
             for action, path in [
                     (envelope("markTaken", {"occurrenceId": dose, "takenAt": last_year}), "payload.takenAt"),
-                    (envelope("markTaken", {"occurrenceId": dose}, clientTime=last_year), "clientTime"),
                     (envelope("makeUp", {"occurrenceId": dose, "at": last_year}), "payload.at"),
                     (envelope("bulkMarkAll", {"occurrenceIds": [dose], "takenAt": last_year}), "payload.takenAt")]:
                 result = act(device, action)
@@ -107,3 +106,78 @@ def test_a_trigger_that_fails_for_ever_holds_up_no_device(hub, user, fault):
             assert row(hub, dose) == ("scheduled", None) and row(hub, other)[0] == "skipped"
     finally:
         hub.query("drop trigger fault on care.dose_occurrence")
+
+
+@pytest.mark.parametrize(
+    "lost", [420_000, "1970-01-01T00:00:00Z", "1999-12-31T23:59:59+01:00", "2150-01-01T00:00:00Z"])
+def test_a_lost_clock_loses_nothing(hub, user, lost):
+    doses = [add_dose(hub, user) for _ in range(4)]
+    caller = Caller(hub, user)
+    with joined(hub, user) as device:
+        assert act(device, envelope("markTaken", {"occurrenceId": doses[0]}, clientTime=lost))["status"] == "applied"
+        note = envelope("addNote", {"occurrenceId": doses[0], "text": "n"}, clientTime=lost)
+        assert act(device, note)["status"] == "applied"
+    by_route = caller.settle(plain("skip", {"occurrenceId": doses[1]}, clientTime=lost))
+    queued = caller.settle({"id": str(uuid.uuid4()), "type": "markTaken", "payload": {"occurrenceId": doses[2]},
+                               "timestamp": lost})
+    bulk = caller.settle(
+        {"idempotencyKey": str(uuid.uuid4()), "occurrenceIds": [doses[3]], "timestamp": lost}, route="bulk")
+    assert [one.status for one in (by_route, queued, bulk)] == [200, 200, 200], (by_route, queued, bulk)
+    assert [row(hub, dose)[0] for dose in doses] == ["taken", "skipped", "taken", "taken"]
+    ((taken,),) = hub.query("select max(abs(extract(epoch from taken_at - now()))) from care.dose_occurrence"
+                            " where user_id = %s and status = 'taken'", [user])
+    assert taken < 3600, "now, and no other time"
+    medication = caller.post(
+        {"name": "Zinc", "id": str(uuid.uuid4()), "timestamp": lost}, route=f"/users/{user}/medications")
+    assert medication.status == 200, medication
+    changes = [{"op": "create", "clientId": "tmp-1", "data": {"productId": "zinc", "time": "08:00"}, "timestamp": lost},
+               {"op": "update", "id": "tmp-1", "payload": {"time": "08:30"}, "timestamp": lost}]
+    answer = caller.post({"changes": changes}, route="/sync/reminders")
+    assert [one["status"] for one in answer.body["results"]] == ["applied", "applied"], answer
+
+
+def test_a_refused_undo_stays_refused(hub, user):
+    dose = add_dose(hub, user)
+    taken = envelope("markTaken", {"occurrenceId": dose})
+    undo = envelope("undo", {"targetKey": taken["key"]})
+    with joined(hub, user) as device:
+        first = act(device, undo)
+        assert (first["status"], first["path"]) == ("rejected", "payload.targetKey") and "numberUsed" not in first
+        assert act(device, taken)["status"] == "applied"
+        assert act(device, undo) == {**first, "replayed": True}
+        assert row(hub, dose)[0] == "taken", "the device was told to drop the undo"
+        assert act(device, {**undo, "type": "skip"})["code"] == "key_reused"
+        assert act(device, envelope("undo", {"targetKey": taken["key"]}))["status"] == "applied"
+
+
+def test_an_answer_says_whether_its_number_is_used_up(hub, user):
+    """With the number alone, a device would not know which one comes next after a refusal."""
+    dose = add_dose(hub, user)
+    note = envelope("addNote", {"occurrenceId": dose, "text": "n"}, deviceId="phone", n=1)
+    with joined(hub, user) as device:
+        def told(action):
+            answer = act(device, action)
+            return answer.get("code") or answer["status"], answer.get("numberUsed")
+
+        assert told(note) == ("applied", True)
+        assert told(note) == ("applied", True)
+        assert told({**note, "n": 2}) == ("applied", False), "the repeat has the number that it had first"
+        assert told({**note, "n": 2, "type": "skip"}) == ("key_reused", False)
+        assert told(envelope("skip", {}, deviceId="phone", n=2)) == ("invalid", True)
+        assert told(envelope("skip", {"occurrenceId": dose}, deviceId="phone", n=4)) == ("out_of_order", None)
+        assert told(envelope("skip", {"occurrenceId": dose}, deviceId="phone", n=3)) == ("applied", True)
+        assert told(envelope("skip", {"occurrenceId": dose})) == ("noop", None)
+    by_route = Caller(hub, user).settle(plain("skip", {"occurrenceId": dose}, deviceId="phone", n=4))
+    assert by_route.body["_sync"]["numberUsed"] is True
+    refused = Caller(hub, user).settle(plain("skip", {}, deviceId="phone", n=5))
+    assert (refused.status, refused.body["_sync"]["numberUsed"]) == (422, True)
+
+
+def test_a_parameter_that_is_given_twice_is_refused(hub, user):
+    caller = Caller(hub, user)
+    for path, name in [("adherence/today?date=2025-11-14&date=2025-11-15", "date"),
+                       ("adherence/month?month=2025-11&month=2025-11", "month"),
+                       ("adherence/month?year=2025&month=11&year=2024", "year"), ("adherence/history?limit=1&limit=2", "limit"),
+                       ("adherence/export?format=csv&format=json", "format"), ("events?topics=adherence&topics=reminders", "topics")]:
+        answer = caller.get(f"/users/{user}/{path}")
+        assert answer.status == 400 and name in answer.body["error"], (path, answer)

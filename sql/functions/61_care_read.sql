@@ -70,21 +70,15 @@ begin
 end
 $$;
 
--- care.time_problem: ISO 8601 with an offset, or an integer number of epoch milliseconds; of the years 2000 to 2100 (UTC).
-create or replace function care.time_problem(v jsonb) returns text
-language plpgsql stable
+-- care.time_form_problem: ISO 8601 with an offset, or an integer number of epoch milliseconds; of any year.
+create or replace function care.time_form_problem(v jsonb) returns text
+language plpgsql immutable
 as $$
 declare
     spelled text := v #>> '{}';
-    at timestamptz;
 begin
     if jsonb_typeof(v) = 'number' then
-        if spelled::numeric <> trunc(spelled::numeric) then
-            return 'must be an integer number of milliseconds';
-        elsif spelled::numeric not between 946684800000 and 4133980799999 then
-            return 'must be of the years 2000 to 2100';
-        end if;
-        return null;
+        return case when spelled::numeric <> trunc(spelled::numeric) then 'must be an integer number of milliseconds' end;
     elsif jsonb_typeof(v) <> 'string' then
         return 'must be a time: ISO 8601 with an offset, or epoch milliseconds';
     elsif spelled collate "C" !~
@@ -94,11 +88,24 @@ begin
     then
         return 'must be a time such as 2025-11-14T08:00:00-05:00';
     end if;
-    at := care.time_of(v);
-    if at < '2000-01-01T00:00:00Z' or at >= '2101-01-01T00:00:00Z' then
-        return 'must be of the years 2000 to 2100';
-    end if;
     return null;
+end
+$$;
+
+-- care.time_problem: such a time of the years 2000 to 2100 (UTC).
+create or replace function care.time_problem(v jsonb) returns text
+language plpgsql stable
+as $$
+declare
+    problem text := care.time_form_problem(v);
+begin
+    if problem is null and not (case
+        when jsonb_typeof(v) = 'number' then (v #>> '{}')::numeric between 946684800000 and 4133980799999
+        else care.time_of(v) >= '2000-01-01T00:00:00Z' and care.time_of(v) < '2101-01-01T00:00:00Z' end)
+    then
+        problem := 'must be of the years 2000 to 2100';
+    end if;
+    return problem;
 end
 $$;
 
@@ -124,6 +131,21 @@ declare
                                 'T.*([-+])([0-9]{2}):?([0-9]{2})?$');
 begin
     return (part[1] || '1')::int * (part[2]::int * 3600 + coalesce(part[3]::int, 0) * 60);
+end
+$$;
+
+-- care.believed: a device's clientTime, or null where its clock has lost the time: it is 90 days old, or of no year in which
+-- anybody acts. What is no time at all stays, and is refused.
+create or replace function care.believed(client_time jsonb, clock timestamptz) returns jsonb
+language plpgsql stable
+as $$
+begin
+    if care.time_form_problem(client_time) is null
+        and (care.time_problem(client_time) is not null or care.time_of(client_time) <= clock - interval '90 days')
+    then
+        return null;
+    end if;
+    return client_time;
 end
 $$;
 

@@ -12,9 +12,7 @@ declare
 begin
     select * into target from sync.action as a where a.user_id = who and a.key = target_key;
     if not found then
-        verdict := care.invalid('payload.targetKey', 'names no action');
-        verdict.early := true;
-        return verdict;
+        return care.invalid('payload.targetKey', 'names no action');
     elsif target.type = 'undo' then
         return care.invalid('payload.targetKey', 'names an undo, which cannot be undone');
     elsif target.undone_by is not null or coalesce(jsonb_typeof(target.memo -> 'undo'), '') <> 'array' then

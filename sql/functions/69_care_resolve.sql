@@ -16,9 +16,7 @@ declare
 begin
     select * into target from sync.action as a where a.user_id = who and a.key = of;
     if not found then
-        verdict := care.invalid('payload.of', 'names no action');
-        verdict.early := true;
-        return verdict;
+        return care.invalid('payload.of', 'names no action');
     elsif coalesce(jsonb_typeof(target.memo -> 'pending'), '') <> 'array' then
         return care.invalid('payload.of', 'names an action without a conflict');
     elsif kind = 'edit' and not (target.memo -> 'single')::boolean then

@@ -12,6 +12,7 @@ declare
     told jsonb;
     i care.intent;
 begin
+    client_time := care.believed(client_time, clock);
     if type = 'resolve' and doc ->> 'of' is not null then
         select * into target from sync.action as a where a.user_id = who and a.key = doc ->> 'of';
         if target.memo ? 'reminder' then

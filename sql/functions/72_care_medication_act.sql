@@ -28,17 +28,12 @@ as $$
     select row(status, pg_catalog.jsonb_build_object('result', result), null, false)::sync.verdict
 $$;
 
--- care.unknown: the verdict on an id that names nothing; it may still come, so that without a number it is not kept. No
--- locks.
+-- care.unknown: the verdict on an id that names nothing. It is kept as any other, although what it names may still come: the
+-- device was told to drop the action. No locks.
 create or replace function care.unknown(path text, problem text) returns sync.verdict
-language plpgsql stable
+language sql stable
 as $$
-declare
-    verdict sync.verdict := care.invalid(path, problem);
-begin
-    verdict.early := true;
-    return verdict;
-end
+    select care.invalid(path, problem)
 $$;
 
 -- care.tell_now: writes what this transaction has changed to the streams, so that answers have the revs of now. After it, an

@@ -37,9 +37,7 @@ returns sync.verdict
 language plpgsql
 as $$
 declare
-    -- A clientTime that is 90 days old is that of a clock that has lost its time.
-    told constant jsonb := coalesce(
-        care.given(doc, 'takenAt'), case when care.time_of(client_time) > clock - interval '90 days' then client_time end);
+    told constant jsonb := coalesce(care.given(doc, 'takenAt'), client_time);
     taken_at constant timestamptz := least(coalesce(care.time_of(told), clock), clock);
     product constant text := doc ->> 'productId';
     d care.dose_occurrence;
@@ -93,8 +91,10 @@ language plpgsql
 as $$
 declare
     clock constant timestamptz := sync.clock();
-    verdict sync.verdict := care.medication_problem(type, doc, base, client_time, clock);
+    verdict sync.verdict;
 begin
+    client_time := care.believed(client_time, clock);
+    verdict := care.medication_problem(type, doc, base, client_time, clock);
     if verdict.status is not null then
         return verdict;
     elsif base is null and type !~ '^(create|log)' and care.given(doc, 'rev') is not null then

@@ -324,6 +324,7 @@ declare
     verdict sync.verdict;
     rev bigint;
 begin
+    client_time := care.believed(client_time, clock);
     if type = 'updateReminder' and care.given(doc, 'applyTo') is not null then
         if care.choice_problem(doc -> 'applyTo', '{rule,occurrence}') is not null then
             return care.invalid('payload.applyTo', care.choice_problem(doc -> 'applyTo', '{rule,occurrence}'));

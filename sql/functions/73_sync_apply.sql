@@ -24,6 +24,14 @@ begin
 end
 $$;
 
+-- sync.number_used: the member of an answer that says whether the action has used up its number; none where it has no number.
+-- No locks.
+create or replace function sync.number_used(n bigint, used boolean) returns jsonb
+language sql stable
+as $$
+    select case when n is null then '{}'::jsonb else jsonb_build_object('numberUsed', used) end
+$$;
+
 -- sync.settle: one action of one user, once: what was decided is stored with it, and a repeat gets that.
 --
 --   who, key, device, n   whose it is; its key (1 to 200 bytes); the device's and its number there (null: no order asked)
@@ -32,8 +40,8 @@ $$;
 --   by_app                whether the app's backend sends it: users may not send what only that may
 --
 -- One row: the status, the whole answer as JSON text, and how many missed doses were corrected, for a metric. Answers that
--- are not stored: `key_reused`, `out_of_order`, an envelope that cannot be kept, and one without a number that names an
--- action which may still come. No text raises an error: what cannot be read is a stored rejection.
+-- are not stored: `key_reused`, `out_of_order`, and an envelope that cannot be kept. No text raises an error: what cannot be
+-- read is a stored rejection. Of an action with a number, each answer but `retry` says whether that is used up: `numberUsed`.
 --
 -- Of each user the hundred devices are remembered that have acted last. One that was forgotten counts from 1 again, like a new
 -- one: its next number is `out_of_order` with 1 expected, it renumbers and keeps its keys, and these alone say what has
@@ -81,7 +89,8 @@ begin
         -- Older versions stored the digest of what was sent.
         if found and (known.digest = digest or known.digest = sync.digest(coalesce(type, ''), payload, doc, base, base_doc)) then
             status := known.status;
-            answer := sync.replayed(who, known.answer)::text;
+            answer := (sync.replayed(who, known.answer)
+                       || sync.number_used(n, (known.device_id, known.n) is not distinct from (device, n)))::text;
             return next;
             return;
         elsif found then
@@ -98,7 +107,7 @@ begin
     end if;
     if whole is not null then
         status := whole ->> 'status';
-        answer := whole::text;
+        answer := (whole || sync.number_used(case when status <> 'retry' then n end, false))::text;
         return next;
         return;
     end if;
@@ -146,11 +155,8 @@ begin
         whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status, 'positions', positions);
     end if;
     status := verdict.status;
-    answer := whole::text;
+    answer := (whole || sync.number_used(n, true))::text;
     return next;
-    if verdict.early and n is null then
-        return;
-    end if;
     insert into sync.action (user_id, key, device_id, n, type, digest, status, answer, memo, created_at)
     values (who, key, device, n, left(coalesce(type, ''), 64), digest, verdict.status, whole, verdict.memo, sync.clock());
     if n is not null then

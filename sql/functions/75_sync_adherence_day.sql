@@ -3,8 +3,8 @@
 -- `top` follow it. That holds in READ COMMITTED for everything but `stats`, whose function must see what its caller writes
 -- and so reads anew; hubs ask in REPEATABLE READ.
 
--- care.doses_shown: doses as occurrence.created shows them, with their notes, in the order of their times. Beyond so many bytes
--- of notes the rest of them are left out: `hasNote` says which. No locks.
+-- care.doses_shown: doses as occurrence.created shows them, with their notes, in the order of their times. Beyond so many
+-- bytes of notes the rest of them are left out: `hasNote` says which. No locks.
 create or replace function care.doses_shown(doses care.dose_occurrence[], most int) returns jsonb
 language sql stable
 as $$
@@ -13,7 +13,8 @@ as $$
             'id', (n.d).id, 'userId', (n.d).user_id, 'note', case when n.bytes <= most then (n.d).note end)
         order by (n.d).scheduled_at, (n.d).id collate "C"), '[]')
     from (
-        select d, sum(coalesce(octet_length(to_jsonb(d.note)::text), 0)) over (order by d.scheduled_at, d.id collate "C") as bytes
+        select d, sum(coalesce(octet_length(to_jsonb(d.note)::text), 0))
+                  over (order by d.scheduled_at, d.id collate "C") as bytes
         from unnest(doses) as d) as n
 $$;
 
@@ -39,7 +40,8 @@ begin
     if day is null then
         zone := care.zone_of(who);
         day := (clock at time zone zone)::date;
-        select array_agg(o.d) filter (where o.is_of_today), array_agg(o.d) filter (where not o.is_of_today and (o.d).local_date = day)
+        select array_agg(o.d) filter (where o.is_of_today),
+               array_agg(o.d) filter (where not o.is_of_today and (o.d).local_date = day)
         into doses, elsewhere
         from (
             select d, care.is_of_today(d, day, zone, clock) as is_of_today from care.dose_occurrence as d

@@ -31,7 +31,7 @@ begin
             return false;
         end if;
     end loop;
-    return (care.given(doc, 'timestamp') is null or care.time_problem(doc -> 'timestamp') is null)
+    return (care.given(doc, 'timestamp') is null or care.time_form_problem(doc -> 'timestamp') is null)
         and (care.given(doc, 'properties') is null
              or jsonb_typeof(doc -> 'properties') = 'object' and octet_length((doc -> 'properties')::text) <= 2000);
 end
@@ -71,7 +71,7 @@ begin
     ), kept as (
         insert into care.feedback (user_id, event_id, type, occurrence_id, device_id, properties, at, received_at)
         select t.who, t.doc ->> 'id', care.feedback_type(t.doc ->> 'type'), t.doc ->> 'occurrenceId', t.doc ->> 'deviceId',
-               care.given(t.doc, 'properties'), coalesce(care.time_of(care.given(t.doc, 'timestamp')), clock), clock
+               care.given(t.doc, 'properties'), coalesce(care.time_of(care.believed(care.given(t.doc, 'timestamp'), clock)), clock), clock
         from told as t order by t.who, t.doc ->> 'id', t.place
         on conflict (user_id, event_id) do nothing
     )

@@ -139,7 +139,7 @@ from (select regexp_replace(current_setting('data_directory'), '[^/]*$', 'log') 
 
 -- What the database will not take.
 select test.plan('refuse', 'rf') \g /dev/null
-select test.is('refused', (select answer::jsonb from sync.refuse('refuse', 'a', 'phone', 1, 'skip', '{"occurrenceId":"rf"}', null, null, null)), '{"key": "a", "code": "invalid", "status": "rejected", "message": "the database refused it"}');
+select test.is('refused', (select answer::jsonb from sync.refuse('refuse', 'a', 'phone', 1, 'skip', '{"occurrenceId":"rf"}', null, null, null)), '{"key": "a", "code": "invalid", "status": "rejected", "message": "the database refused it", "numberUsed": true}');
 select test.is('is stored, with its number, for the same action', test.short(test.act('refuse', 'a', 'skip', '{"occurrenceId":"rf"}', null, 'phone', 1)) || ', ' || test.short(test.act('refuse', 'a', 'skip', '{"occurrenceId":"x"}', null, 'phone', 1)) || ', ' || test.short(test.act('refuse', 'b', 'skip', '{"occurrenceId":"rf"}', null, 'phone', 2)), 'rejected invalid replayed, rejected key_reused, applied');
 select test.is('what is known, or out of order, is not refused', (select string_agg(test.short(answer::jsonb), ', ') from (values ('b', 2), ('c', 7)) as t(k, n) cross join lateral sync.refuse('refuse', k, 'phone', n, 'skip', '{"occurrenceId":"rf"}', null, null, null)), 'applied replayed, retry out_of_order 3');
 select test.is('numbers that would be written out with a hundred thousand digits each', (select test.short(answer::jsonb) from sync.apply('early', 'digits', null, null, 'skip', '{"occurrenceId":"e2","x":[' || repeat('1e131000,', 7000) || '1]}', null, null, null)), 'conflict state');
@@ -152,7 +152,7 @@ update care.dose_occurrence set status = 'missed', note = 'other' where id = 'k1
 select test.is('a repeat: the stored answer, marked', test.act('keys', 'key', 'markTaken', '{"note":"n","occurrenceId":"k1"}', '{"rev": 1}', 'phone', 1), (select a || '{"replayed": true}' from first_answer));
 select test.is('from another device too', test.short(test.act('keys', 'key', 'markTaken', '{"occurrenceId":"k1","note":"n"}', '{"rev":1}', 'tablet', 7)), 'applied replayed');
 select test.is('and nothing happens', (select status || ' ' || note || ' ' || rev from care.dose_occurrence where id = 'k1'), 'missed other 3');
-select test.is('the key with another payload', test.act('keys', 'key', 'markTaken', '{"occurrenceId":"k2"}', '{"rev":1}', 'phone', 2) - 'message', '{"key": "key", "status": "rejected", "code": "key_reused"}');
+select test.is('the key with another payload', test.act('keys', 'key', 'markTaken', '{"occurrenceId":"k2"}', '{"rev":1}', 'phone', 2) - 'message', '{"key": "key", "status": "rejected", "code": "key_reused", "numberUsed": false}');
 select test.is('or type', test.short(test.act('keys', 'key', 'skip', '{"occurrenceId":"k1","note":"n"}', '{"rev":1}')), 'rejected key_reused');
 select test.is('or base', test.short(test.act('keys', 'key', 'markTaken', '{"occurrenceId":"k1","note":"n"}', '{"rev":2}')), 'rejected key_reused');
 select test.is('changes nothing, nor the number', test.row('k2') || ' ' || (select last_n from sync.device where user_id = 'keys'), 'scheduled 1 1 1 1');

@@ -100,10 +100,12 @@ select test.act('two', 'a1', 'addNote', '{"occurrenceId":"t1","text":"t"}'), tes
 select test.is('undo of the first of two same notes: the note stays', test.undo('two', 'u1', 'a1') || ' ' || test.row('t1'), 'applied scheduled t 2 1 2 a1');
 select test.is('its row goes', (select string_agg(key, ' ') from care.dose_note where occurrence_id = 't1'), 'b1');
 
--- What names an action that may still come is kept only with a number.
+-- A refusal is kept, also of what names an action that comes later: the device was told to drop it.
 select test.is('undo of what is not there yet', test.undo('two', 'early', 'a2') || ', ' || test.resolve('two', 'early2', 'c2', 'keep_local'), 'rejected invalid payload.targetKey, rejected invalid payload.of');
 select test.act('two', 'a2', 'skip', '{"occurrenceId":"t2"}') \g /dev/null
-select test.is('and once it is there', test.undo('two', 'early', 'a2') || ' ' || test.row('t2'), 'applied scheduled 3 3 1 early');
+select test.is('and once it is there', test.undo('two', 'early', 'a2') || ', ' || test.row('t2') || ', ' || test.resolve('two', 'early2', 'c2', 'keep_local'), 'rejected invalid payload.targetKey replayed, skipped 2 2 1 a2, rejected invalid payload.of replayed');
+select test.is('the key with another type', test.short(test.act('two', 'early', 'addNote', '{"occurrenceId":"t2","text":"x"}')), 'rejected key_reused');
+select test.is('a new undo is applied', test.undo('two', 'late', 'a2') || ' ' || test.row('t2'), 'applied scheduled 3 3 1 late');
 select test.is('with a number it is kept', test.short(test.act('two', 'numbered', 'undo', '{"targetKey":"a3"}', null, 'phone', 1)) || ', ' || test.short(test.act('two', 'numbered', 'undo', '{"targetKey":"a3"}', null, 'phone', 1)), 'rejected invalid payload.targetKey, rejected invalid payload.targetKey replayed');
 
 -- Notes go with their dose.

@@ -1,6 +1,6 @@
 // One person's doses and what actions do to them: Values/Care/Actions, word for word. It answers as the hub will, as far
 // as this device knows the doses. `Tests/Vectors` hold both to it.
-import { InvalidAction, isObject, limited, Payload, readTime } from './payload.js';
+import { believedTime, InvalidAction, isObject, limited, Payload } from './payload.js';
 import {
   APPLIED, NOOP, NOT_DUE, conflict, decide, decideState, isOfToday, isToCome, isUntimely, sameState, untimely,
 } from './doserules.js';
@@ -10,8 +10,6 @@ import { byBytes, dayAt, SECOND, zoneOffset } from './times.js';
 export const DOSE_TYPES =
   ['markTaken', 'markMissed', 'makeUp', 'skip', 'addNote', 'undo', 'bulkMarkAll', 'resolve'];
 const BULK_MAX = 200;
-/** A clock that is slower has lost its time: 90 days. */
-const BELIEVED = 7_776_000 * SECOND;
 const UNDO_SPAN = 86_400 * SECOND;
 const NO_STATE = { takenAt: null, takenOffset: null, reason: null };
 
@@ -35,21 +33,19 @@ export class Account {
     if (known) return { ...known.answer, replayed: true };
     const decision = new Decision(this, envelope, now);
     const answer = decision.run();
-    if (!decision.isEarly || envelope.n != null) {
-      const { isSingle, undo, pending } = decision;
-      this.actions.set(envelope.key, {
-        type: envelope.type, answer, isSingle, undo, pending, createdAt: now, isUndone: false,
-      });
-    }
+    const { isSingle, undo, pending } = decision;
+    this.actions.set(envelope.key, {
+      type: envelope.type, answer, isSingle, undo, pending, createdAt: now, isUndone: false,
+    });
     return answer;
   }
 
   /** The doses of today's list in a zone: those of today there, and those that are due now. */
   today(zone, now) {
     const today = dayAt(now, this.offsetOf(zone, now) ?? 0);
-    return [...this.doses.values()].filter((dose) => isOfToday(
-      dose, today, this.offsetOf(dose.zone, dose.scheduledAt) ?? dose.utcOffset, this.offsetOf(zone, dose.scheduledAt) ?? 0, now,
-    ));
+    const offset = (dose) => this.offsetOf(dose.zone, dose.scheduledAt) ?? dose.utcOffset;
+    const here = (dose) => this.offsetOf(zone, dose.scheduledAt) ?? 0;
+    return [...this.doses.values()].filter((dose) => isOfToday(dose, today, offset, here, now));
   }
 
   write(dose, key, device, now) {
@@ -66,7 +62,7 @@ export class Account {
 
 class Decision {
   constructor(account, envelope, now) {
-    Object.assign(this, { account, envelope, now, isSingle: true, undo: [], pending: [], isEarly: false, actedAt: now });
+    Object.assign(this, { account, envelope, now, isSingle: true, undo: [], pending: [], actedAt: now });
     this.answer = { key: envelope.key, status: 'noop' };
   }
 
@@ -75,8 +71,8 @@ class Decision {
     try {
       const action = parse(envelope, now);
       this.seen = readSeen(envelope.base);
-      const sent = envelope.clientTime == null ? null : readTime(envelope.clientTime, 'clientTime');
-      if (sent && sent.at > now - BELIEVED && sent.at < now) this.actedAt = sent.at;
+      const sent = envelope.clientTime == null ? null : believedTime(envelope.clientTime, 'clientTime', now);
+      if (sent && sent.at < now) this.actedAt = sent.at;
       this.acted = { time: sent ? limited(sent, now) : { at: now, offset: null }, path: sent ? 'clientTime' : null };
       this.perform(action);
     } catch (error) {
@@ -136,10 +132,7 @@ class Decision {
 
   takeBack(target) {
     const stored = this.account.actions.get(target);
-    if (!stored) {
-      this.isEarly = true;
-      throw new InvalidAction('payload.targetKey', 'names no action');
-    }
+    if (!stored) throw new InvalidAction('payload.targetKey', 'names no action');
     if (stored.type === 'undo') throw new InvalidAction('payload.targetKey', 'names an undo, which cannot be undone');
     if (stored.isUndone || !stored.undo.length) return;
     const isLate = this.now - stored.createdAt > UNDO_SPAN;
@@ -153,10 +146,7 @@ class Decision {
 
   resolve({ target, choice, merged }) {
     const stored = this.account.actions.get(target);
-    if (!stored) {
-      this.isEarly = true;
-      throw new InvalidAction('payload.of', 'names no action');
-    }
+    if (!stored) throw new InvalidAction('payload.of', 'names no action');
     if (!stored.pending.length) throw new InvalidAction('payload.of', 'names an action without a conflict');
     if (choice === 'merge' && merged && !stored.isSingle) {
       throw new InvalidAction('payload.merged', 'is for an action on one dose');

@@ -43,14 +43,14 @@ export function isUntimely(takenAt, dose, isDirect, now) {
 }
 
 /**
- * Whether a dose is in today's list: it falls on that day where the person is, or it is due now. `offset` is that of the dose's
- * zone at its time, `here` that of the person's.
+ * Whether a dose is in today's list: it falls on that day where the person is, or it is due now. `offset(dose)` is that
+ * of the dose's zone at its time, `here(dose)` that of the person's. They are asked only for doses that are near.
  */
 export function isOfToday(dose, today, offset, here, now) {
   // Zones are 26 hours apart at most, and a window has a day.
   if (Math.abs(dose.day - today) > 3) return false;
   const isDue = dose.scheduledAt <= now && now < dose.windowEnd && !dose.asNeeded;
-  return isDue || dose.day + dayAt(dose.scheduledAt, here) - dayAt(dose.scheduledAt, offset) === today;
+  return isDue || dose.day + dayAt(dose.scheduledAt, here(dose)) - dayAt(dose.scheduledAt, offset(dose)) === today;
 }
 
 /** Whether a bulk action by criteria leaves the dose, which is still to come. */

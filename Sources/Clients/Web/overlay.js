@@ -4,6 +4,7 @@ import { Account, DOSE_TYPES } from './account.js';
 import { count, foldTime, GRACE, summary } from './doserules.js';
 import { foldMedications, LIST_TYPES } from './lists.js';
 import { occurrenceID } from './occurrenceid.js';
+import { believedTime, InvalidAction, limited, readTime } from './payload.js';
 import { held } from './queue.js';
 import { dayKey, fieldsOf, ReminderBook, REMINDER_TYPES } from './reminderbook.js';
 import {
@@ -145,17 +146,27 @@ function pendingOf({ answer }) {
   });
 }
 
+/** When an intake was, by what its action says; now where that is no time. */
+function takenAt({ payload, clientTime }, now) {
+  try {
+    const time = payload.takenAt == null ? believedTime(clientTime, 'clientTime', now)
+      : readTime(payload.takenAt, 'takenAt');
+    return limited(time ?? { at: now, offset: null }, now);
+  } catch (error) {
+    if (!(error instanceof InvalidAction)) throw error;
+    return { at: now, offset: null };
+  }
+}
+
 /** An intake that no schedule asked for. */
 function logDose(account, row, now) {
-  const { id, productId, takenAt, note } = row.payload;
+  const { id, productId, note } = row.payload;
   if (account.doses.has(id)) return { key: row.key, status: 'noop' };
-  const time = takenAt ?? row.clientTime;
-  const parsed = typeof time === 'number' ? { at: ofMilliseconds(time), offset: null } : parseTime(time);
-  const at = Math.min(parsed?.at ?? now, now);
+  const { at, offset } = takenAt(row, now);
   const utcOffset = zoneOffset(account.zone, at) ?? 0;
   account.doses.set(id, {
     id, productId, scheduleId: null, asNeeded: true, note: note ?? null, scheduledAt: at, zone: account.zone, utcOffset,
-    state: { status: 'taken', takenAt: at, takenOffset: parsed?.offset ?? null, reason: null },
+    state: { status: 'taken', takenAt: at, takenOffset: offset, reason: null },
     day: dayAt(at, utcOffset), windowStart: null, windowEnd: at, rev: 0, statusRev: 0, noteRev: 0, createdAt: at,
     changedBy: { actor: 'user', deviceId: null },
   });

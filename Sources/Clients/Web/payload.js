@@ -14,8 +14,25 @@ const bytes = (text) => new TextEncoder().encode(text).length;
 const FIRST = 946_684_800 * SECOND;
 const END = 4_133_980_800 * SECOND;
 
+/** A clock that is slower has lost its time: 90 days. */
+const BELIEVED = 7_776_000 * SECOND;
+
+/** A device's time; null where its clock has lost the time: it is 90 days old, or of no year in which anybody acts. */
+export function believedTime(value, path, now) {
+  const time = timeOfAnyYear(value, path);
+  return isAccepted(time) && time.at > now - BELIEVED ? time : null;
+}
+
 /** A time as ISO 8601 with an offset, or as milliseconds: `{at, offset}`. */
 export function readTime(value, path) {
+  const time = timeOfAnyYear(value, path);
+  if (!isAccepted(time)) throw new InvalidAction(path, 'must be of the years 2000 to 2100');
+  return time;
+}
+
+const isAccepted = ({ at }) => at >= FIRST && at < END;
+
+function timeOfAnyYear(value, path) {
   let time = null;
   if (typeof value === 'string') time = parseTime(value);
   if (typeof value === 'number') {
@@ -23,7 +40,6 @@ export function readTime(value, path) {
     time = { at: ofMilliseconds(value), offset: null };
   }
   if (!time) throw new InvalidAction(path, 'must be a time such as 2025-11-14T08:00:00-05:00');
-  if (time.at < FIRST || time.at >= END) throw new InvalidAction(path, 'must be of the years 2000 to 2100');
   return time;
 }
 

@@ -65,8 +65,8 @@ import Testing
         let session = engine.session(0)
         #expect(
             result(try engine.act("k", more: #","n":0"#, from: session))
-                == #"{"key":"k","status":"rejected","code":"invalid","path":"n","message":"must be a whole number, from 1 on"}"#
-        )
+                == #"{"key":"k","status":"rejected","code":"invalid","path":"n","#
+                + #""message":"must be a whole number, from 1 on","numberUsed":false}"#)
         #expect(isError(try engine.act("", from: session)))
         #expect(isError(try engine.send(#"{"event":"sync:action"}"#, from: session)))
         #expect(isError(try engine.send(#"{"event":"sync:action","data":{"type":"t","payload":{}}}"#, from: session)))

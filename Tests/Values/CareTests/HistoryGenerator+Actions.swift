@@ -15,7 +15,7 @@ extension HistoryGenerator {
         if chance(0.5) {
             // Also about a day ago, where the time is no longer accepted, or so long ago that it says nothing of the day.
             let seconds = chance(0.4) ? pick([-43_200, -86_400, -86_401, -100_000, -7_776_000, -7_776_001]) ?? 0 : 0
-            envelope.clientTime = time(around: now.adding(seconds: seconds))
+            envelope.clientTime = chance(0.1) ? lostTime() : time(around: now.adding(seconds: seconds))
         }
         if chance(0.15) { envelope.zone = pick(Subject.zones.keys.sorted()) }
         if chance(swarm.corrupted) { corrupt(&envelope) }
@@ -199,6 +199,15 @@ extension HistoryGenerator {
     private mutating func text() -> String {
         pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "])
             ?? "n1"
+    }
+
+    /// What clocks tell that have lost the time.
+    private mutating func lostTime() -> JSONTree {
+        pick([
+            .integer(0), .integer(420_000), .integer(-1), .string("1970-01-01T00:07:00+01:00"),
+            .string("1999-12-31T23:59:59Z"), .string("2005-06-01T08:00:00Z"), .string("2101-01-01T00:00:00Z"),
+            .string("2150-06-01T08:00:00-05:00"), .number("123456789012345678901234567890"),
+        ]) ?? .integer(0)
     }
 
     /// A time near another, in one of the clients' formats; sometimes barely acceptable, sometimes in the future.

@@ -18,7 +18,7 @@ enum Mutant: CaseIterable, Sendable {
     case keepsOldEpochs
     case missesBeforeTheWindowEnds
     case undoBlanksSharedNotes
-    case keepsWhatIsEarly
+    case undoesWhatCameLater
     case notesOutliveDoses
     case acceptsAnyEarlyTime
     case ignoresSeenRevisions
@@ -30,10 +30,12 @@ enum Mutant: CaseIterable, Sendable {
     case equalNotesForgetWhatWas
     case daysGoByTheServersClock
     case lostClocksAreBelieved
+    case lostClocksAreRefused
     case openDaysBreakStreaks
     case endedDaysArePassedOver
     case todayForgetsWhatIsDue
     case todayGoesByDates
+    case numbersAreAlwaysUsed
     case takesDosesOfLaterDays
     case namedDosesWaitForTheirTime
     case knowsOneZone
@@ -79,7 +81,16 @@ enum Mutant: CaseIterable, Sendable {
         case .keepsOldEpochs: ("sync.replayed", "<> present -> 'epoch'", "= '\"\"'")
         case .missesBeforeTheWindowEnds: ("care.rule_act", "clock >= d.window_end", "clock >= d.scheduled_at")
         case .undoBlanksSharedNotes: ("care.rule_undo", "n.key <> i.note_key", "false")
-        case .keepsWhatIsEarly: ("sync.settle", "if verdict.early and n is null then", "if false then")
+        case .undoesWhatCameLater:
+            (
+                "sync.settle", "    insert into sync.action (",
+                """
+                    if n is null and verdict.status = 'rejected' then
+                        return;
+                    end if;
+                    insert into sync.action (
+                """
+            )
         case .notesOutliveDoses: ("care.forget_notes", "where n.user_id = gone.user_id", "where false")
         case .acceptsAnyEarlyTime: ("care.early", "interval '12 hours'", "interval '23 hours'")
         case .ignoresSeenRevisions: ("care.rule_act", "and d.status_rev > i.rev", "and false")
@@ -90,11 +101,13 @@ enum Mutant: CaseIterable, Sendable {
         case .snapshotsShowWhatIsStored: ("care.day_shown", "s.pending_count > 0", "false")
         case .equalNotesForgetWhatWas: ("care.undo_entry", "if note = was.note", "if false")
         case .daysGoByTheServersClock: ("care.acted_at", "client_at > clock - interval '90 days'", "false")
-        case .lostClocksAreBelieved: ("care.acted_at", "interval '90 days'", "interval '900 days'")
+        case .lostClocksAreBelieved: ("care.believed", "interval '90 days'", "interval '900 days'")
+        case .lostClocksAreRefused: ("care.believed", "care.time_problem(client_time) is not null or ", "")
         case .openDaysBreakStreaks: ("care.open_stats", "s.missed + s.ended = 0", "false")
         case .endedDaysArePassedOver: ("care.open_stats", "s.missed + s.ended = 0", "s.missed = 0")
         case .todayForgetsWhatIsDue: ("care.is_of_today", "(d).window_end > clock", "false")
         case .todayGoesByDates: ("care.is_of_today", "at time zone zone)::date", "at time zone (d).tz)::date")
+        case .numbersAreAlwaysUsed: ("sync.number_used", "'numberUsed', used", "'numberUsed', true")
         case .takesDosesOfLaterDays: ("care.rule_act", "not care.day_has_come(d, i.acted_at)", "false")
         case .namedDosesWaitForTheirTime: ("care.bulk", "when criteria is null then 'act'", "when false then 'act'")
         case .knowsOneZone: ("care.day_has_come", "care.zone_of(d.user_id)", "d.tz")

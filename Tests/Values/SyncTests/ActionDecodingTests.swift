@@ -376,9 +376,10 @@ import Testing
         #expect(answer.status == .rejected && answer.retry == nil)
         #expect(
             answer.json.string
-                == #"{"key":"k","status":"rejected","code":"invalid","path":"payload","message":"must be an object"}"#)
+                == #"{"key":"k","status":"rejected","code":"invalid","path":"payload","#
+                + #""message":"must be an object","numberUsed":false}"#)
         #expect(
             ActionAnswer.invalid(key: "k", path: nil, message: "m").json.string
-                == #"{"key":"k","status":"rejected","code":"invalid","message":"m"}"#)
+                == #"{"key":"k","status":"rejected","code":"invalid","message":"m","numberUsed":false}"#)
     }
 }

@@ -137,15 +137,12 @@ struct DoseOverlay: Sendable {
         guard let id = row.payload["id"]?.string.map({ Identifier($0) }), doses[id] == nil else {
             return CareAnswer(key, .noop)
         }
-        var sent = TimeText.time(row.payload["takenAt"]?.string ?? row.clientTime)
-        if let milliseconds = row.payload["takenAt"]?.integer {
-            sent = (Timestamp(microseconds: milliseconds.multipliedReportingOverflow(by: 1000).partialValue), nil)
-        }
-        let at = min(sent?.instant ?? now, now)
+        let sent = PayloadReader.takenAt(row.payload, clientTime: .string(row.clientTime), now: now)
+        let at = sent.instant
         let offset = Zones.offset(zone, at) ?? 0
         var dose = Dose(
             id: id, user: Self.user, productID: row.payload["productId"]?.string,
-            state: DoseState(.taken, takenAt: at, takenOffset: sent?.utcOffset), note: row.payload["note"]?.string,
+            state: DoseState(.taken, takenAt: at, takenOffset: sent.utcOffset), note: row.payload["note"]?.string,
             scheduledAt: at, zone: zone, utcOffset: offset, day: at.date(utcOffset: offset), windowEnd: at,
             createdAt: at, isAsNeeded: true)
         dose.rev = 0

@@ -138,18 +138,20 @@ enum OpenAPISchemas {
         "status":{"enum":["applied","noop","partial","conflict","rejected","retry"]},"code":{"type":"string"},\
         "message":{"type":"string"},"path":{"type":"string"},"result":{"type":"object"},"conflict":{"type":"object"},\
         "positions":{"type":"object"},"replayed":{"type":"boolean"},"afterMs":{"type":"integer"},\
-        "expected":{"type":"integer"}}}
+        "expected":{"type":"integer"},"numberUsed":{"type":"boolean","description":"Whether the action has used up its \
+        n."}}}
         """
     private static let plainAnswer: StaticString = """
         {"type":"object","required":["_sync"],"description":"What the action is about, as it is now: its members, and \
         `_sync` beside them.","properties":{"_sync":{"type":"object","required":["replayed","status"],"properties":{\
-        "replayed":{"type":"boolean"},"status":{"enum":["applied","noop","partial"]},"positions":{"type":"object"}}}}}
+        "replayed":{"type":"boolean"},"status":{"enum":["applied","noop","partial"]},"positions":{"type":"object"},"numberUsed":{"type":"boolean"}}}}}
         """
     private static let actionProblem: StaticString = """
         {"type":"object","required":["_sync"],"properties":{"error":{"type":"string"},"code":{"type":"string"},\
         "path":{"type":"string"},"conflict":{"type":"object"},"expected":{"type":"integer"},"_sync":{"type":"object",\
         "required":["key","replayed","status"],"properties":{"key":{"type":"string"},"replayed":{"type":"boolean"},\
-        "status":{"enum":["conflict","rejected","retry"]},"afterMs":{"type":"integer"}}}}}
+        "status":{"enum":["conflict","rejected","retry"]},"afterMs":{"type":"integer"},\
+        "numberUsed":{"type":"boolean"}}}}}
         """
     private static let problem: StaticString = """
         {"type":"object","required":["error","code"],"properties":{"error":{"type":"string",\

@@ -5,8 +5,8 @@ import Sync
 /// The answer to an action in the form that the apps' REST clients expect: the entity itself on success, otherwise an
 /// `error`; beside it `_sync`, which other clients ignore.
 enum PlainAnswer {
-    /// Writes `{…result, _sync:{status, replayed, positions}}`, or
-    /// `{error, code, path, conflict, expected, result, _sync:{key, status, replayed, positions, afterMs}}`.
+    /// Writes `{…result, _sync:{status, replayed, positions, numberUsed}}`, or
+    /// `{error, code, path, conflict, expected, result, _sync:{key, status, replayed, positions, afterMs, numberUsed}}`.
     ///
     /// `path` is the client's name for the field.
     static func body(of answer: ActionAnswer, to wording: ActionWording) -> [UInt8] {
@@ -28,7 +28,7 @@ enum PlainAnswer {
 
         private static let names: [StaticString] = [
             "key", "status", "code", "message", "path", "result", "conflict", "positions", "expected", "replayed",
-            "afterMs",
+            "afterMs", "numberUsed",
         ]
 
         init?(_ json: UnsafeRawBufferPointer) {
@@ -50,7 +50,7 @@ enum PlainAnswer {
                 writer.append(inside)
                 if inside.contains(where: { $0 > 0x20 }) { writer.append(",") }
             }
-            appendSync(["status", "positions"], to: &writer)
+            appendSync(["status", "positions", "numberUsed"], to: &writer)
             writer.append("}")
         }
 
@@ -68,7 +68,7 @@ enum PlainAnswer {
                 }
             }
             if writer.count > 1 { writer.append(",") }
-            appendSync(["key", "status", "positions", "afterMs"], to: &writer)
+            appendSync(["key", "status", "positions", "afterMs", "numberUsed"], to: &writer)
             writer.append("}")
         }
 

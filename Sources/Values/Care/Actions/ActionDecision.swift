@@ -11,8 +11,6 @@ struct ActionDecision {
     private(set) var isSingle = true
     private(set) var undo: [UndoEntry] = []
     private(set) var pending: [PendingIntent] = []
-    /// Whether it names an action that may still arrive. Without a device number, the rejection is then not stored.
-    private(set) var isEarly = false
     /// When the person acted. Doses of later days are not taken.
     private(set) var actedAt: Timestamp
 
@@ -33,12 +31,10 @@ struct ActionDecision {
                 type: envelope.type, payload: envelope.payload, zone: envelope.zone, now: now,
                 isKnownZone: { model.utcOffset($0, now) != nil })
             let seen = try SeenRevisions(envelope.base)
-            let sentAt = try envelope.clientTime.map { (time) throws(InvalidAction) in
-                try PayloadReader.time(time, path: "clientTime")
+            let sentAt = try envelope.clientTime.flatMap { (time) throws(InvalidAction) in
+                try PayloadReader.believedTime(time, path: "clientTime", now: now)
             }
-            if let instant = sentAt?.instant, instant > now.adding(seconds: -Self.believedSeconds), instant < now {
-                actedAt = instant
-            }
+            if let instant = sentAt?.instant, instant < now { actedAt = instant }
             let acted = ActedAt(
                 time: sentAt?.limited(to: now) ?? SentTime(now), path: sentAt.map { _ in "clientTime" })
             try perform(action, seen: seen, acted)
@@ -51,9 +47,6 @@ struct ActionDecision {
 
     /// The account afterwards. Nothing of it stays here.
     mutating func takenAccount() -> CareAccount { account.lent() }
-
-    /// A clock that is slower has lost its time: 90 days.
-    private static let believedSeconds = 7_776_000
 
     /// When the user acted according to the device, never later than now; and the member that says so.
     private struct ActedAt {
@@ -128,7 +121,6 @@ struct ActionDecision {
 
     private mutating func takeBack(_ target: Identifier, seen: SeenRevisions) throws(InvalidAction) {
         guard let stored = account.actions[target] else {
-            isEarly = true
             throw InvalidAction("payload.targetKey", "names no action")
         }
         guard stored.type != "undo" else {
@@ -149,7 +141,6 @@ struct ActionDecision {
         _ target: Identifier, _ choice: ConflictChoice, _ merged: MergedFields?, seen: SeenRevisions
     ) throws(InvalidAction) {
         guard let stored = account.actions[target] else {
-            isEarly = true
             throw InvalidAction("payload.of", "names no action")
         }
         guard !stored.pending.isEmpty else {

@@ -25,6 +25,8 @@ package struct CareAnswer: Sendable {
     package var positions: [(channel: String, epoch: String, offset: Int64)] = []
     /// The number that the device must send next.
     package var expected: Int64?
+    /// Whether the action has used up its number; nil where it has none, or is to be sent again.
+    package var isNumberUsed: Bool?
     /// Whether this is a stored answer to a repeated action.
     package var isReplayed = false
 
@@ -56,6 +58,7 @@ package struct CareAnswer: Sendable {
             members.append(.init("positions", .object(told)))
         }
         if let expected { members.append(.init("expected", .integer(expected))) }
+        if let isNumberUsed { members.append(.init("numberUsed", .bool(isNumberUsed))) }
         if isReplayed { members.append(.init("replayed", .bool(true))) }
         return .object(members)
     }

@@ -1,7 +1,7 @@
 import JSON
 
 /// Reads the members of a payload. Null counts as absent.
-struct PayloadReader {
+package struct PayloadReader {
     private let object: JSONTree
     private let path: String
     private let now: Timestamp
@@ -109,24 +109,50 @@ struct PayloadReader {
         return time.limited(to: now)
     }
 
-    /// ISO 8601 with an offset, or epoch milliseconds.
+    /// ISO 8601 with an offset, or epoch milliseconds; of the years 2000 to 2100.
     static func time(_ value: JSONTree, path: String) throws(InvalidAction) -> SentTime {
+        let time = try timeOfAnyYear(value, path: path)
+        guard Timestamp.accepted.contains(time.instant) else {
+            throw InvalidAction(path, "must be of the years 2000 to 2100")
+        }
+        return time
+    }
+
+    /// A device's time; nil where its clock has lost the time: it is 90 days old, or of no year in which anybody acts.
+    static func believedTime(_ value: JSONTree, path: String, now: Timestamp) throws(InvalidAction) -> SentTime? {
+        let time = try timeOfAnyYear(value, path: path)
+        let isBelieved =
+            Timestamp.accepted.contains(time.instant) && time.instant > now.adding(seconds: -believedSeconds)
+        return isBelieved ? time : nil
+    }
+
+    private static let believedSeconds = 7_776_000
+
+    /// When an intake was, by the `takenAt` of its payload, else by the device's clock; now where that is no time.
+    package static func takenAt(_ payload: JSONTree, clientTime: JSONTree, now: Timestamp) -> SentTime {
+        let sent =
+            if let given = payload["takenAt"] { try? time(given, path: "takenAt") } else {
+                try? believedTime(clientTime, path: "clientTime", now: now)
+            }
+        return sent?.limited(to: now) ?? SentTime(now)
+    }
+
+    private static func timeOfAnyYear(_ value: JSONTree, path: String) throws(InvalidAction) -> SentTime {
         let time: SentTime?
         switch value {
         case .string(let text): time = TimeText.time(text).map { SentTime($0.instant, utcOffset: $0.utcOffset) }
-        case .number:
-            guard let milliseconds = value.integer else {
+        case .number(let text):
+            let isNegative = text.hasPrefix("-")
+            guard text.utf8.dropFirst(isNegative ? 1 : 0).allSatisfy({ (0x30...0x39).contains($0) }) else {
                 throw InvalidAction(path, "must be an integer number of milliseconds")
             }
-            let (scaled, overflow) = milliseconds.multipliedReportingOverflow(by: 1000)
-            time = SentTime(Timestamp(microseconds: overflow ? .max : scaled))
+            let scaled = value.integer.map { $0.multipliedReportingOverflow(by: 1000) }
+            let microseconds = scaled.flatMap { $0.overflow ? nil : $0.partialValue }
+            time = SentTime(Timestamp(microseconds: microseconds ?? (isNegative ? .min : .max)))
         default: time = nil
         }
         guard let time else {
             throw InvalidAction(path, "must be a time such as 2025-11-14T08:00:00-05:00")
-        }
-        guard Timestamp.accepted.contains(time.instant) else {
-            throw InvalidAction(path, "must be of the years 2000 to 2100")
         }
         return time
     }

@@ -31,6 +31,9 @@ struct StoredAction {
     let undo: [UndoEntry]
     let pending: [PendingIntent]
     let createdAt: Timestamp
+    /// The device, and the number that the action has used up.
+    var device: Identifier?
+    var number: Int64?
     var isUndone = false
     var isResolved = false
 }

@@ -1,5 +1,5 @@
-/// A day's effect on streaks: perfect days extend them, broken days end them, neutral days do neither. What is stored of a day
-/// does not depend on the clock: there, one with open doses is broken.
+/// A day's effect on streaks: perfect days extend them, broken days end them, neutral days do neither. What is stored of a
+/// day does not depend on the clock: there, one with open doses is broken.
 package enum DayClass: Sendable {
     case perfect, neutral, broken
 }

@@ -40,11 +40,16 @@ package struct CareModel {
         defer { accounts[user] = account }
         if let stored = account.actions[envelope.key] {
             guard stored.content == envelope.content else {
-                return CareAnswer(
+                var answer = CareAnswer(
                     envelope.key, .rejected, code: "key_reused", message: "this key belongs to another action")
+                answer.isNumberUsed = envelope.number.map { _ in false }
+                return answer
             }
             var answer = stored.answer
             answer.isReplayed = true
+            answer.isNumberUsed = envelope.number.map {
+                $0 == stored.number && sameText(envelope.device?.text, stored.device?.text)
+            }
             if answer.positions.contains(where: { $0.epoch != epoch }) {
                 answer.positions = positions(of: account)
             }
@@ -72,14 +77,14 @@ package struct CareModel {
         account = decision.takenAccount()
         var answer = decision.answer
         if answer.status != .rejected, !account.isDevices { answer.positions = positions(of: account) }
-        // The action that it names may still arrive.
-        if decision.isEarly, envelope.number == nil { return answer }
+        answer.isNumberUsed = account.isDevices ? nil : envelope.number.map { _ in true }
         // A device performs each of its actions once: it is never asked whether a repeated key means the same.
         let isDevices = account.isDevices
         account.actions[envelope.key] = StoredAction(
             type: envelope.type, content: isDevices ? Identifier("") : envelope.content,
             answer: isDevices ? CareAnswer(envelope.key, answer.status) : answer, isSingle: decision.isSingle,
-            undo: decision.undo, pending: decision.pending, createdAt: now)
+            undo: decision.undo, pending: decision.pending, createdAt: now, device: envelope.device,
+            number: envelope.number)
         return answer
     }
 

@@ -87,7 +87,7 @@ extension ActionAnswer {
         }
         json.append(",\"message\":\"")
         json.append(message)
-        json.append("\"}")
+        json.append("\",\"numberUsed\":false}")
         return ActionAnswer(status: .rejected, json: json.finish())
     }
 }
