@@ -25,3 +25,14 @@ begin
     end if;
 end
 $$;
+
+-- care.moment: when the person acted whose action is being carried out (care.acted_at); now where it is nobody's. What a person's
+-- act decides goes by it: a device without a network tells it late. No locks.
+create or replace function care.moment() returns timestamptz
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return coalesce(nullif(current_setting('care.acted_at', true), '')::timestamptz, sync.clock());
+end
+$$;

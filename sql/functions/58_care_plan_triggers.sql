@@ -38,7 +38,8 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    clock timestamptz := sync.clock();
+    clock constant timestamptz := sync.clock();
+    since constant timestamptz := care.moment();
     before care.schedule[];
     gone care.schedule[];
     after care.schedule[];
@@ -72,7 +73,7 @@ begin
     if exists (select from unnest(before) as b join care.schedule_plan as p on p.schedule_id = b.id
                where p.planned_until <= (clock at time zone 'UTC')::date + 1) then
         begin
-            perform care.plan_doses(before, 'gap', clock);
+            perform care.plan_doses(before, 'gap', clock, since);
         exception when data_exception then null;
         end;
     end if;
@@ -81,10 +82,10 @@ begin
         gone[n].timezone := 'UTC';
     end loop;
     if gone is not null then
-        perform care.plan_doses(gone, 'ahead', clock);
+        perform care.plan_doses(gone, 'ahead', clock, since);
     end if;
     if after is not null then
-        perform care.plan_doses(after, case tg_op when 'INSERT' then 'new' else 'ahead' end, clock);
+        perform care.plan_doses(after, case tg_op when 'INSERT' then 'new' else 'ahead' end, clock, since);
     end if;
     if tg_op = 'UPDATE' then
         select array_agg(jsonb_populate_record(
@@ -93,7 +94,7 @@ begin
         from old_rows as o join new_rows as n on n.id = o.id
         where n.starts_on < o.starts_on;
         if earlier is not null then
-            perform care.plan_doses(earlier, 'start', clock);
+            perform care.plan_doses(earlier, 'start', clock, since);
         end if;
     end if;
     return null;

@@ -23,6 +23,15 @@ as $$
                    offset care.notes_max() - 1)
 $$;
 
+-- care.open_since: whether nobody has acted on a dose since an instant: it is scheduled, or was missed between that and now. What
+-- a person did then is judged as if it had been told at once. No locks.
+create or replace function care.open_since(d care.dose_occurrence, clock timestamptz, since timestamptz) returns boolean
+language sql stable
+begin atomic
+    select (d).status = 'scheduled' or (d).status = 'missed' and (d).window_end + care.grace() > since
+        and (d).window_end + care.grace() <= clock;
+end;
+
 -- care.day_has_come: whether the day of a dose has come at an instant: in the dose's zone, or in the user's, by which the
 -- user's list of today goes. No locks.
 create or replace function care.day_has_come(d care.dose_occurrence, at timestamptz) returns boolean

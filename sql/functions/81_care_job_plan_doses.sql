@@ -44,7 +44,7 @@ begin
             get diagnostics moved = row_count;
             done := done + moved;
             if moved = 0 then
-                written := written + care.plan_doses(schedules, 'go on', clock);
+                written := written + care.plan_doses(schedules, 'go on', clock, clock);
                 perform care.know_zones(schedules, clock);
                 done := done + cardinality(schedules);
             end if;

@@ -58,6 +58,8 @@ private final class PlanDesk {
     private var archived: Set<String> = []
     private var home = "UTC"
     private var now = 0
+    /// When the person acts: now, or some time ago, without a network.
+    private var since = 0
     private static let products = ["p1", "p2", "p3"]
     private static let windows = [1, 60, 240, 1_440]
     private static let zones = [
@@ -118,6 +120,13 @@ private final class PlanDesk {
 
     private func setClock() throws {
         _ = try connection.query("select set_config('test.clock', $1, false)", [String(now)])
+        try setSince(now)
+    }
+
+    private func setSince(_ second: Int) throws {
+        since = second
+        let acted = since < now ? "to_timestamp(\(since))::text" : "''"
+        try connection.execute("select set_config('care.acted_at', \(acted), false)")
     }
 
     private func pick<T>(_ values: [T]) -> T { values[Int.random(in: 0..<values.count, using: &random)] }
@@ -128,15 +137,23 @@ private final class PlanDesk {
         let ids = plan.schedules.keys.sorted()
         guard let id = ids.isEmpty ? nil : pick(ids), let schedule = plan.schedules[id] else { return try create() }
         switch Int.random(in: 0..<15, using: &random) {
-        case 0: return try create()
-        case 1...4: return try edit(schedule)
-        case 5: return try delete(id)
-        case 6: return try restock()
+        case 0: return try late { try create() }
+        case 1...4: return try late { try edit(schedule) }
+        case 5: return try late { try delete(id) }
+        case 6: return try late { try restock() }
         case 7: return try travel()
         case 8...10: return try act()
         case 11: return try archive()
         default: return try wait()
         }
+    }
+
+    /// What a device may have told late.
+    private func late(_ step: () throws -> String) throws -> String {
+        try setSince(now - pick([0, 0, 0, 7_200, 90_000, 260_000, 2_000_000]))
+        let told = try "\(step()), since \(since)"
+        try setSince(now)
+        return told
     }
 
     private func create() throws -> String {
@@ -211,12 +228,12 @@ private final class PlanDesk {
             ? "insert into care.schedule (id, user_id, \(columns)) values ($1, 'ann', \(row))"
             : "update care.schedule set (\(columns)) = row(\(row)) where id = $1"
         _ = try connection.query(statement, values)
-        plan.write(new, at: now)
+        plan.write(new, at: now, since: since)
     }
 
     private func delete(_ id: String) throws -> String {
         _ = try connection.query("delete from care.schedule where id = $1", [id])
-        plan.delete(id, at: now)
+        plan.delete(id, at: now, since: since)
         return "\(id) deleted"
     }
 
@@ -229,7 +246,9 @@ private final class PlanDesk {
             items.append(product)
             _ = try connection.query("insert into care.stack_item (stack_id, product_id) values ('st', $1)", [product])
         }
-        for schedule in plan.schedules.values where schedule.isStack { plan.restock(schedule.id, items, at: now) }
+        for schedule in plan.schedules.values where schedule.isStack {
+            plan.restock(schedule.id, items, at: now, since: since)
+        }
         return "the stack has \(items)"
     }
 

@@ -1,19 +1,28 @@
 /// The reference model of the planner: which doses schedules have, after each change of them.
 ///
-/// It has no clock: each call is one transaction at the second that the caller gives. It follows the rules of
-/// sql/functions/58_care_plan.sql from their words, a day at a time.
+/// It has no clock: each call is one transaction at the second that the caller gives, of what a person did then or, told
+/// late by a device, at an earlier second `since`. It follows the rules of sql/functions/58_care_plan.sql from their words,
+/// a day at a time.
 package struct DosePlan: Sendable {
     /// Days after today that are planned.
     package static let horizon = 14
     /// Days back for which a new schedule is filled at most.
     package static let past = 90
 
+    /// When a call is, and since when what it says is so.
+    private struct Moment {
+        let now: Int
+        let since: Int
+
+        init(_ now: Int, _ since: Int?) { (self.now, self.since) = (now, min(since ?? now, now)) }
+    }
+
     /// All doses, by what their ids are made of.
     package private(set) var doses: [PlannedDose.Name: PlannedDose] = [:]
     /// All schedules.
     package private(set) var schedules: [String: PlannedSchedule] = [:]
-    /// Products that give no new doses.
-    private var archived: Set<String> = []
+    /// Products that give no new doses, and since when.
+    private var archived: [String: Int] = [:]
     private var plannedUntil: [String: LocalDate] = [:]
     /// When the job is to plan a schedule again: when its day ends.
     private var due: [String: Int] = [:]
@@ -24,49 +33,54 @@ package struct DosePlan: Sendable {
     // MARK: Changes
 
     /// Writes a schedule that is new, or changes one.
-    package mutating func write(_ schedule: PlannedSchedule, at now: Int) {
-        let today = schedule.zone.day(at: now)
+    package mutating func write(_ schedule: PlannedSchedule, at now: Int, since: Int? = nil) {
+        let moment = Moment(now, since)
         if let before = schedules[schedule.id] {
             guard before != schedule else { return }
-            fillGap(before, at: now)
+            fillGap(before, at: moment)
             schedules[schedule.id] = schedule
-            plan(schedule, at: now, lateFrom: nil)
+            plan(schedule, at: moment, lateFrom: nil)
             if let end = before.startsOn, let start = schedule.startsOn {
-                fill(schedule, from: start, until: end, at: now)
+                fill(schedule, from: start, until: end, at: moment)
             }
         } else {
             schedules[schedule.id] = schedule
-            plan(schedule, at: now, lateFrom: schedule.startsOn.map { max($0, today.adding(-Self.past)) })
+            let earliest = schedule.zone.day(at: moment.since).adding(-Self.past)
+            plan(schedule, at: moment, lateFrom: schedule.startsOn.map { max($0, earliest) })
         }
     }
 
     /// Deletes a schedule: nothing lies ahead any more.
-    package mutating func delete(_ id: String, at now: Int) {
+    package mutating func delete(_ id: String, at now: Int, since: Int? = nil) {
         guard var schedule = schedules.removeValue(forKey: id) else { return }
         schedule.isEnabled = false
-        plan(schedule, at: now, lateFrom: nil)
+        plan(schedule, at: Moment(now, since), lateFrom: nil)
         plannedUntil[id] = nil
         due[id] = nil
     }
 
     /// The items of a stack change.
-    package mutating func restock(_ id: String, _ products: [String], at now: Int) {
+    package mutating func restock(_ id: String, _ products: [String], at now: Int, since: Int? = nil) {
         guard var schedule = schedules[id], schedule.isStack else { return }
         schedule.products = products
         schedules[id] = schedule
-        goOn(schedule, at: now)
+        goOn(schedule, at: Moment(now, since))
     }
 
     /// A product is archived, or comes back.
     package mutating func archive(_ product: String, _ isArchived: Bool, at now: Int) {
-        guard archived.contains(product) != isArchived else { return }
-        if isArchived { archived.insert(product) } else { archived.remove(product) }
-        for schedule in schedules.values where schedule.products.contains(product) { goOn(schedule, at: now) }
+        guard (archived[product] != nil) != isArchived else { return }
+        archived[product] = isArchived ? now : nil
+        for schedule in schedules.values where schedule.products.contains(product) {
+            goOn(schedule, at: Moment(now, nil))
+        }
     }
 
     /// The job: every schedule has its horizon.
     package mutating func catchUp(at now: Int) {
-        for schedule in schedules.values where due[schedule.id].map({ $0 <= now }) ?? false { goOn(schedule, at: now) }
+        for schedule in schedules.values where due[schedule.id].map({ $0 <= now }) ?? false {
+            goOn(schedule, at: Moment(now, nil))
+        }
     }
 
     /// A person, or the job of missed doses, sets a status.
@@ -84,8 +98,12 @@ package struct DosePlan: Sendable {
 
     // MARK: Planning
 
-    private func slots(_ schedule: PlannedSchedule, on day: LocalDate) -> [PlannedDose] {
-        schedule.slots(on: day).filter { !archived.contains($0.product) }
+    /// What a schedule gives on a day: of an archived product nothing, but for what is filled until `filled`.
+    private func slots(_ schedule: PlannedSchedule, on day: LocalDate, filled: Int?) -> [PlannedDose] {
+        schedule.slots(on: day).filter { slot in
+            guard let end = archived[slot.product] else { return true }
+            return filled.map { slot.second <= min($0, end) } ?? false
+        }
     }
 
     private mutating func cancel(_ dose: PlannedDose) {
@@ -93,69 +111,88 @@ package struct DosePlan: Sendable {
         doses[dose.name]?.isCancelledByPlan = true
     }
 
-    private mutating func goOn(_ schedule: PlannedSchedule, at now: Int) {
-        plan(schedule, at: now, lateFrom: unplanned(schedule, at: now))
+    private mutating func goOn(_ schedule: PlannedSchedule, at moment: Moment) {
+        plan(schedule, at: moment, lateFrom: unplanned(schedule, at: moment), isFilled: true)
     }
 
     /// The first day that no plan has seen.
-    private func unplanned(_ schedule: PlannedSchedule, at now: Int) -> LocalDate? {
-        plannedUntil[schedule.id].map { max($0.adding(1), schedule.zone.day(at: now).adding(-Self.past)) }
+    private func unplanned(_ schedule: PlannedSchedule, at moment: Moment) -> LocalDate? {
+        plannedUntil[schedule.id].map { max($0.adding(1), schedule.zone.day(at: moment.since).adding(-Self.past)) }
     }
 
-    /// What the schedule gave until now, on days that no job came by for.
-    private mutating func fillGap(_ schedule: PlannedSchedule, at now: Int) {
-        guard var day = unplanned(schedule, at: now) else { return }
-        while day <= schedule.zone.day(at: now) {
-            for slot in slots(schedule, on: day) where slot.second <= now { fill(slot) }
+    /// What the schedule gave until then, on days that no job came by for.
+    private mutating func fillGap(_ schedule: PlannedSchedule, at moment: Moment) {
+        guard var day = unplanned(schedule, at: moment) else { return }
+        while day <= schedule.zone.day(at: moment.since) {
+            for slot in slots(schedule, on: day, filled: moment.since) where slot.second <= moment.since { fill(slot) }
             day = day.adding(1)
         }
     }
 
-    /// A schedule that begins earlier than it did: what it gave until now, before its former start.
-    private mutating func fill(_ schedule: PlannedSchedule, from start: LocalDate, until end: LocalDate, at now: Int) {
-        let today = schedule.zone.day(at: now)
+    /// A schedule that begins earlier than it did: what it gave until then, before its former start.
+    private mutating func fill(
+        _ schedule: PlannedSchedule, from start: LocalDate, until end: LocalDate, at moment: Moment
+    ) {
+        let today = schedule.zone.day(at: moment.since)
         var day = max(start, today.adding(-Self.past))
         while day < end, day <= today {
-            for slot in slots(schedule, on: day) where slot.second <= now { fill(slot) }
+            for slot in slots(schedule, on: day, filled: nil) where slot.second <= moment.since { fill(slot) }
             day = day.adding(1)
         }
     }
 
-    private mutating func plan(_ schedule: PlannedSchedule, at now: Int, lateFrom: LocalDate?) {
-        let today = schedule.zone.day(at: now)
+    private mutating func plan(
+        _ schedule: PlannedSchedule, at moment: Moment, lateFrom: LocalDate?, isFilled: Bool = false
+    ) {
+        let (today, then) = (schedule.zone.day(at: moment.now), schedule.zone.day(at: moment.since))
         let last = max(today.adding(Self.horizon), plannedUntil[schedule.id] ?? today)
+        let isLate = { (day: LocalDate) in lateFrom.map { $0 <= day } ?? false }
         var given: [PlannedDose] = []
-        var day = min(today.adding(-2), lateFrom ?? today)
+        var day = min(then.adding(-2), lateFrom ?? then)
         while day <= last {
-            given += slots(schedule, on: day)
+            given += slots(schedule, on: day, filled: isFilled && isLate(day) ? moment.since : nil)
             day = day.adding(1)
         }
         let names = Dictionary(given.map { ($0.name, $0) }) { first, _ in first }
-        let ahead = doses.values.filter { $0.name.schedule == schedule.id && isAhead($0, now) }
+        let open = doses.values.filter { $0.name.schedule == schedule.id && isOpen($0, moment) }
         let isOver = !schedule.isEnabled || schedule.rule == .asNeeded
-        let unwanted = ahead.filter { dose in
+        let unwanted = open.filter { dose in
+            guard dose.second > moment.since else { return names[dose.name] == nil && givesWay(dose, given, moment) }
             if let slot = names[dose.name] {
-                return slot.second > now && slot.product != dose.product && isTaken(slot)
+                return slot.second > moment.since && slot.product != dose.product && isTaken(slot)
             }
             return dose.name.day <= last || isOver || schedule.endsOn.map { $0 < dose.name.day } ?? false
         }
         for dose in unwanted { cancel(dose) }
         // Moved or revived together: a slot is free or not before any of them.
-        let wanted = given.filter { slot in slot.second > now || lateFrom.map { $0 <= slot.name.day } ?? false }
-        let written = wanted.filter { slot in
-            guard let dose = doses[slot.name] else { return false }
-            return isAhead(dose, now) && slot.second > now
-                || isCancelledByPlan(dose) && !isTaken(slot) && !unwanted.contains { $0.name == dose.name }
+        let written = given.filter { slot in
+            guard let dose = doses[slot.name], !unwanted.contains(where: { $0.name == dose.name }) else { return false }
+            if isOpen(dose, moment) {
+                return dose.second > moment.since && slot.second > moment.since && !dose.isPlanned(as: slot)
+            }
+            return isCancelledByPlan(dose) && (slot.windowEnd > moment.since || isLate(slot.name.day)) && !isTaken(slot)
         }
         for slot in written { doses[slot.name] = slot }
-        for slot in wanted { make(slot) }
+        for slot in given where slot.second > moment.since || isLate(slot.name.day) { make(slot) }
         guard schedules[schedule.id] != nil else { return }
         plannedUntil[schedule.id] = last
         let isDone = isOver || schedule.endsOn.map { $0 <= last } ?? false
         due[schedule.id] = isDone ? nil : schedule.zone.second(of: today.adding(1).days * 86_400)
     }
 
-    private func isAhead(_ dose: PlannedDose, _ now: Int) -> Bool { dose.status == .scheduled && dose.second > now }
+    /// Nobody has acted on it: it is scheduled, or was missed since.
+    private func isOpen(_ dose: PlannedDose, _ moment: Moment) -> Bool {
+        dose.status == .scheduled
+            || dose.status == .missed && dose.windowEnd > moment.since && dose.windowEnd <= moment.now
+    }
+
+    /// Its time has come by a mistake: another dose of its slot, which was cancelled for it, is given again.
+    private func givesWay(_ dose: PlannedDose, _ given: [PlannedDose], _ moment: Moment) -> Bool {
+        given.contains { slot in
+            slot.slot == dose.slot && slot.name != dose.name && slot.windowEnd > moment.since
+                && doses[slot.name].map(isCancelledByPlan) ?? false
+        }
+    }
 
     private func isCancelledByPlan(_ dose: PlannedDose) -> Bool { dose.status == .cancelled && dose.isCancelledByPlan }
 

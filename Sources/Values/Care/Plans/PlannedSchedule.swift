@@ -92,6 +92,14 @@ package struct PlannedDose: Hashable, Sendable {
     /// The planner cancelled it, and may bring it back.
     package var isCancelledByPlan = false
 
+    /// When it may be taken no more, but for the grace.
+    var windowEnd: Int { second + windowMinutes * 60 }
+
+    /// Whether it is as a schedule gives it, whatever became of it.
+    func isPlanned(as slot: PlannedDose) -> Bool {
+        (product, second, zone, windowMinutes) == (slot.product, slot.second, slot.zone, slot.windowMinutes)
+    }
+
     /// At most one dose of a slot is not cancelled.
     var slot: [String] { [name.schedule, product, String(name.day.days)] }
 }
