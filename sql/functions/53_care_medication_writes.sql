@@ -76,6 +76,8 @@ declare
     is_other constant boolean := (new.archived_at is null) <> (old.archived_at is null);
     rules text[];
     schedules text[];
+    late constant text[] := care.missed_since(new.user_id, sync.clock(), care.moment(), new.id, null);
+    doses text[];
 begin
     if (new.name, new.strength, new.form, new.archived_at) is not distinct from
             (old.name, old.strength, old.form, old.archived_at) then
@@ -97,17 +99,37 @@ begin
                 select i.stack_id from care.stack_item as i where i.product_id = new.id))
             order by s.id collate "C" for no key update
         ) as k);
-    perform from care.dose_occurrence as d
-    where d.product_id = new.id and d.user_id = new.user_id and d.status = 'scheduled'
-    order by d.id collate "C" for update;
+    doses := late || array(
+        select d.id from care.dose_occurrence as d
+        where d.product_id = new.id and d.user_id = new.user_id and d.status = 'scheduled');
+    perform from care.dose_occurrence as d where d.id = any(doses) order by d.id collate "C" for update;
     update care.dose_occurrence as d set product_name = new.name, strength = new.strength, form = new.form
-    where d.product_id = new.id and d.user_id = new.user_id and d.status = 'scheduled'
+    where d.id = any(doses) and d.product_id = new.id and (d.status = 'scheduled' or d.id = any(late))
         and (d.product_name, d.strength, d.form) is distinct from (new.name, new.strength, new.form);
     if is_other and schedules <> '{}' then
         perform care.replan(schedules);
         update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
     end if;
     return null;
+end
+$$;
+
+-- care.missed_since: a user's doses of a product, or of schedules, that were missed between `since` and now: who changes these has
+-- told it late, and it was so when they were missed. Else none. No locks.
+create or replace function care.missed_since(who text, clock timestamptz, since timestamptz, product text, schedules text[])
+returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if since >= clock or who is null then
+        return '{}';
+    end if;
+    return array(
+        select d.id from care.dose_occurrence as d
+        where d.user_id = who and d.local_date >= (since at time zone 'UTC')::date - 3
+            and d.status = 'missed' and care.open_since(d, clock, since)
+            and (product is null or d.product_id = product) and (schedules is null or d.schedule_id = any(schedules)));
 end
 $$;
 
@@ -120,6 +142,7 @@ as $$
 declare
     schedules text[];
     product text;
+    late text[];
 begin
     if new.dose is not distinct from old.dose then
         return null;
@@ -130,13 +153,16 @@ begin
         perform from care.schedule as s where s.stack_id = new.stack_id order by s.id collate "C" for no key update;
         schedules := array(select s.id from care.schedule as s where s.stack_id = new.stack_id);
     end if;
+    late := care.missed_since((select s.user_id from care.schedule as s where s.id = schedules[1]), sync.clock(), care.moment(),
+                              product, schedules);
     perform from care.dose_occurrence as d
-    where d.schedule_id = any(schedules) and d.status = 'scheduled' and d.product_id = coalesce(product, d.product_id)
+    where d.schedule_id = any(schedules) and (d.status = 'scheduled' or d.id = any(late))
+        and d.product_id = coalesce(product, d.product_id)
     order by d.id collate "C" for update;
     update care.dose_occurrence as d set dose = coalesce(i.dose, s.dose)
     from care.schedule as s
     left join care.stack_item as i on i.stack_id = s.stack_id
-    where s.id = any(schedules) and d.schedule_id = s.id and d.status = 'scheduled'
+    where s.id = any(schedules) and d.schedule_id = s.id and (d.status = 'scheduled' or d.id = any(late))
         and d.product_id = coalesce(product, d.product_id) and d.product_id = coalesce(i.product_id, d.product_id)
         and d.dose is distinct from coalesce(i.dose, s.dose);
     return null;

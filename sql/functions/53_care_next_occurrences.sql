@@ -185,7 +185,7 @@ end
 $$;
 
 -- care.find_reminder_occurrence: the rule and the day of an occurrence's id: of an exception, else of a day of one of the
--- user's rules from two days ago to 40 ahead, by the rule's time of now or one that it had in the last 90 days, 200 of these at
+-- user's rules from two days before the person acts to 40 ahead, by the rule's time of now or one that it had in the last 90 days, 200 of these at
 -- most. No row where there is none. The days around now are tried first. No locks.
 create or replace function care.find_reminder_occurrence(who text, id text)
 returns table(rule_id text, day date)
@@ -193,7 +193,7 @@ language plpgsql stable rows 1
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    today constant date := (sync.clock() at time zone 'UTC')::date;
+    today constant date := (care.moment() at time zone 'UTC')::date;
     span int[];
 begin
     return query

@@ -56,14 +56,15 @@ $$;
 
 -- care.untimely: the member `path` that says when a dose was taken, where that is more than a day before its window and
 -- before its day (which may have 25 hours); else null. What was not said of this dose (the device's clock, an action that
--- a resolve names) may as well be a day before now: a dose far ahead can be marked. `path` null: the server's own time.
--- No locks.
-create or replace function care.untimely(taken_at timestamptz, path text, d care.dose_occurrence, clock timestamptz)
+-- a resolve names) may as well be a day before the person acts: a dose far ahead can be marked. `path` null: the server's
+-- own time. No locks.
+drop function if exists care.untimely(timestamptz, text, care.dose_occurrence, timestamptz);
+create or replace function care.untimely(taken_at timestamptz, path text, d care.dose_occurrence, acted timestamptz)
 returns text
 language plpgsql stable
 as $$
 begin
-    if taken_at < least(d.window_start, d.scheduled_at, case when path in ('clientTime', 'payload.of') then clock end)
+    if taken_at < least(d.window_start, d.scheduled_at, case when path in ('clientTime', 'payload.of') then acted end)
                   - interval '1 day'
         and not care.day_has_come(d, taken_at)
     then
@@ -77,9 +78,10 @@ $$;
 -- already so, and alone it is always added.
 --
 -- The rule of days: nobody takes a dose of a later day than the one on which the person acts (`i.acted_at`), unless told to
--- include the future (`any`). What criteria mean (`due`) must be due by now. The same holds however late the action comes:
--- a dose that was marked missed meanwhile is judged as if it were open. Nobody is punished for a late synchronisation: such
--- a dose becomes taken, if it was taken on its day or at most 12 hours before its window, and not too late after it.
+-- include the future (`any`). What criteria mean (`due`) must be due by then, and a dose that is missed or made up must have
+-- ended by then. The same holds however late the action comes: a dose that was marked missed meanwhile is judged as if it
+-- were open. Nobody is punished for a late synchronisation: such a dose becomes taken, if it was taken on its day or at most
+-- 12 hours before its window, and not too late after it.
 --
 -- The rule of base.rev (`i.rev`): a status is set only while the dose's is the one that the device saw, whatever else of the
 -- dose has changed. It does not matter where the dose is so already, nor where it is missed: that says that nobody has
@@ -100,7 +102,7 @@ begin
             r.code := 'not_due';
             return r;
         end if;
-        r.path := care.untimely(i.taken_at, i.time_path, d, clock);
+        r.path := care.untimely(i.taken_at, i.time_path, d, i.acted_at);
         if r.path is not null then
             r.status := 'rejected';
             r.code := 'invalid';
@@ -108,8 +110,10 @@ begin
         end if;
         code := case
             when d.status = 'cancelled' then 'gone'
+            when i.status in ('missed', 'made_up') and care.open_since(d, clock, i.acted_at)
+                then case when i.acted_at < d.window_end then 'not_due' else 'applied' end
             when d.status = i.status then 'noop'
-            when i.kind = 'due' and d.status = 'scheduled' and d.scheduled_at > clock then 'not_due'
+            when i.kind = 'due' and d.scheduled_at > i.acted_at and care.open_since(d, clock, i.acted_at) then 'not_due'
             when i.status = 'taken' then
                 case d.status when 'scheduled' then 'applied'
                               when 'missed' then
@@ -117,8 +121,6 @@ begin
                                            and (i.taken_at >= least(d.window_start, d.scheduled_at) - care.early()
                                                 or care.day_has_come(d, i.taken_at)) then 'applied' else 'late' end
                               else 'state' end
-            when i.status in ('missed', 'made_up') and d.status = 'scheduled' then
-                case when clock >= d.window_end then 'applied' else 'not_due' end
             when i.status = 'missed' then 'state'
             when i.status = 'made_up' then
                 case d.status when 'missed' then 'applied' when 'taken' then 'noop' else 'state' end
@@ -198,7 +200,7 @@ begin
     end if;
     r.note := case i.kind when 'edit' then coalesce(i.merged ->> 'note', i.note) else i.note end;
     if i.kind = 'keep' and i.status is not null then
-        r.path := care.untimely(i.taken_at, i.time_path, d, clock);
+        r.path := care.untimely(i.taken_at, i.time_path, d, i.acted_at);
         r.dose.status := i.status;
         r.dose.taken_at := i.taken_at;
         r.dose.taken_offset := i.taken_offset;
@@ -210,12 +212,12 @@ begin
                 r.dose.taken_at := least(care.time_of(i.merged -> 'takenAt'), clock);
                 r.dose.taken_offset := care.offset_of(i.merged -> 'takenAt');
             elsif d.taken_at is null then
-                r.dose.taken_at := coalesce(i.taken_at, clock);
+                r.dose.taken_at := coalesce(i.taken_at, i.acted_at);
                 r.dose.taken_offset := i.taken_offset;
             end if;
             r.path := case when i.merged ? 'takenAt'
-                                then care.untimely((r.dose).taken_at, 'payload.merged.takenAt', d, clock)
-                           when d.taken_at is null then care.untimely(i.taken_at, i.time_path, d, clock) end;
+                                then care.untimely((r.dose).taken_at, 'payload.merged.takenAt', d, i.acted_at)
+                           when d.taken_at is null then care.untimely(i.taken_at, i.time_path, d, i.acted_at) end;
         else
             r.dose.taken_at := null;
             r.dose.taken_offset := null;

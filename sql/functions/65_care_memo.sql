@@ -76,7 +76,8 @@ $$;
 
 -- care.intent_of: such an entry as an intent again, of the kind given; `rev`: what the device names as seen; `note_key`: of
 -- an undo, the action it takes back. An undo that did not set the status leaves it alone.
-create or replace function care.intent_of(entry jsonb, kind text, rev bigint, merged jsonb, note_key text)
+drop function if exists care.intent_of(jsonb, text, bigint, jsonb, text);
+create or replace function care.intent_of(entry jsonb, kind text, rev bigint, merged jsonb, note_key text, acted timestamptz)
 returns care.intent
 language plpgsql
 as $$
@@ -90,6 +91,7 @@ begin
     i.born := (entry ->> 'createdAt')::timestamptz;
     i.note_key := note_key;
     i.time_path := 'payload.of';
+    i.acted_at := acted;
     i.status := entry #>> '{set,status}';
     i.taken_at := care.time_of(nullif(entry #> '{set,takenAt}', 'null'));
     i.taken_offset := (entry #>> '{set,takenOffset}')::int;

@@ -1,21 +1,23 @@
--- care.due_doses: the doses that criteria mean: of one day, still scheduled, by time and id, and not before their time
--- unless the user says so. Without a day: those of today's list (care.is_of_today), which are of no date further away than
--- three days. At most 201, so that too many can be told. No locks.
-create or replace function care.due_doses(who text, criteria jsonb, tz text, clock timestamptz) returns text[]
+drop function if exists care.due_doses(text, jsonb, text, timestamptz);
+
+-- care.due_doses: the doses that criteria mean: of one day, still scheduled when the person acted, by time and id, and not before
+-- their time unless the user says so. Without a day: those of today's list (care.is_of_today) then, which are of no date
+-- further away than three days. At most 201, so that too many can be told. No locks.
+create or replace function care.due_doses(who text, criteria jsonb, tz text, acted timestamptz, clock timestamptz) returns text[]
 language plpgsql
 as $$
 declare
     given constant date := (criteria ->> 'date')::date;
     zone constant text := case when given is null then coalesce(tz, care.zone_of(who)) end;
-    today constant date := (clock at time zone zone)::date;
+    today constant date := (acted at time zone zone)::date;
 begin
     return array(
         select d.id from care.dose_occurrence as d
         where d.user_id = who and d.local_date between coalesce(given, today - 3) and coalesce(given, today + 3)
-            and d.status = 'scheduled' and (given is not null or care.is_of_today(d, today, zone, clock))
+            and care.open_since(d, clock, acted) and (given is not null or care.is_of_today(d, today, zone, acted))
             and (criteria ->> 'productId' is null or d.product_id = criteria ->> 'productId')
             and (criteria ->> 'scheduleId' is null or d.schedule_id = criteria ->> 'scheduleId')
-            and (coalesce((criteria ->> 'includeFuture')::boolean, false) or d.scheduled_at <= clock)
+            and (coalesce((criteria ->> 'includeFuture')::boolean, false) or d.scheduled_at <= acted)
         order by d.scheduled_at, d.id collate "C"
         limit 201);
 end
@@ -47,7 +49,7 @@ begin
             ) as once
             order by first);
     else
-        ids := care.due_doses(who, criteria, tz, clock);
+        ids := care.due_doses(who, criteria, tz, acted_at, clock);
         if cardinality(ids) > 200 then
             return care.invalid('payload.criteria', 'mean more than 200 doses');
         end if;

@@ -1,7 +1,9 @@
+drop function if exists care.resolve(text, text, jsonb, jsonb, timestamptz);
+
 -- care.resolve: what the user chose of an action's conflicts. What is in conflict again is pending under the new key. A
 -- conflict may be decided more than once, by two devices that both showed it: revisions tell what the second one saw.
 -- Lock order: the doses by id.
-create or replace function care.resolve(who text, key text, doc jsonb, base jsonb, clock timestamptz)
+create or replace function care.resolve(who text, key text, doc jsonb, base jsonb, acted timestamptz, clock timestamptz)
 returns sync.verdict
 language plpgsql
 as $$
@@ -23,7 +25,7 @@ begin
         return care.invalid('payload.merged', 'is for an action on one dose');
     end if;
     intents := array(
-        select care.intent_of(e, kind, coalesce(care.base_rev(base, e ->> 'id'), (e ->> 'rev')::bigint), merged, null)
+        select care.intent_of(e, kind, coalesce(care.base_rev(base, e ->> 'id'), (e ->> 'rev')::bigint), merged, null, acted)
         from jsonb_array_elements(target.memo -> 'pending') with ordinality as t(e, place) order by place);
     if (target.memo -> 'single')::boolean then
         verdict := care.carry_one(who, key, intents[1], clock);

@@ -10,6 +10,7 @@ declare
     target sync.action;
     time_field text;
     told jsonb;
+    acted timestamptz;
     i care.intent;
 begin
     client_time := care.believed(client_time, clock);
@@ -25,23 +26,24 @@ begin
     if verdict.status is not null then
         return verdict;
     end if;
+    acted := care.acted_at(care.time_of(client_time), clock);
     case type
         when 'bulkMarkAll' then return care.bulk(who, key, doc, base, client_time, tz, clock);
-        when 'undo' then return care.undo(who, key, doc ->> 'targetKey', base, clock);
-        when 'resolve' then return care.resolve(who, key, doc, base, clock);
+        when 'undo' then return care.undo(who, key, doc ->> 'targetKey', base, acted, clock);
+        when 'resolve' then return care.resolve(who, key, doc, base, acted, clock);
         else null;
     end case;
     i.kind := 'act';
     i.id := doc ->> 'occurrenceId';
     i.rev := care.base_rev(base, i.id);
     i.note := doc ->> 'note';
+    i.acted_at := acted;
     if type in ('markTaken', 'makeUp') then
         time_field := case when type = 'makeUp' and care.given(doc, 'at') is not null then 'at'
                            when care.given(doc, 'takenAt') is not null then 'takenAt' end;
         told := case when time_field is null then client_time else doc -> time_field end;
         i.taken_at := least(care.time_of(told), clock);
         i.taken_offset := care.offset_of(told);
-        i.acted_at := care.acted_at(care.time_of(client_time), clock);
         i.time_path := case when time_field is not null then 'payload.' || time_field
                             when client_time is not null then 'clientTime' end;
     end if;

@@ -94,17 +94,16 @@ as $$
              else care.uuid5('8a9e3b52-6a43-5d0c-9f4e-1c7f5be0ca21', medication) end, 'schedule/' || n)::text
 $$;
 
+drop function if exists care.frequency_schedules(text, text, jsonb, timestamptz);
+
 -- care.frequency_schedules: the schedules that frequency and times mean; null where nothing is said of them. Once daily is
--- at 08:00, twice daily at 08:00 and 20:00, weekly on the weekday of startsOn, or of today. No locks.
-create or replace function care.frequency_schedules(who text, medication text, doc jsonb, clock timestamptz)
-returns care.schedule[]
+-- at 08:00, twice daily at 08:00 and 20:00, weekly on the day of care.with_weekday. No locks.
+create or replace function care.frequency_schedules(who text, medication text, doc jsonb) returns care.schedule[]
 language plpgsql stable
 as $$
 declare
     frequency text := nullif(doc ->> 'frequency', 'custom');
     times text[] := array(select t.v from jsonb_array_elements_text(care.given(doc, 'times')) as t(v) order by t.v);
-    zone constant text := coalesce(doc ->> 'timezone', care.zone_of(who));
-    weekday smallint;
     s care.schedule;
     all_of care.schedule[] := '{}';
 begin
@@ -115,19 +114,33 @@ begin
         times := case frequency when 'twice_daily' then '{08:00,20:00}' when 'as_needed' then array[null::text]
                                 else '{08:00}' end;
     end if;
-    weekday := coalesce(
-        (doc -> 'repeatOn' ->> 0)::numeric::smallint,
-        extract(isodow from coalesce((doc ->> 'startsOn')::date, (clock at time zone zone)::date))::smallint);
     for n in 1..cardinality(times) loop
         s.id := coalesce(doc -> 'scheduleIds' ->> (n - 1), care.schedule_id(medication, n));
         s.user_id := who;
         s.product_id := medication;
         s.time := times[n]::time;
         s.repeat := case frequency when 'weekly' then 'custom' when 'as_needed' then 'as_needed' else 'daily' end;
-        s.repeat_on := case frequency when 'weekly' then array[weekday] end;
+        s.repeat_on := case frequency when 'weekly' then array[(doc -> 'repeatOn' ->> 0)::numeric::smallint] end;
         all_of := all_of || s;
     end loop;
     return all_of;
+end
+$$;
+
+-- care.with_weekday: a payload whose frequency is weekly, with its day: that of startsOn, of a new medication, or the one on which
+-- the person acts. What is decided later, of a conflict, means that day too. No locks.
+create or replace function care.with_weekday(who text, type text, doc jsonb, at timestamptz) returns jsonb
+language plpgsql stable
+as $$
+begin
+    if type not in ('createMedication', 'updateMedication') or doc ->> 'frequency' is distinct from 'weekly'
+        or care.given(doc, 'repeatOn') is not null
+    then
+        return doc;
+    end if;
+    return doc || jsonb_build_object('repeatOn', jsonb_build_array(extract(isodow from coalesce(
+        case type when 'createMedication' then (doc ->> 'startsOn')::date end,
+        (at at time zone coalesce(case type when 'createMedication' then doc ->> 'timezone' end, care.zone_of(who)))::date))::int));
 end
 $$;
 
@@ -148,12 +161,13 @@ end
 $$;
 
 -- care.create_medication. A repeat under another key is no second one. Lock order: the product, its schedules, doses.
-create or replace function care.create_medication(who text, doc jsonb, clock timestamptz) returns sync.verdict
+drop function if exists care.create_medication(text, jsonb, timestamptz);
+create or replace function care.create_medication(who text, doc jsonb) returns sync.verdict
 language plpgsql
 as $$
 declare
     medication constant text := doc ->> 'id';
-    schedules constant care.schedule[] := care.frequency_schedules(who, medication, doc, clock);
+    schedules constant care.schedule[] := care.frequency_schedules(who, medication, doc);
 begin
     if (doc ->> 'endsOn')::date < (doc ->> 'startsOn')::date then
         return care.invalid('payload.endsOn', 'lies before startsOn');
@@ -174,45 +188,140 @@ begin
 end
 $$;
 
--- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A schedule that stays
--- keeps its id, the days that it begins and ends, and its window; so doses keep their slots. Lock order: the schedules by
--- id, doses.
+-- care.paired: for each wanted schedule, which of the present ones goes on as it; null for one that begins. Equal times first,
+-- then the nearest, of one without a time the one that it had, and of those that are alike the one that repeats so. A time moves past no time that stays: that would be
+-- another one. What is paused comes last, and what is over is not asked. No locks.
+create or replace function care.paired(present care.schedule[], wanted care.schedule[], at timestamptz) returns int[]
+language plpgsql stable
+as $$
+declare
+    pairs int[] := array_fill(null::int, array[cardinality(wanted)]);
+    pair int[];
+begin
+    loop
+        select array[w.n, o.n] into pair
+        from generate_subscripts(present, 1) as o(n)
+        cross join generate_subscripts(wanted, 1) as w(n)
+        cross join lateral (
+            select (present[o.n]).time as was, (wanted[w.n]).time as will,
+                   coalesce((present[o.n]).ends_on < (at at time zone (present[o.n]).timezone)::date, false) as is_over
+        ) as t
+        where pairs[w.n] is null and array_position(pairs, o.n) is null and not t.is_over
+            and not exists (
+                select from generate_subscripts(pairs, 1) as k
+                where t.was < (present[pairs[k]]).time and t.will > (wanted[k]).time
+                    or t.was > (present[pairs[k]]).time and t.will < (wanted[k]).time)
+        order by not (present[o.n]).enabled, case when t.was is not distinct from t.will then interval '0'
+                                                  else greatest(t.was - t.will, t.will - t.was) end nulls last,
+                 t.was is null and not exists (
+                     select from care.dose_occurrence as d
+                     where d.schedule_id = (present[o.n]).id and d.local_time = t.will
+                         and d.local_date >= (at at time zone (present[o.n]).timezone)::date),
+                 ((present[o.n]).repeat, (present[o.n]).repeat_on) is distinct from ((wanted[w.n]).repeat, (wanted[w.n]).repeat_on),
+                 o.n, w.n
+        limit 1;
+        exit when not found;
+        pairs[pair[1]] := pair[2];
+    end loop;
+    return pairs;
+end
+$$;
+
+-- care.begun_id: the id of a schedule of a medication that begins: of one that had its time and is gone, so that its doses come
+-- back; else the first one that no schedule has or had lately, for a day's dose would have the slot. No locks.
+create or replace function care.begun_id(s care.schedule, today date) returns text
+language plpgsql stable
+as $$
+begin
+    return coalesce((
+        select d.schedule_id from care.dose_occurrence as d
+        where d.user_id = s.user_id and d.product_id = s.product_id and d.local_date between today and today + care.horizon()
+            and d.local_time = s.time and d.cancelled_by_plan
+            and not exists (select from care.schedule as k where k.id = d.schedule_id)
+            and d.id = care.occurrence_id(d.schedule_id, d.local_date + d.local_time)
+        order by d.local_date, d.schedule_id collate "C" limit 1
+    ), (
+        select n.id from generate_series(1, 1000) as k
+        cross join lateral (select care.schedule_id(s.product_id, k) as id offset 0) as n
+        where not exists (select from care.schedule as x where x.id = n.id)
+            and not exists (select from care.dose_occurrence as d where d.schedule_id = n.id and d.local_date >= today - 2)
+        order by k limit 1
+    ));
+end
+$$;
+
+-- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A time that stays keeps its
+-- schedule, with its doses and reminders, and so does one that moves (care.paired): id, days that it begins and ends, window.
+-- The rest ends or begins. One that begins where another one ends takes its place: its window, its end, its reminders. It does
+-- not begin today if today's dose at its time is there already. Lock order: the schedules by id, doses, reminder rules.
 create or replace function care.change_schedules(who text, medication text, wanted care.schedule[], doc jsonb) returns void
 language plpgsql
 as $$
 declare
-    present text[];
-    kept constant int := cardinality(wanted);
+    at constant timestamptz := care.moment();
+    present care.schedule[];
+    pairs int[];
+    ended int[];
+    s care.schedule;
+    today date;
+    replaced text;
 begin
-    perform from care.schedule as s where s.user_id = who and s.product_id = medication
-    order by s.id collate "C" for no key update;
-    present := array(select s.id from care.schedule as s where s.user_id = who and s.product_id = medication
-                     order by s.time, s.id collate "C");
+    perform from care.schedule as x where x.user_id = who and x.product_id = medication
+    order by x.id collate "C" for no key update;
+    present := array(select x from care.schedule as x where x.user_id = who and x.product_id = medication
+                     order by x.time, x.id collate "C");
     if wanted is not null then
-        delete from care.schedule as s where s.id = any(present[kept + 1:]);
-        update care.schedule as s
+        pairs := care.paired(present, wanted, at);
+        ended := array(
+            select n from generate_subscripts(present, 1) as n
+            where array_position(pairs, n) is null
+                and coalesce((present[n]).ends_on >= (at at time zone (present[n]).timezone)::date, true) order by n);
+        update care.schedule as x
         set time = (wanted[n]).time, repeat = (wanted[n]).repeat, repeat_on = (wanted[n]).repeat_on
-        from generate_series(1, least(kept, cardinality(present))) as n
-        where s.id = present[n];
-        for n in cardinality(present) + 1 .. kept loop
-            -- The first id that no schedule has: a device may have named those that are there.
-            wanted[n].id := (
-                select care.schedule_id(medication, k) from generate_series(1, 100) as k
-                where not exists (select from care.schedule as s where s.id = care.schedule_id(medication, k))
-                order by k limit 1);
-            perform care.add_schedules(array[wanted[n]], doc);
+        from generate_subscripts(pairs, 1) as n
+        where x.id = (present[pairs[n]]).id;
+        for n in 1 .. cardinality(wanted) loop
+            continue when pairs[n] is not null;
+            replaced := (present[ended[1]]).id;
+            s := wanted[n];
+            s.dose := coalesce(doc ->> 'dose', (present[ended[1]]).dose);
+            s.window_minutes := coalesce((present[ended[1]]).window_minutes, 240);
+            s.ends_on := (present[ended[1]]).ends_on;
+            s.tz_mode := coalesce((present[ended[1]]).tz_mode, 'follow');
+            s.timezone := coalesce((present[ended[1]]).timezone, care.zone_of(who));
+            today := (at at time zone s.timezone)::date;
+            s.starts_on := case when (present[ended[1]]).starts_on > today then (present[ended[1]]).starts_on end;
+            s.id := care.begun_id(s, today);
+            if exists (
+                select from care.dose_occurrence as d
+                where d.user_id = who and d.product_id = medication and d.local_date = today and d.local_time = s.time
+                    and d.schedule_id is distinct from s.id and d.status <> 'cancelled'
+                    and (d.status <> 'scheduled' or d.scheduled_at <= at)
+            ) then
+                s.starts_on := greatest(s.starts_on, today + 1);
+            end if;
+            insert into care.schedule (id, user_id, product_id, time, repeat, repeat_on, dose, window_minutes, starts_on,
+                                       ends_on, timezone, tz_mode)
+            values (s.id, who, medication, s.time, s.repeat, s.repeat_on, s.dose, s.window_minutes, s.starts_on,
+                    s.ends_on, s.timezone, s.tz_mode);
+            update care.reminder_rule as r set schedule_id = s.id where r.schedule_id = replaced;
+            ended := ended[2:];
         end loop;
+        delete from care.schedule as x
+        using generate_subscripts(present, 1) as n
+        where x.id = (present[n]).id and array_position(pairs, n) is null;
     end if;
     if doc ? 'dose' then
-        update care.schedule as s set dose = doc ->> 'dose'
-        where s.user_id = who and s.product_id = medication and s.dose is distinct from doc ->> 'dose';
+        update care.schedule as x set dose = doc ->> 'dose'
+        where x.user_id = who and x.product_id = medication and x.dose is distinct from doc ->> 'dose';
     end if;
 end
 $$;
 
 -- care.update_medication: the members that the payload has; null takes away what may be missing. Of the catalogue, a user
 -- changes only the schedules. Lock order: the product, its schedules, doses.
-create or replace function care.update_medication(who text, doc jsonb, base jsonb, clock timestamptz) returns sync.verdict
+drop function if exists care.update_medication(text, jsonb, jsonb, timestamptz);
+create or replace function care.update_medication(who text, doc jsonb, base jsonb) returns sync.verdict
 language plpgsql
 as $$
 declare
@@ -241,7 +350,7 @@ begin
     p.name := coalesce(doc ->> 'name', p.name);
     p.strength := case when doc ? 'strength' then doc ->> 'strength' else p.strength end;
     p.form := case when doc ? 'form' then doc ->> 'form' else p.form end;
-    p.archived_at := case (doc ->> 'archived')::boolean when true then coalesce(p.archived_at, clock)
+    p.archived_at := case (doc ->> 'archived')::boolean when true then coalesce(p.archived_at, care.moment())
                                                         when false then null else p.archived_at end;
     if p *<> before and p.user_id is null then
         return row('rejected', '{"code": "forbidden", "message": "a medication of the catalogue is not the user''s to change"}',
@@ -251,7 +360,7 @@ begin
     end if;
     -- What a device was shown and sends back is no change.
     if care.given(doc, 'times') is not null or doc ->> 'frequency' is distinct from server ->> 'frequency' then
-        wanted := care.frequency_schedules(who, medication, doc, clock);
+        wanted := care.frequency_schedules(who, medication, doc);
     end if;
     if p *<> before then
         update care.product as x
@@ -269,8 +378,8 @@ $$;
 -- care.archive_medication: takes a medication out of the list: the user's own is archived, with its schedules kept for the
 -- day that it comes back; of the catalogue, the user's schedules and stack items go. Lock order: the product, stacks,
 -- schedules, doses.
-create or replace function care.archive_medication(who text, medication text, base jsonb, clock timestamptz)
-returns sync.verdict
+drop function if exists care.archive_medication(text, text, jsonb, timestamptz);
+create or replace function care.archive_medication(who text, medication text, base jsonb) returns sync.verdict
 language plpgsql
 as $$
 declare
@@ -290,7 +399,7 @@ begin
         where k.id = i.stack_id and k.user_id = who and i.product_id = medication;
         delete from care.schedule as s where s.user_id = who and s.product_id = medication;
     else
-        update care.product as x set archived_at = clock where x.id = medication;
+        update care.product as x set archived_at = care.moment() where x.id = medication;
     end if;
     perform care.tell_now();
     return care.done('applied', care.medication_shown(who, medication));

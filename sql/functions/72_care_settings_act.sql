@@ -49,6 +49,7 @@ begin
     i.status := 'taken';
     i.taken_at := taken_at;
     i.taken_offset := care.offset_of(told);
+    i.acted_at := care.acted_at(care.time_of(client_time), clock);
     select * into d from care.dose_occurrence as o where o.id = i.id;
     if d.id is not null then
         if (d.user_id, d.product_id, d.as_needed) is distinct from (who, product, true) then
@@ -84,7 +85,8 @@ $$;
 
 -- care.act_medications: what sync.settle hands the types of medications to. `base` and `client_time` null where they are
 -- absent. An entry that is sent back whole says by its rev what the device saw, as it does by its route
--- (ActionShape.whole). Locks: those of the type's own function.
+-- (ActionShape.whole). All is as if the person's device had told it at once: what the act decides goes by care.moment.
+-- Locks: those of the type's own function.
 create or replace function care.act_medications(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb,
                                                 tz text) returns sync.verdict
 language plpgsql
@@ -92,6 +94,7 @@ as $$
 declare
     clock constant timestamptz := sync.clock();
     verdict sync.verdict;
+    acted timestamptz;
 begin
     client_time := care.believed(client_time, clock);
     verdict := care.medication_problem(type, doc, base, client_time, clock);
@@ -103,10 +106,13 @@ begin
         end if;
         base := jsonb_build_object('rev', doc -> 'rev');
     end if;
+    acted := care.acted_at(care.time_of(client_time), clock);
+    perform set_config('care.acted_at', acted::text, true);
+    doc := care.with_weekday(who, type, doc, acted);
     case type
-        when 'createMedication' then verdict := care.create_medication(who, doc, clock);
-        when 'updateMedication' then verdict := care.update_medication(who, doc, base, clock);
-        when 'archiveMedication' then verdict := care.archive_medication(who, doc ->> 'id', base, clock);
+        when 'createMedication' then verdict := care.create_medication(who, doc);
+        when 'updateMedication' then verdict := care.update_medication(who, doc, base);
+        when 'archiveMedication' then verdict := care.archive_medication(who, doc ->> 'id', base);
         when 'createSchedule' then verdict := care.create_schedule(who, doc);
         when 'updateSchedule' then verdict := care.update_schedule(who, doc, base);
         when 'deleteSchedule' then verdict := care.delete_schedule(who, doc ->> 'id', base);
@@ -116,6 +122,7 @@ begin
         when 'updateSettings' then verdict := care.update_settings(who, doc, base);
         else verdict := care.log_dose(who, key, doc, client_time, tz, clock);
     end case;
+    perform set_config('care.acted_at', '', true);
     if verdict.status = 'conflict' and type <> 'logDose' then
         verdict.memo := jsonb_build_object('medication', jsonb_build_object(
             'type', type, 'payload', doc, 'id', verdict.answer #> '{conflict,entity,id}',

@@ -334,17 +334,20 @@ begin
     if verdict.status is not null then
         return verdict;
     end if;
+    perform set_config('care.acted_at', care.acted_at(care.time_of(client_time), clock)::text, true);
     rev := care.rule_base(doc, base, coalesce(doc ->> 'id', ''), coalesce(care.find_rule(who, doc ->> 'id'), ''));
     case kind
-        when 'createReminder' then return care.create_reminder(who, doc, clock);
-        when 'updateReminder' then return care.update_reminder(who, doc ->> 'id', care.rule_wanted(who, doc), rev, clock);
-        when 'deleteReminder' then return care.delete_reminder(who, doc ->> 'id', rev, clock);
-        when 'snoozeReminder' then return care.snooze_reminder(who, doc, client_time, clock);
+        when 'createReminder' then verdict := care.create_reminder(who, doc, clock);
+        when 'updateReminder' then verdict := care.update_reminder(who, doc ->> 'id', care.rule_wanted(who, doc), rev, clock);
+        when 'deleteReminder' then verdict := care.delete_reminder(who, doc ->> 'id', rev, clock);
+        when 'snoozeReminder' then verdict := care.snooze_reminder(who, doc, client_time, clock);
         -- The rev of an occurrence that is sent back is the occurrence's, that of a rule the rule's.
-        else return care.set_reminder_day(
+        else verdict := care.set_reminder_day(
             who, case type when 'updateReminder' then care.day_wanted(who, doc) else doc end,
             coalesce(care.base_rev(base, doc ->> 'occurrenceId'), care.base_rev(base, doc ->> 'id'),
                      case when base is null and type = kind then (doc ->> 'rev')::numeric::bigint end), client_time, clock);
     end case;
+    perform set_config('care.acted_at', '', true);
+    return verdict;
 end
 $$;

@@ -3,14 +3,14 @@
 
 -- care.find_day: the rule and the day of an occurrence that a device names. Its id may be of a time that the rule had in the last
 -- 90 days, or of the name that the device had for the rule when it made the id; or, of a rule that comes once a week, of a
--- day that is far ahead: as many are known as a device is shown. An id tells nothing of its rule, so they are tried, those of
+-- day that is far ahead of when the person acts: as many are known as a device is shown. An id tells nothing of its rule, so they are tried, those of
 -- the rules as they are first, and no more than 400 names and times: nobody may keep the server busy with ids that are
 -- none. Who names rule and date is spared that. No row where there is none. No locks.
 create or replace function care.find_day(who text, occurrence text) returns table(rule_id text, day date)
 language plpgsql stable rows 1
 as $$
 declare
-    today constant date := (sync.clock() at time zone 'UTC')::date;
+    today constant date := (care.moment() at time zone 'UTC')::date;
 begin
     return query select f.rule_id, f.day from care.find_reminder_occurrence(who, occurrence) as f;
     if found then

@@ -203,5 +203,5 @@ set role carillon_hub;
 select test.is('the hub may refuse', (select status from sync.refuse('keys', 'refuse', null, null, 'skip', '{}', null, null, null)), 'rejected');
 select test.is('the hub may call it', (select status from sync.apply('keys', 'hub', null, null, 'skip', '{}', null, null, null)), 'rejected');
 select sync.announce() \g /dev/null
-select test.fails('and nothing under it: ' || f, 'select ' || f, '42501') from unnest('{sync.clock(),care.stats(''u''),"sync.position(''u'',''adherence'')","care.undo(''u'',''k'',''t'',null,now())"}'::text[]) as f;
+select test.fails('and nothing under it: ' || f, 'select ' || f, '42501') from unnest('{sync.clock(),care.stats(''u''),"sync.position(''u'',''adherence'')","care.undo(''u'',''k'',''t'',null,now(),now())"}'::text[]) as f;
 reset role;

@@ -37,7 +37,7 @@ select test.is('is no matter beside a time', test.time('scheduled', 'markTaken',
 select test.is('nor where none is asked for', test.time('scheduled', 'skip', '{}', '"2024-11-20T08:00Z"') || ', ' || test.time('scheduled', 'markMissed', '{}', '"2024-11-20T08:00Z"') || ', ' || test.time('scheduled', 'addNote', '{"text":"n"}', '"2024-11-20T08:00Z"'), 'applied, applied, applied');
 select test.is('a dose of last week, marked then', test.time('scheduled', 'markTaken', '{}', '"2025-11-13T08:10Z"', '2025-11-13'), 'applied');
 select test.is('a dose ahead is marked where the future is included', test.time('scheduled', 'bulkMarkAll', '{"includeFuture":true}', null, '2025-11-24') || ', ' || test.time('scheduled', 'bulkMarkAll', '{"includeFuture":true}', '"2025-11-19T12:00Z"', '2025-11-24'), 'applied, applied');
-select test.is('and not by a clock that is a day slow, nor by a time given', test.time('scheduled', 'bulkMarkAll', '{"includeFuture":true}', '"2025-11-19T11:59:59Z"', '2025-11-24') || ', ' || test.time('scheduled', 'bulkMarkAll', '{"includeFuture":true,"takenAt":"2025-11-20T12:00Z"}', null, '2025-11-24'), 'rejected invalid clientTime invalid clientTime, rejected invalid payload.takenAt invalid payload.takenAt');
+select test.is('and by a device that tells it a day later, but not by a time given', test.time('scheduled', 'bulkMarkAll', '{"includeFuture":true}', '"2025-11-19T11:59:59Z"', '2025-11-24') || ', ' || test.time('scheduled', 'bulkMarkAll', '{"includeFuture":true,"takenAt":"2025-11-20T12:00Z"}', null, '2025-11-24'), 'applied, rejected invalid payload.takenAt invalid payload.takenAt');
 
 -- Resolve.
 create function test.settled(n int, choice text, merged jsonb default null) returns text language plpgsql as $$

@@ -2,7 +2,7 @@
 // as this device knows the doses. `Tests/Vectors` hold both to it.
 import { believedTime, InvalidAction, isObject, limited, Payload } from './payload.js';
 import {
-  APPLIED, NOOP, NOT_DUE, conflict, decide, decideState, isOfToday, isToCome, isUntimely, sameState, untimely,
+  APPLIED, NOOP, NOT_DUE, conflict, decide, decideState, isOfToday, isOpen, isToCome, isUntimely, sameState, untimely,
 } from './doserules.js';
 import { byBytes, dayAt, SECOND, zoneOffset } from './times.js';
 
@@ -121,10 +121,10 @@ class Decision {
   // Selecting doses.
 
   select({ day, product, schedule }, includesFuture) {
-    const { account, now } = this;
-    const among = day === null ? account.today(this.envelope.tz ?? account.zone, now)
+    const { account, actedAt, now } = this;
+    const among = day === null ? account.today(this.envelope.tz ?? account.zone, actedAt)
       : [...account.doses.values()].filter((dose) => dose.day === day);
-    const found = among.filter((dose) => dose.state.status === 'scheduled' && (includesFuture || dose.scheduledAt <= now)
+    const found = among.filter((dose) => isOpen(dose, actedAt, now) && (includesFuture || dose.scheduledAt <= actedAt)
       && (product === null || product === dose.productId) && (schedule === null || schedule === dose.scheduleId));
     if (found.length > BULK_MAX) throw new InvalidAction('payload.criteria', `mean more than ${BULK_MAX} doses`);
     return found.sort((a, b) => a.scheduledAt - b.scheduledAt || byBytes(a.id, b.id)).map((dose) => dose.id);
@@ -135,7 +135,7 @@ class Decision {
     if (!stored) throw new InvalidAction('payload.targetKey', 'names no action');
     if (stored.type === 'undo') throw new InvalidAction('payload.targetKey', 'names an undo, which cannot be undone');
     if (stored.isUndone || !stored.undo.length) return;
-    const isLate = this.now - stored.createdAt > UNDO_SPAN;
+    const isLate = this.actedAt - stored.createdAt > UNDO_SPAN;
     const items = stored.undo.map((entry) => ({
       dose: entry.dose, kind: 'undo', entry, target, isLate, seenRev: this.seenRev(entry.dose), createdAt: null,
       intent: { state: entry.state, note: entry.noteBefore }, timePath: null,
@@ -249,14 +249,14 @@ class Decision {
 
   untimelyPath(takenAt, item, dose) {
     const isDirect = item.timePath !== 'clientTime' && item.timePath !== 'payload.of';
-    if (takenAt === null || !item.timePath || !isUntimely(takenAt, dose, isDirect, this.now)) return null;
+    if (takenAt === null || !item.timePath || !isUntimely(takenAt, dose, isDirect, this.actedAt)) return null;
     return this.dayHasCome(dose, takenAt) ? null : item.timePath;
   }
 
   untimelyMerge(state, fields, item, dose) {
     if (state.takenAt === null) return null;
     if (fields.takenAt !== null) {
-      const isWrong = isUntimely(state.takenAt, dose, true, this.now) && !this.dayHasCome(dose, state.takenAt);
+      const isWrong = isUntimely(state.takenAt, dose, true, this.actedAt) && !this.dayHasCome(dose, state.takenAt);
       return isWrong ? 'payload.merged.takenAt' : null;
     }
     return dose.state.takenAt === null ? this.untimelyPath(item.intent.state?.takenAt ?? null, item, dose) : null;
@@ -271,12 +271,12 @@ class Decision {
     }
     const path = this.untimelyPath(intent.state?.takenAt ?? null, item, dose);
     if (path) return refuse(untimely(path));
-    if (reach === 'due' && isToCome(dose, this.now)) return refuse(NOT_DUE);
+    if (reach === 'due' && isToCome(dose, this.actedAt, this.now)) return refuse(NOT_DUE);
     const takenAt = intent.state?.takenAt ?? null;
     const isOfItsDay = takenAt !== null && this.dayHasCome(dose, takenAt);
-    const verdict = decide(intent, dose, seenRev, isOfItsDay, this.now);
+    const verdict = decide(intent, dose, seenRev, isOfItsDay, this.actedAt, this.now);
     if (verdict !== APPLIED) return refuse(verdict);
-    const sets = intent.state && decideState(intent.state, dose, seenRev, isOfItsDay, this.now) === APPLIED;
+    const sets = intent.state && decideState(intent.state, dose, seenRev, isOfItsDay, this.actedAt, this.now) === APPLIED;
     return {
       verdict, note: intent.note,
       dose: { ...dose, state: sets ? intent.state : dose.state, note: intent.note ?? dose.note },
@@ -300,7 +300,7 @@ class Decision {
     const isTaken = status === 'taken' || status === 'made_up';
     const keepsReason = status === 'made_up' || status === 'skipped';
     const kept = dose.state.takenAt === null ? intent.state : dose.state;
-    const time = fields.takenAt ?? { at: kept?.takenAt ?? this.now, offset: kept?.takenOffset ?? null };
+    const time = fields.takenAt ?? { at: kept?.takenAt ?? this.actedAt, offset: kept?.takenOffset ?? null };
     return {
       status, takenAt: isTaken ? time.at : null, takenOffset: isTaken ? time.offset : null,
       reason: fields.reason ?? (keepsReason ? dose.state.reason : null),

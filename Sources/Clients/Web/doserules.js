@@ -21,24 +21,24 @@ export const sameState = (left, right) =>
   && left.reason === right.reason;
 
 /** Decides an intent `{state, note}` on a dose; null: there is none. */
-export function decide(intent, dose, seenRev, isOfItsDay, now) {
+export function decide(intent, dose, seenRev, isOfItsDay, actedAt, now) {
   if (!dose) return conflict('gone');
   if (!intent.state) return APPLIED;
-  const verdict = decideState(intent.state, dose, seenRev, isOfItsDay, now);
+  const verdict = decideState(intent.state, dose, seenRev, isOfItsDay, actedAt, now);
   return verdict === NOOP && intent.note !== null ? APPLIED : verdict;
 }
 
 /** Decides the state of an intent: it is set only if the device saw the current one, or nothing was reported. */
-export function decideState(wanted, dose, seenRev, isOfItsDay, now) {
-  const verdict = transition(wanted, dose, isOfItsDay, now);
+export function decideState(wanted, dose, seenRev, isOfItsDay, actedAt, now) {
+  const verdict = transition(wanted, dose, isOfItsDay, actedAt, now);
   const isStale = seenRev !== null && dose.statusRev > seenRev;
   return verdict === APPLIED && isStale && dose.state.status !== 'missed' ? conflict('state') : verdict;
 }
 
 /** Whether a dose was taken too long before its window, if its day had not come. */
-export function isUntimely(takenAt, dose, isDirect, now) {
+export function isUntimely(takenAt, dose, isDirect, actedAt) {
   let start = Math.min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt);
-  if (!isDirect) start = Math.min(start, now);
+  if (!isDirect) start = Math.min(start, actedAt);
   return takenAt < start - AHEAD;
 }
 
@@ -53,12 +53,20 @@ export function isOfToday(dose, today, offset, here, now) {
   return isDue || dose.day + dayAt(dose.scheduledAt, here(dose)) - dayAt(dose.scheduledAt, offset(dose)) === today;
 }
 
-/** Whether a bulk action by criteria leaves the dose, which is still to come. */
-export const isToCome = (dose, now) => dose.state.status === 'scheduled' && dose.scheduledAt > now;
+/** Whether nobody has acted on a dose since an instant: it is scheduled, or was missed between that and now. */
+export function isOpen(dose, actedAt, now) {
+  const end = dose.windowEnd + GRACE;
+  return dose.state.status === 'scheduled' || (dose.state.status === 'missed' && end > actedAt && end <= now);
+}
 
-function transition(wanted, dose, isOfItsDay, now) {
-  const isDue = now >= dose.windowEnd;
+/** Whether a bulk action by criteria leaves the dose, which was still to come. */
+export const isToCome = (dose, actedAt, now) => isOpen(dose, actedAt, now) && dose.scheduledAt > actedAt;
+
+function transition(wanted, dose, isOfItsDay, actedAt, now) {
   if (dose.state.status === 'cancelled') return conflict('gone');
+  if (['missed', 'made_up'].includes(wanted.status) && isOpen(dose, actedAt, now)) {
+    return actedAt < dose.windowEnd ? NOT_DUE : APPLIED;
+  }
   switch (`${wanted.status} ${dose.state.status}`) {
     case 'taken scheduled': return APPLIED;
     case 'taken taken': return NOOP;
@@ -69,9 +77,7 @@ function transition(wanted, dose, isOfItsDay, now) {
       const isInTime = (start <= takenAt || isOfItsDay) && takenAt <= dose.windowEnd + GRACE;
       return isInTime ? APPLIED : conflict('late');
     }
-    case 'missed scheduled': return isDue ? APPLIED : NOT_DUE;
     case 'missed missed': return NOOP;
-    case 'made_up scheduled': return isDue ? APPLIED : NOT_DUE;
     case 'made_up taken': case 'made_up made_up': return NOOP;
     case 'made_up missed': return APPLIED;
     case 'skipped scheduled': case 'skipped missed': return APPLIED;

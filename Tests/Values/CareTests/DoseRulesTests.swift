@@ -134,21 +134,23 @@ struct DoseRulesTests {
             windowStart: windowStart.map { scheduled.adding(seconds: $0) }, windowEnd: end, createdAt: end)
         let first = scheduled.adding(seconds: min(windowStart ?? 0, 0) - 86_400)
         for isDirect in [true, false] {
-            #expect(!DoseRules.isUntimely(first, of: dose, isDirect: isDirect, at: end))
-            #expect(DoseRules.isUntimely(first.adding(seconds: -1), of: dose, isDirect: isDirect, at: end))
+            #expect(!DoseRules.isUntimely(first, of: dose, isDirect: isDirect, actedAt: end))
+            #expect(DoseRules.isUntimely(first.adding(seconds: -1), of: dose, isDirect: isDirect, actedAt: end))
         }
         let longBefore = first.adding(seconds: -864_000)
         let dayBefore = longBefore.adding(seconds: -86_400)
-        #expect(DoseRules.isUntimely(longBefore, of: dose, at: longBefore))
-        #expect(!DoseRules.isUntimely(dayBefore, of: dose, isDirect: false, at: longBefore))
-        #expect(DoseRules.isUntimely(dayBefore.adding(seconds: -1), of: dose, isDirect: false, at: longBefore))
+        #expect(DoseRules.isUntimely(longBefore, of: dose, actedAt: longBefore))
+        #expect(!DoseRules.isUntimely(dayBefore, of: dose, isDirect: false, actedAt: longBefore))
+        #expect(DoseRules.isUntimely(dayBefore.adding(seconds: -1), of: dose, isDirect: false, actedAt: longBefore))
     }
 
     @Test func onlyScheduledDosesAreToCome() {
         let start = end.adding(seconds: -14_400)
         for status in DoseStatus.allCases {
-            #expect(DoseRules.isToCome(dose(status), at: start.adding(seconds: -1)) == (status == .scheduled))
-            #expect(!DoseRules.isToCome(dose(status), at: start))
+            #expect(
+                DoseRules.isToCome(dose(status), actedAt: start.adding(seconds: -1), at: start.adding(seconds: -1))
+                    == (status == .scheduled))
+            #expect(!DoseRules.isToCome(dose(status), actedAt: start, at: start))
         }
     }
 }

@@ -31,7 +31,7 @@ extension ActionDecision {
 
     private func untimely(_ takenAt: Timestamp?, _ item: ActionItem, _ dose: Dose) -> String? {
         guard let takenAt, let path = item.timePath,
-            DoseRules.isUntimely(takenAt, of: dose, isDirect: item.isTimeDirect, at: now),
+            DoseRules.isUntimely(takenAt, of: dose, isDirect: item.isTimeDirect, actedAt: actedAt),
             !dayHasCome(dose, at: takenAt)
         else { return nil }
         return path
@@ -41,7 +41,7 @@ extension ActionDecision {
     private func untimely(_ state: DoseState, _ fields: MergedFields, _ item: ActionItem, _ dose: Dose) -> String? {
         guard let takenAt = state.takenAt else { return nil }
         if fields.takenAt != nil {
-            let isUntimely = DoseRules.isUntimely(takenAt, of: dose, at: now) && !dayHasCome(dose, at: takenAt)
+            let isUntimely = DoseRules.isUntimely(takenAt, of: dose, actedAt: actedAt) && !dayHasCome(dose, at: takenAt)
             return isUntimely ? "payload.merged.takenAt" : nil
         }
         return dose.state.takenAt == nil ? untimely(item.intent.state?.takenAt, item, dose) : nil
@@ -56,13 +56,15 @@ extension ActionDecision {
             return (.notDue, nil, nil)
         }
         if let path = untimely(intent.state?.takenAt, item, dose) { return (.untimely(path: path), nil, nil) }
-        if reach == .due, DoseRules.isToCome(dose, at: now) { return (.notDue, nil, nil) }
+        if reach == .due, DoseRules.isToCome(dose, actedAt: actedAt, at: now) { return (.notDue, nil, nil) }
         let isOfItsDay = intent.state?.takenAt.map { dayHasCome(dose, at: $0) } ?? false
-        let verdict = DoseRules.decide(intent, on: dose, seenRev: item.seenRev, isOfItsDay: isOfItsDay, at: now)
+        let verdict = DoseRules.decide(
+            intent, on: dose, seenRev: item.seenRev, isOfItsDay: isOfItsDay, actedAt: actedAt, at: now)
         guard verdict == .applied else { return (verdict, nil, nil) }
         var after = dose
         if let state = intent.state,
-            DoseRules.decide(state, on: dose, seenRev: item.seenRev, isOfItsDay: isOfItsDay, at: now) == .applied
+            DoseRules.decide(
+                state, on: dose, seenRev: item.seenRev, isOfItsDay: isOfItsDay, actedAt: actedAt, at: now) == .applied
         {
             after.state = state
         }
@@ -122,7 +124,7 @@ extension ActionDecision {
         let isTaken = status == .taken || status == .madeUp
         let keepsReason = status == .madeUp || status == .skipped
         let kept = dose.state.takenAt == nil ? intent.state : dose.state
-        let takenAt = fields.takenAt ?? SentTime(kept?.takenAt ?? now, utcOffset: kept?.takenOffset)
+        let takenAt = fields.takenAt ?? SentTime(kept?.takenAt ?? actedAt, utcOffset: kept?.takenOffset)
         return DoseState(
             status, takenAt: isTaken ? takenAt.instant : nil, takenOffset: isTaken ? takenAt.utcOffset : nil,
             reason: fields.reason ?? (keepsReason ? dose.state.reason : nil))

@@ -11,7 +11,7 @@ struct ActionDecision {
     private(set) var isSingle = true
     private(set) var undo: [UndoEntry] = []
     private(set) var pending: [PendingIntent] = []
-    /// When the person acted. Doses of later days are not taken.
+    /// When the person acted: what the act decides goes by it, however late it comes.
     private(set) var actedAt: Timestamp
 
     init(_ envelope: CareEnvelope, model: CareModel, account: CareAccount, at now: Timestamp) {
@@ -106,9 +106,9 @@ struct ActionDecision {
             var known: Set<Identifier> = []
             return ids.filter { known.insert($0).inserted }
         case .criteria(let day, let product, let schedule):
-            let found = day.map(account.doses(of:)) ?? model.today(of: account, in: envelope.zone, at: now)
+            let found = day.map(account.doses(of:)) ?? model.today(of: account, in: envelope.zone, at: actedAt)
             let doses = found.filter { dose in
-                dose.state.status == .scheduled && (includesFuture || dose.scheduledAt <= now)
+                DoseRules.isOpen(dose, since: actedAt, at: now) && (includesFuture || dose.scheduledAt <= actedAt)
                     && (product == nil || sameText(product, dose.productID))
                     && (schedule == nil || sameText(schedule, dose.scheduleID))
             }
@@ -127,7 +127,7 @@ struct ActionDecision {
             throw InvalidAction("payload.targetKey", "names an undo, which cannot be undone")
         }
         guard !stored.isUndone, !stored.undo.isEmpty else { return }
-        let isLate = now.microseconds - stored.createdAt.microseconds > 86_400_000_000
+        let isLate = actedAt.microseconds - stored.createdAt.microseconds > 86_400_000_000
         carry(
             stored.undo.map { entry in
                 ActionItem(

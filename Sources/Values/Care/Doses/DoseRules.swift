@@ -55,24 +55,27 @@ package enum DoseRules {
     /// - Parameters:
     ///   - seenRev: the revision that the device saw; nil when unknown.
     ///   - isOfItsDay: whether the dose's day had come when it was taken.
+    ///   - actedAt: when the person acted; nil: now.
     package static func decide(
-        _ intent: DoseIntent, on dose: Dose?, seenRev: Int64? = nil, isOfItsDay: Bool = false, at now: Timestamp
+        _ intent: DoseIntent, on dose: Dose?, seenRev: Int64? = nil, isOfItsDay: Bool = false,
+        actedAt: Timestamp? = nil, at now: Timestamp
     ) -> DoseVerdict {
         guard let dose else { return .conflict(.gone) }
         guard let wanted = intent.state else { return .applied }
-        let verdict = decide(wanted, on: dose, seenRev: seenRev, isOfItsDay: isOfItsDay, at: now)
+        let verdict = decide(
+            wanted, on: dose, seenRev: seenRev, isOfItsDay: isOfItsDay, actedAt: actedAt, at: now)
         return verdict == .noop && intent.note != nil ? .applied : verdict
     }
 
     /// Whether a dose was taken too long before its window, if its day had not come.
     ///
     /// - Parameter isDirect: whether the time was given for this dose. A time from the device's clock or another action may
-    ///   also be up to a day before now, so that a dose far ahead can be marked.
+    ///   also be up to a day before the person acted, so that a dose far ahead can be marked.
     package static func isUntimely(
-        _ takenAt: Timestamp, of dose: Dose, isDirect: Bool = true, at now: Timestamp
+        _ takenAt: Timestamp, of dose: Dose, isDirect: Bool = true, actedAt: Timestamp
     ) -> Bool {
         var start = min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt)
-        if !isDirect { start = min(start, now) }
+        if !isDirect { start = min(start, actedAt) }
         return takenAt < start.adding(seconds: -aheadSeconds)
     }
 
@@ -96,9 +99,15 @@ package enum DoseRules {
         return isDue || dose.day.adding(shift) == today
     }
 
-    /// Whether a bulk action by criteria skips the dose because it is still to come.
-    package static func isToCome(_ dose: Dose, at now: Timestamp) -> Bool {
-        dose.state.status == .scheduled && dose.scheduledAt > now
+    /// Whether nobody has acted on a dose since an instant: it is scheduled, or was missed between that and now.
+    package static func isOpen(_ dose: Dose, since acted: Timestamp, at now: Timestamp) -> Bool {
+        let end = dose.windowEnd.adding(seconds: graceSeconds)
+        return dose.state.status == .scheduled || dose.state.status == .missed && end > acted && end <= now
+    }
+
+    /// Whether a bulk action by criteria skips the dose because it was still to come.
+    package static func isToCome(_ dose: Dose, actedAt: Timestamp, at now: Timestamp) -> Bool {
+        isOpen(dose, since: actedAt, at: now) && dose.scheduledAt > actedAt
     }
 
     /// Decides the state of an intent; its note does not matter.
@@ -106,19 +115,23 @@ package enum DoseRules {
     /// Rule of `seenRev`: a state is set only if the device saw the dose's current state; other changes do not matter.
     /// Exceptions: the dose already has the state, or it is missed, which only means that nothing was reported.
     package static func decide(
-        _ wanted: DoseState, on dose: Dose, seenRev: Int64?, isOfItsDay: Bool = false, at now: Timestamp
+        _ wanted: DoseState, on dose: Dose, seenRev: Int64?, isOfItsDay: Bool = false, actedAt: Timestamp? = nil,
+        at now: Timestamp
     ) -> DoseVerdict {
-        let verdict = transition(to: wanted, of: dose, isOfItsDay: isOfItsDay, at: now)
+        let verdict = transition(
+            to: wanted, of: dose, isOfItsDay: isOfItsDay, actedAt: actedAt ?? now, at: now)
         let isStale = seenRev.map { dose.statusRev > $0 } ?? false
         return verdict == .applied && isStale && dose.state.status != .missed ? .conflict(.state) : verdict
     }
 
     private static func transition(
-        to wanted: DoseState, of dose: Dose, isOfItsDay: Bool, at now: Timestamp
+        to wanted: DoseState, of dose: Dose, isOfItsDay: Bool, actedAt: Timestamp, at now: Timestamp
     ) -> DoseVerdict {
-        let isDue = now >= dose.windowEnd
+        let isOpen = isOpen(dose, since: actedAt, at: now)
         switch (wanted.status, dose.state.status) {
         case (_, .cancelled): return .conflict(.gone)
+        case (.missed, _) where isOpen, (.madeUp, _) where isOpen:
+            return actedAt < dose.windowEnd ? .notDue : .applied
         case (.taken, .scheduled): return .applied
         case (.taken, .taken): return .noop
         case (.taken, .missed):
@@ -127,9 +140,8 @@ package enum DoseRules {
             let takenAt = wanted.takenAt ?? now
             let isInTime = (start <= takenAt || isOfItsDay) && takenAt <= dose.windowEnd.adding(seconds: graceSeconds)
             return isInTime ? .applied : .conflict(.late)
-        case (.missed, .scheduled): return isDue ? .applied : .notDue
+        case (.missed, .scheduled), (.madeUp, .scheduled): return .applied
         case (.missed, .missed): return .noop
-        case (.madeUp, .scheduled): return isDue ? .applied : .notDue
         case (.madeUp, .taken), (.madeUp, .madeUp): return .noop
         case (.madeUp, .missed): return .applied
         case (.skipped, .scheduled), (.skipped, .missed): return .applied
