@@ -1,20 +1,18 @@
-// The list of medications with the actions that the hub has not confirmed. The hub's answer to them may differ in what it
-// makes itself (schedules of a frequency, doses): its events say so.
+// The list of medications with the actions that the hub has not confirmed. Doses are the hub's to make: its events tell them.
+import { begun, changed, frequencyOf, SCHEDULE } from './schedules.js';
+import { parseTime } from './times.js';
 
 /** Types of actions on medications, schedules, stacks and settings. */
 export const LIST_TYPES = [
   'createMedication', 'updateMedication', 'archiveMedication', 'createSchedule', 'updateSchedule', 'deleteSchedule',
   'createStack', 'updateStack', 'deleteStack', 'updateSettings'];
-const SCHEDULE = {
-  repeat: 'daily', repeatOn: null, dose: null, windowMinutes: null, timezone: null, tzMode: 'follow', startsOn: null,
-  endsOn: null, enabled: true, productId: null, stackId: null, rev: 0,
-};
 
-/** The list after the actions of `rows`. */
-export function foldMedications(list, rows, user, parked = new Set()) {
+/** The list after the actions of `rows`. `had`: whether a schedule of an id has or had doses lately. */
+export function foldMedications(list, rows, user, parked = new Set(), had = () => false) {
   const settings = { ...list.settings, isPending: false };
   const state = { items: list.items.map(plain), stacks: list.stacks.map(plain), settings };
-  for (const row of rows) if (LIST_TYPES.includes(row.type)) fold(state, row.type, row.payload, user);
+  for (const row of rows) if (LIST_TYPES.includes(row.type)) fold(state, row, user, had);
+  for (const one of state.items) if (one.isPending) one.frequency = frequencyOf(one.schedules);
   const flagged = (kind) => (one) => ({ ...one, hasConflict: parked.has(`${kind}:${one.id}`) });
   return { items: state.items.map(flagged('medication')), stacks: state.stacks.map(flagged('stack')),
     settings: state.settings };
@@ -25,25 +23,27 @@ const known = (payload, names) => Object.fromEntries(names.filter((name) => Obje
   .map((name) => [name, payload[name]]));
 const touch = (one, changes = {}) => Object.assign(one, changes, { isPending: true });
 
-function fold(state, type, payload, user) {
+function fold(state, { type, payload, clientTime }, user, had) {
+  const [zone, at] = [state.settings.timezone ?? 'UTC', parseTime(clientTime)?.at ?? 0];
   const all = [...state.items, ...state.stacks];
   const medication = state.items.find((one) => one.id === payload.id);
   const stack = state.stacks.find((one) => one.id === payload.id);
   const owner = all.find((one) => one.schedules.some((schedule) => schedule.id === payload.id));
-  const names = ['name', 'strength', 'form', 'frequency'];
+  const names = ['name', 'strength', 'form'];
   switch (type) {
     case 'createMedication':
       if (medication) return;
       state.items.push({
         id: payload.id, userId: user, isCatalogue: false, name: '', strength: null, form: null, frequency: null,
-        archivedAt: null, rev: 0, ...known(payload, names), schedules: timesOf(payload), isPending: true,
+        archivedAt: null, rev: 0, ...known(payload, names), isPending: true,
+        schedules: begun(payload, zone, at).map((one) => ({ ...one, userId: user })),
       });
       break;
     case 'updateMedication':
       if (payload.archived === true) remove(state.items, medication);
       else if (medication) {
-        touch(medication, known(payload, names));
-        if (payload.times) medication.schedules = timesOf(payload, medication);
+        const schedules = changed(payload, medication, zone, at, had);
+        touch(medication, { ...known(payload, names), schedules });
       }
       break;
     case 'archiveMedication': remove(state.items, medication); break;
@@ -72,13 +72,6 @@ function fold(state, type, payload, user) {
 }
 
 const placed = (items) => items.map((item, index) => ({ dose: null, position: index + 1, ...item }));
-
-function timesOf({ id, times, dose = null }, before) {
-  return (times ?? []).map((time, index) => ({
-    ...SCHEDULE, productId: id, dose, ...before?.schedules[index], time,
-    id: before?.schedules[index]?.id ?? `${id}/${index + 1}`,
-  }));
-}
 
 function remove(list, one) {
   const index = list.indexOf(one);

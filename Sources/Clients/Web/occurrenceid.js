@@ -1,5 +1,5 @@
-// The id of a day's reminder, as the hub makes it (care.occurrence_id): a UUID of version 5. The browser's own SHA-1 answers
-// later, and what is shown waits for nothing.
+// The ids of a day's reminder (care.occurrence_id) and of schedules, as the hub makes them: UUIDs of version 5. The browser's
+// own SHA-1 answers later, and what is shown waits for nothing.
 import { dayText } from './times.js';
 
 /** Carillon's namespace, for rules whose id is no UUID. */
@@ -14,13 +14,20 @@ export function occurrenceID(rule, day, time) {
   const name = `${rule}\n${day}\n${time}`;
   let id = kept.get(name);
   if (id === undefined) {
-    const own = UUID.test(rule) ? rule.replaceAll('-', '') : uuid5(NAMESPACE, rule);
-    const text = uuid5(own, `${dayText(day)}T${time.slice(0, 5)}`);
-    id = [[0, 8], [8, 12], [12, 16], [16, 20], [20, 32]].map(([begin, end]) => text.slice(begin, end)).join('-');
+    id = named(rule, `${dayText(day)}T${time.slice(0, 5)}`);
     if (kept.size >= KEPT_MAX) kept.clear();
     kept.set(name, id);
   }
   return id;
+}
+
+/** The id of a medication's nth schedule (care.schedule_id). */
+export const scheduleID = (medication, n) => named(medication, `schedule/${n}`);
+
+function named(owner, name) {
+  const own = UUID.test(owner) ? owner.replaceAll('-', '') : uuid5(NAMESPACE, owner);
+  const text = uuid5(own, name);
+  return [[0, 8], [8, 12], [12, 16], [16, 20], [20, 32]].map(([begin, end]) => text.slice(begin, end)).join('-');
 }
 
 /** RFC 9562 §5.5, as hexadecimal digits. */

@@ -355,7 +355,8 @@ export function occurrenceDay(id, book, mirror, now) {
 /** The user's medicines as the hub has them, and after what the hub has not confirmed. */
 function medicines(mirror) {
   const list = (kind) => [...mirror.kind(kind).values()].map(({ value }) => value).filter(Boolean);
-  const before = { items: list('medication'), stacks: list('stack'), settings: {} };
+  const settings = mirror.kind('settings').get('settings')?.value ?? {};
+  const before = { items: list('medication'), stacks: list('stack'), settings };
   const known = ({ items, stacks }) => {
     const all = [...items, ...stacks];
     return {
@@ -498,5 +499,7 @@ export function medications(mirror, user) {
   const list = (kind) => [...mirror.kind(kind).values()].filter((row) => row.value).map((row) => row.value)
     .sort((a, b) => byBytes(a.createdAt ?? '', b.createdAt ?? '') || byBytes(a.id, b.id));
   const parked = parkedEntities(mirror);
-  return foldMedications({ items: list('medication'), stacks: list('stack'), settings }, counting(mirror), user, parked);
+  const had = (id) => [...mirror.kind('dose').values()].some(({ value }) => value?.scheduleId === id);
+  return foldMedications(
+    { items: list('medication'), stacks: list('stack'), settings }, counting(mirror), user, parked, had);
 }

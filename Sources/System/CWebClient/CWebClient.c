@@ -67,6 +67,10 @@ static const struct carillon_web_file files[] = {
      (const char[]){
 #embed "../../Clients/Web/reminderbook.js" suffix(, )
          0}},
+    {"/client/schedules.js",
+     (const char[]){
+#embed "../../Clients/Web/schedules.js" suffix(, )
+         0}},
     {"/client/session.js",
      (const char[]){
 #embed "../../Clients/Web/session.js" suffix(, )

@@ -318,6 +318,29 @@ import Testing
         #expect(mirror.actions.last?.base == nil && mirror.actions.last?.payload["rev"] == nil)
     }
 
+    /// The ids are those that the hub will give: an action on a schedule may follow without a network.
+    @Test func timesThatStayKeepTheirSchedules() throws {
+        let settings = Entity(.settings, "settings", offset: 1, value: .parsed(#"{"timezone": "UTC"}"#))
+        let own = Entity(
+            .medication, "m1", offset: 1,
+            value: .parsed(
+                #"{"id": "m1", "name": "A", "rev": 2, "frequency": "twice_daily", "schedules": [{"id": "s1", "#
+                    + #""time": "08:00", "repeat": "daily"}, {"id": "s2", "time": "20:00", "repeat": "daily"}]}"#))
+        var mirror = Mirror(entities: [settings, own], meta: [MirrorKey.device: "phone"])
+        func shown() -> [String] {
+            let item = MedicationOverlay.value(mirror)?.items.first
+            return [item?.frequency ?? ""] + (item?.schedules ?? []).map { "\($0.time ?? "") \($0.id)" }
+        }
+        _ = try act("updateMedication", #"{"id": "m1", "times": ["20:00", "23:00"]}"#, &mirror, at: morning)
+        let begun = OccurrenceID.schedule(of: "m1", 1)
+        #expect(shown() == ["twice_daily", "20:00 s2", "23:00 \(begun)"])
+        _ = try act("updateMedication", #"{"id": "m1", "frequency": "daily", "times": ["20:00"]}"#, &mirror, at: morning)
+        #expect(shown() == ["daily", "20:00 s2"])
+        _ = try act("updateMedication", #"{"id": "m1", "name": "B"}"#, &mirror, at: morning)
+        #expect(shown() == ["daily", "20:00 s2"])
+        #expect(OccurrenceID.schedule(of: "md-ibu", 1) == "bfc3e6fd-95a5-5522-805a-eba98a3ade52")
+    }
+
     /// What the hub has confirmed is no reason to hide what the person saw: another device may have changed it since.
     @Test func aConfirmedActionHidesNoRevision() throws {
         let own = Entity(.medication, "m1", offset: 1, value: .parsed(#"{"id": "m1", "name": "A", "rev": 2}"#))

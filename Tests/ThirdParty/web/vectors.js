@@ -1,6 +1,6 @@
 // Holds the web client's rules to Tests/Vectors. `judge(vectors, modules)` returns the first differences.
 export function judge(vectors, modules) {
-  return vectors.of === 'doses' ? doses(vectors, modules) : reminders(vectors, modules);
+  return { doses, reminders, schedules }[vectors.of](vectors, modules);
 }
 
 const instants = (step, { parseTime }) => (name) => (step[name] == null ? null : parseTime(step[name]).at);
@@ -126,4 +126,11 @@ function reminders({ histories }, { ReminderBook }) {
     }
   }
   return found;
+}
+
+function schedules({ histories }, { pairs }) {
+  return histories.flatMap(({ seed, steps }) => steps.flatMap(({ present, wanted, pairs: told }) => {
+    const found = pairs(present, wanted, ({ endsOn }) => endsOn !== null);
+    return text(found) === text(told) ? [] : [{ seed, present, wanted, told, found }];
+  }));
 }

@@ -57,4 +57,8 @@ struct VectorTests {
         }
         try Self.check("reminders", Self.text(trees, of: "reminders"))
     }
+
+    @Test func schedulesAreAsTheModelSays() throws {
+        try Self.check("schedules", Self.text((1...24).map { MedicationTimeTests.vector(seed: $0) }, of: "schedules"))
+    }
 }

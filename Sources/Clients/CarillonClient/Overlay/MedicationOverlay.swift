@@ -1,8 +1,8 @@
 import Care
 import JSON
 
-/// The list of medications with the actions that the hub has not confirmed. What the hub makes itself of them (schedules
-/// of a frequency, doses), its events tell.
+/// The list of medications with the actions that the hub has not confirmed. Doses are the hub's to make: its events tell
+/// them.
 struct MedicationOverlay {
     static let types: Set<String> = [
         "createMedication", "updateMedication", "archiveMedication", "createSchedule", "updateSchedule",
@@ -21,6 +21,11 @@ struct MedicationOverlay {
                 value = value.setting([.init("schedules", .array(newValue))])
                 isPending = true
             }
+        }
+
+        /// With the frequency that its schedules come to.
+        var asMedication: JSONTree {
+            isPending ? value.setting([.init("frequency", .text(MedicationSchedules.frequency(schedules)))]) : value
         }
 
         mutating func set(_ members: [JSONTree.Member]) {
@@ -55,7 +60,13 @@ struct MedicationOverlay {
     }
 
     private mutating func fold(_ mirror: Mirror) {
-        for row in mirror.counting(.lists) { fold(row.type, row.payload) }
+        for row in mirror.counting(.lists) {
+            let acted = TimeText.instant(row.clientTime) ?? Timestamp(microseconds: 0)
+            let times = MedicationSchedules(zone: zone, at: acted) { id in
+                mirror.all(.dose).values.contains { $0.value?["scheduleId"]?.string == id }
+            }
+            fold(row.type, row.payload, times)
+        }
     }
 
     /// Nil: no snapshot is here yet.
@@ -68,7 +79,7 @@ struct MedicationOverlay {
         return CarillonMedications(
             items: overlay.items.map { one in
                 let hasConflict = conflicted.contains("medication:\(one.id)")
-                return CarillonMedication(one.value, isPending: one.isPending, hasConflict: hasConflict)
+                return CarillonMedication(one.asMedication, isPending: one.isPending, hasConflict: hasConflict)
             },
             stacks: overlay.stacks.map { one in
                 let hasConflict = conflicted.contains("stack:\(one.id)")
@@ -82,16 +93,16 @@ struct MedicationOverlay {
             .sorted { ($0.0, $0.1) < ($1.0, $1.1) }.map { Item(value: $0.2) }
     }
 
-    private mutating func fold(_ type: String, _ payload: JSONTree) {
+    private mutating func fold(_ type: String, _ payload: JSONTree, _ times: MedicationSchedules) {
         let id = payload["id"]?.string ?? ""
-        let named = payload.members.filter { ["name", "strength", "form", "frequency"].contains($0.name) }
+        let named = payload.members.filter { ["name", "strength", "form"].contains($0.name) }
         switch type {
         case "createMedication":
             guard !items.contains(where: { $0.id == id }) else { return }
             let start = JSONTree.object([.init("id", .string(id)), .init("rev", .integer(0))])
             var item = Item(value: start, isPending: true)
             item.set(named)
-            item.schedules = Self.schedules(payload, before: [])
+            item.schedules = times.begun(payload)
             items.append(item)
         case "updateMedication":
             guard let index = items.firstIndex(where: { $0.id == id }) else { return }
@@ -100,9 +111,7 @@ struct MedicationOverlay {
                 return
             }
             items[index].set(named)
-            if payload["times"] != nil {
-                items[index].schedules = Self.schedules(payload, before: items[index].schedules)
-            }
+            items[index].schedules = times.changed(payload, items[index].value)
         case "archiveMedication": items.removeAll { $0.id == id }
         case "createSchedule":
             let owner = payload["productId"]?.string ?? payload["stackId"]?.string
@@ -145,13 +154,5 @@ struct MedicationOverlay {
     private mutating func change(where choice: Choice, _ body: (inout Item) -> Void) {
         for index in items.indices where choice.fits(items[index]) { body(&items[index]) }
         for index in stacks.indices where choice.fits(stacks[index]) { body(&stacks[index]) }
-    }
-
-    private static func schedules(_ payload: JSONTree, before: [JSONTree]) -> [JSONTree] {
-        let id = payload["id"]?.string ?? ""
-        return (payload["times"]?.elements ?? []).enumerated().map { index, time in
-            let old = index < before.count ? before[index] : .object([.init("id", .string("\(id)/\(index + 1)"))])
-            return old.setting([.init("time", time), .init("productId", .string(id))])
-        }
     }
 }

@@ -12,10 +12,16 @@ enum OccurrenceID {
 
     /// - Parameter minute: the rule's time of day.
     static func text(rule: String, day: LocalDate, minute: Int) -> String {
-        let own = UUID(uuidString: rule).map { withUnsafeBytes(of: $0.uuid) { Array($0) } }
         let time = [minute / 60, minute % 60].map { ($0 < 10 ? "0" : "") + String($0) }.joined(separator: ":")
-        let id = uuid5(own ?? uuid5(namespace, rule), "\(TimeText.text(day))T\(time)")
-        return NSUUID(uuidBytes: id).uuidString.lowercased()
+        return text("\(TimeText.text(day))T\(time)", of: rule)
+    }
+
+    /// The id of a medication's nth schedule (`care.schedule_id`).
+    static func schedule(of medication: String, _ n: Int) -> String { text("schedule/\(n)", of: medication) }
+
+    private static func text(_ name: String, of owner: String) -> String {
+        let own = UUID(uuidString: owner).map { withUnsafeBytes(of: $0.uuid) { Array($0) } }
+        return NSUUID(uuidBytes: uuid5(own ?? uuid5(namespace, owner), name)).uuidString.lowercased()
     }
 
     private static func uuid5(_ namespace: [UInt8], _ name: String) -> [UInt8] {
