@@ -182,8 +182,8 @@ package struct DosePlan: Sendable {
 
     /// Nobody has acted on it: it is scheduled, or was missed since.
     private func isOpen(_ dose: PlannedDose, _ moment: Moment) -> Bool {
-        dose.status == .scheduled
-            || dose.status == .missed && dose.windowEnd > moment.since && dose.windowEnd <= moment.now
+        let end = dose.windowEnd + DoseRules.graceSeconds
+        return dose.status == .scheduled || dose.status == .missed && end > moment.since && end <= moment.now
     }
 
     /// Its time has come by a mistake: another dose of its slot, which was cancelled for it, is given again.
