@@ -81,8 +81,9 @@ class Balancer:
 
     def becomes_one_hub(self):
         """As haproxy's file says what to remove for one hub."""
-        first, second = (f"    {line}\n" for line in re.findall(r"(?m)^    (option httpchk .*|default-server .*)$", self._text))
-        self._text = _replaced(self._text, (first, ""), (second, ""))
+        check = re.findall(r"(?m)^    (?:option httpchk|default-server) .*\n", self._text)
+        assert len(check) == 2, check
+        self._text = _replaced(self._text, *((line, "") for line in check))
         self._text = re.sub(r"(?m)^    server hub2 .*\n", "", self._text)
         self._text = re.sub(r"(?m)^(    server hub1 \S+) .*$", r"\1", self._text)
         self._ports = [pair for pair in self._ports if pair[0] in self._text]

@@ -264,7 +264,8 @@ def admitted(policy, port, namespace, labels):
         return selector is None or all(given.get(name) == value for name, value in selector.get("matchLabels", {}).items())
 
     return any(
-        fits(one.get("namespaceSelector"), {"kubernetes.io/metadata.name": namespace}) and fits(one.get("podSelector"), labels)
+        fits(one.get("namespaceSelector"), {"kubernetes.io/metadata.name": namespace})
+        and fits(one.get("podSelector"), labels)
         and ("namespaceSelector" in one or namespace == "carillon")
         for rule in policy["spec"]["ingress"] if any(entry["port"] == port for entry in rule["ports"])
         for one in rule["from"])

@@ -50,8 +50,8 @@ extension Settings {
         """
     }
 
-    /// Ports that the hub's user may not take without more rights, and how it gets them. `check-config` runs as any user, and
-    /// cannot tell what the hub's may.
+    /// Ports that the hub's user may not take without more rights, and how it gets them. `check-config` runs as any user,
+    /// and cannot tell what the hub's may.
     var lowPorts: [String] {
         let ports =
             listen.compactMap(\.address).map { ($0, SettingsTable[\.listen]) }

@@ -51,7 +51,7 @@ public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible 
         self.isInFunction = isInFunction
     }
 
-    /// The error with the function that was called, where the role lacks a right: whose right that is, the code does not say.
+    /// The error with the function that was called, where the role lacks a right: PostgreSQL's code does not name it.
     func naming(_ function: String?) -> PostgresError {
         guard let function, kind == .statement, sqlstate?.fault == .role else { return self }
         return PostgresError(
