@@ -3,7 +3,8 @@
 --
 --   both ahead     it moves, as its doses do. It stays while an open dose of it stays, or where all its doses are acted on
 --   the old ahead  it stays: by the new zone its time has passed, and nobody would be reminded
---   the new ahead  it stays, for it has come: a snooze of it ends when it ends, and nothing comes a second time
+--   the new ahead  it stays, for it has come: a snooze of it ends when it ends, and nothing comes a second time. It moves
+--                  where the rule was made later than that
 --   neither        it stays, for as long as it can be snoozed
 --
 -- A schedule that gets another time leaves a dose where it is if the new time has passed: the occurrence of a linked rule
@@ -64,6 +65,8 @@ begin
                                 when not x.kept then x.moved_to end, wall);
         if old_at > clock and new_at > clock then
             keeps := r.time = was.time and care.stays_with_doses(was, r, on_day, clock);
+        elsif new_at > clock and old_at < r.created_at and r.created_at <= clock then
+            keeps := false;
         elsif r.time = was.time then
             continue when greatest(old_at, new_at, x.snoozed_until) <= clock - interval '4 hours';
             keeps := true;

@@ -109,4 +109,14 @@ update care.reminder_rule set time = '17:45' where id = 'tk-3';
 select test.is('a person who gives the rule another time means it', (select left(body::jsonb #>> '{nextOccurrences,0}', 16) from sync.reminder('tk', 'tk-3', 1, null)), '2025-11-20T17:45');
 insert into care.reminder_occurrence (rule_id, day, moved_to, kept) values ('tk-3', '2025-11-23', '2025-11-23 20:00Z', true);
 select test.is('triggers alone say that one is kept', (select kept from care.reminder_occurrence where rule_id = 'tk-3' and day = '2025-11-23'), false);
+-- One default: where nobody says how zones go, a dose and its reminder go together.
+select test.set_clock('2025-11-20 12:00Z') \g /dev/null
+select test.act('tb', 'z1', 'updateSettings', '{"timezone":"Europe/Berlin"}') \g /dev/null
+select test.act('tb', 'm1', 'createMedication', '{"id":"tb-p","name":"a","times":["08:00"]}') \g /dev/null
+select test.act('tb', 'c1', 'createReminder', '{"id":"tb-r","productId":"tb-p","time":"08:00"}') \g /dev/null
+select test.act('tb', 'c2', 'createReminder', '{"id":"tb-f","productId":"tb-p","time":"08:00","timezone":"Asia/Tokyo"}') \g /dev/null
+select test.act('tb', 'z2', 'updateSettings', '{"timezone":"America/New_York"}') \g /dev/null
+select test.is('both are at eight in New York, and what names another zone stays there', (select min(scheduled_at) from care.dose_occurrence where user_id = 'tb' and status = 'scheduled' and scheduled_at > '2025-11-20 13:30Z') || ' ' || (select string_agg(body::jsonb #>> '{nextOccurrences,1}', ' ' order by r.id) from care.reminder_rule as r, sync.reminder('tb', r.id, 2, '2025-11-20T12:30:00Z') where r.user_id = 'tb'),
+    '2025-11-21 13:00:00+00 2025-11-22T08:00:00+09:00 2025-11-21T08:00:00-05:00');
+select test.is('also today''s, which neither had in Berlin', (select string_agg(to_char(scheduled_at, 'DD HH24:MI'), ' ') from care.dose_occurrence where user_id = 'tb' and scheduled_at < '2025-11-20 13:30Z') || ' ' || (select body::jsonb #>> '{nextOccurrences,0}' from sync.reminder('tb', 'tb-r', 1, null)), '20 13:00 2025-11-20T08:00:00-05:00');
 \ir ../functions/11_sync_clock.sql

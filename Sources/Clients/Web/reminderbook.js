@@ -380,8 +380,7 @@ export class ReminderBook {
     const isOtherTime = minute(was) !== minute(rule);
     const isEnabled = was.fields.enabled === true && rule.fields.enabled === true;
     if (!isEnabled || (!isOtherTime && was.fields.timezone === rule.fields.timezone)) return;
-    const today = Math.floor((now + offset(was.fields.timezone, now)) / 86_400);
-    const days = new Set([-2, -1, 0, 1, 2].map((number) => today + number));
+    const days = new Set([-2, -1, 0, 1, 2].map((n) => n + Math.floor((now + offset(was.fields.timezone, now)) / 86_400)));
     for (const [key, { kept, movedTo, snoozedUntil }] of this.exceptions) {
       const start = kept ?? (movedTo === null ? -Infinity : secondOf(movedTo, was.fields.timezone));
       const isNear = Math.max(start, snoozedUntil ?? start) >= now - 2 * 86_400;
@@ -392,9 +391,10 @@ export class ReminderBook {
       const key = dayKey(rule.id, day);
       const exception = this.exceptions.get(key) ?? noException();
       const [before, after] = [this.start(was, day, exception), this.start(rule, day, { ...exception, kept: null })];
-      const [isAhead, last] = [Math.min(before, after) > now, Math.max(before, after, exception.snoozedUntil ?? before)];
-      if (!isAhead && !isOtherTime && last <= now - SNOOZE_SECONDS) continue;
-      const keeps = !isAhead && before !== after && (!isOtherTime || (before > now && isLinked));
+      const moves = after > now && (before > now || before < rule.createdAt);
+      const last = Math.max(before, after, exception.snoozedUntil ?? before);
+      if (!moves && !isOtherTime && last <= now - SNOOZE_SECONDS) continue;
+      const keeps = !moves && before !== after && (!isOtherTime || (before > now && isLinked));
       if (keeps === (exception.kept !== null)) continue;
       this.exceptions.set(key, { ...exception, kept: keeps ? before : null, rev: exception.rev + 1 });
     }

@@ -25,7 +25,9 @@ extension ReminderDays {
             exception.kept = nil
             let newStart = rule.start(on: day, exception, in: new)
             var keeps = false
-            if oldStart <= now || newStart <= now {
+            // What came before the rule was made has not come.
+            let moves = newStart > now && (oldStart > now || oldStart < rule.createdAt)
+            if !moves {
                 if was.minute == rule.minute {
                     let last = max(oldStart, newStart, exception.snoozedUntil ?? oldStart)
                     guard last > now - Self.snoozeSeconds else { continue }
