@@ -79,6 +79,9 @@ static const char migrations_0022_silent_reminders[] = {
 static const char migrations_0023_stopped_reminders[] = {
 #embed "../migrations/0023_stopped_reminders.sql" suffix(, )
     0};
+static const char migrations_0024_ids[] = {
+#embed "../migrations/0024_ids.sql" suffix(, )
+    0};
 static const char functions_09_sync_settle_writers[] = {
 #embed "../functions/09_sync_settle_writers.sql" suffix(, )
     0};
@@ -399,6 +402,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 21, "0021_kept_reminders.sql", migrations_0021_kept_reminders, sizeof migrations_0021_kept_reminders - 1},
     {carillon_sql_migration, 22, "0022_silent_reminders.sql", migrations_0022_silent_reminders, sizeof migrations_0022_silent_reminders - 1},
     {carillon_sql_migration, 23, "0023_stopped_reminders.sql", migrations_0023_stopped_reminders, sizeof migrations_0023_stopped_reminders - 1},
+    {carillon_sql_migration, 24, "0024_ids.sql", migrations_0024_ids, sizeof migrations_0024_ids - 1},
     {carillon_sql_function, 0, "09_sync_settle_writers.sql", functions_09_sync_settle_writers, sizeof functions_09_sync_settle_writers - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},

@@ -24,6 +24,19 @@ begin
 end
 $$;
 
+-- sync.refuse_dropped: refuses to tell of a table that is gone: what became of its rows, nobody can say. No locks.
+create or replace function sync.refuse_dropped(p sync.published) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from pg_class as c where c.oid = p.relation) then
+        raise exception '% was changed and dropped in one transaction: select sync.unpublish_changes before it is dropped',
+            p.published_as using errcode = 'undefined_table';
+    end if;
+end
+$$;
+
 -- sync.first_ops: sets the operation of changes whose rows came and went as often ('X'): a row that is there was there
 -- before ('U'), one that is not was not ('I'), and that is the same for each builder as what a sole operation says. The
 -- row is this transaction's: nobody else can have changed it. Locks: none.
@@ -43,10 +56,7 @@ begin
     for p in
         select * from sync.published as e where e.source in (select c.source from unnest(changes) as c where c.op = 'X')
     loop
-        if not exists (select from pg_class as c where c.oid = p.relation) then
-            raise exception '% was changed and dropped in one transaction: select sync.unpublish_changes before it is dropped',
-                p.published_as using errcode = 'undefined_table';
-        end if;
+        perform sync.refuse_dropped(p);
         execute format(
             'select array_agg(
                  case when c.source = $2 and c.op = ''X''
@@ -199,7 +209,7 @@ begin
             select p.user_id, p.topic, p.name, p.data,
                    coalesce(place.top, sync.foreign_draft(p.source)) + row_number() over (
                        partition by p.user_id, p.topic
-                       order by p.summary, p.source, p.id collate "C"
+                       order by p.summary, p.source, (right(p.name, 8) = '.deleted') desc, p.id collate "C"
                    ) as o
             from made as p
             left join place on place.source = p.source and place.user_id = p.user_id

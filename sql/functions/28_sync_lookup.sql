@@ -45,14 +45,33 @@ begin
 end
 $$;
 
--- sync.one_text: whether equal ids have equal texts. Not so: numeric (1.0 and 1.00), float (0 and -0), interval, text under
--- a nondeterministic collation; and nobody knows of other types. No locks.
+-- sync.id_text: SQL of a row's id as text, as it is recorded. Numbers that are equal are one id to a client that reads JSON,
+-- so they have one text: 1.0 is 1, and -0 is 0. Not for a builder of an app's own, which compares with the column's text. No locks.
+create or replace function sync.id_text(p sync.published, alias text) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    id constant text := format('%I.%I', alias, p.id_column);
+    type constant text := sync.id_type(p.relation, p.id_column);
+begin
+    return case when p.builder not like 'sync.build\_%' then id || '::text'
+                when type = 'numeric' then format('trim_scale(%s)::text', id)
+                when type in ('real', 'double precision') then format('case when %1$s = 0 then ''0'' else %1$s::text end', id)
+                else id || '::text' end;
+end
+$$;
+
+-- sync.one_text: whether equal ids have equal texts (sync.id_text). Not so: interval, text under a nondeterministic collation,
+-- numbers for a builder of an app's own; and nobody knows of other types. No locks.
 create or replace function sync.one_text(p sync.published) returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select sync.id_type(p.relation, p.id_column) in (
-        'bigint', 'text', 'name', 'uuid', 'date', 'timestamp without time zone', 'timestamp with time zone', 'boolean', 'oid')
+    select t.id_type in (
+            'bigint', 'text', 'name', 'uuid', 'date', 'timestamp without time zone', 'timestamp with time zone', 'boolean', 'oid')
+        or t.id_type in ('numeric', 'real', 'double precision') and p.builder like 'sync.build\_%'
+    from sync.id_types(p.relation, p.id_column) as t
 $$;
 
 -- sync.made_of: 4 where a type is, or is made of, money or one of those that name an object (regclass); else 3. No locks.
@@ -81,6 +100,32 @@ begin
         from part join pg_type as t on t.oid = part.oid
         where t.typnamespace = 'pg_catalog'::regnamespace and (t.typname = 'money' or t.typname like 'reg%')
     );
+end
+$$;
+
+-- sync.labels: those of the enums that these columns are, or are made of, in their order; empty where there are none. A row's id
+-- changes with the name of its label, and no trigger fires. No locks.
+create or replace function sync.labels(relation regclass, columns name[]) returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        with recursive part as (
+            select a.atttypid as oid from pg_attribute as a
+            where a.attrelid = relation and a.attname = any(columns) and not a.attisdropped
+            union
+            select next.oid
+            from part join pg_type as t on t.oid = part.oid
+            cross join lateral (
+                select t.typbasetype
+                union all
+                select t.typelem where t.typcategory = 'A'
+                union all
+                select a.atttypid from pg_attribute as a where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
+            ) as next(oid)
+        )
+        select e.enumlabel::text from part join pg_enum as e on e.enumtypid = part.oid order by part.oid, e.enumsortorder);
 end
 $$;
 
@@ -132,13 +177,52 @@ as $$
 begin
     return format('r.%1$I = c.id::%2$s%3$s and r.%4$I::text collate "C" = c.user_id',
                   p.id_column, sync.id_type(p.relation, p.id_column),
-                  case when sync.one_text(p) then '' else format(' and r.%I::text collate "C" = c.id', p.id_column) end,
+                  case when sync.one_text(p) then '' else format(' and %s collate "C" = c.id', sync.id_text(p, 'r')) end,
                   p.user_column);
 end
 $$;
 
+-- sync.exact: a value whose numbers a client that reads them as doubles has exactly, wherever they stand in it: integers beyond
+-- 2^53 - 1, and other numbers of more than 15 digits, become text. So do those that no double comes near. No locks.
+create or replace function sync.exact(value jsonb) returns jsonb
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    n numeric;
+begin
+    case jsonb_typeof(value)
+        when 'number' then
+            n := trim_scale(value::numeric);
+            return case when scale(n) = 0 and abs(n) <= 9007199254740991
+                            or scale(n) between 1 and 300 and length(ltrim(translate(n::text, '-.', ''), '0')) <= 15
+                        then value else to_jsonb(n::text) end;
+        when 'array' then
+            return (select coalesce(jsonb_agg(sync.exact(e.value) order by e.place), '[]')
+                    from jsonb_array_elements(value) with ordinality as e(value, place));
+        when 'object' then
+            return (select coalesce(jsonb_object_agg(e.key, sync.exact(e.value)), '{}') from jsonb_each(value) as e);
+        else
+            return value;
+    end case;
+end
+$$;
+
+-- sync.json_id: an id as events have it: for snapshots and answers of an app's own, so that both name one row alike. No locks.
+create or replace function sync.json_id(id anyelement) returns jsonb
+language plpgsql stable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case when id is not distinct from null then 'null'
+                when pg_typeof(id) = 'numeric'::regtype then sync.exact(to_jsonb(trim_scale(id::text::numeric)))
+                else sync.exact(to_jsonb(id)) end;
+end
+$$;
+
 -- sync.sent_id: SQL of a change `c`'s id as events have it, whether its row is there or not. Of char(n) that is the text without
--- the blanks that fill it: those are not recorded. No locks.
+-- the blanks that fill it: those are not recorded. Integers of up to 15 characters, nearly all, are numbers without a further
+-- look. No locks.
 create or replace function sync.sent_id(p sync.published) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -146,7 +230,13 @@ as $$
 declare
     type text := sync.id_type(p.relation, p.id_column);
 begin
-    return case when type like 'bpchar%' then 'c.id' else 'c.id::' || type end;
+    return case
+        when p.id_form = 'text' or type like 'bpchar%' then 'c.id'
+        when type = 'bigint' then 'case when length(c.id) < 16 then to_jsonb(c.id::bigint) else sync.exact(to_jsonb(c.id::bigint)) end'
+        when type = 'numeric' then 'sync.exact(to_jsonb(c.id::numeric))'
+        when sync.one_text(p) or type like 'text%' then 'c.id::' || type
+        else format('sync.exact(to_jsonb(c.id::%s))', type)
+    end;
 end
 $$;
 
@@ -156,7 +246,7 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return format(case when sync.one_text(p) then 'n.%1$I = o.%1$I'
-                       else 'n.%1$I::text collate "C" = o.%1$I::text collate "C"' end, p.id_column);
+    return case when sync.one_text(p) then format('n.%1$I = o.%1$I', p.id_column)
+                else format('%s collate "C" = %s collate "C"', sync.id_text(p, 'n'), sync.id_text(p, 'o')) end;
 end
 $$;

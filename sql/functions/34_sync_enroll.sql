@@ -24,17 +24,20 @@ begin
                           format('sync.%I', 'build_' || suffix));
     p.id_type := sync.id_type(p.relation, p.id_column);
     p.hardest := sync.hardest(p.relation, array[p.id_column, p.user_column, p.rev_column, p.context_column] || p.columns);
+    p.labels := sync.labels(p.relation, array[p.id_column, p.user_column]);
     perform sync.probe(p);
     insert into sync.published (source, relation, user_column, topic, event_prefix, id_column, rev_column,
-                                context_column, columns, recorder, builder, published_as, id_type, hardest)
+                                context_column, columns, recorder, builder, published_as, id_type, hardest, id_form, text_columns,
+                                labels)
     overriding system value
     values (p.source, p.relation, p.user_column, p.topic, p.event_prefix, p.id_column, p.rev_column,
-            p.context_column, p.columns, p.recorder, p.builder, p.published_as, p.id_type, p.hardest)
+            p.context_column, p.columns, p.recorder, p.builder, p.published_as, p.id_type, p.hardest, p.id_form, p.text_columns, p.labels)
     on conflict (source) do update
         set user_column = excluded.user_column, topic = excluded.topic, event_prefix = excluded.event_prefix,
             id_column = excluded.id_column, rev_column = excluded.rev_column,
             context_column = excluded.context_column, columns = excluded.columns, builder = excluded.builder,
-            published_as = excluded.published_as, id_type = excluded.id_type, hardest = excluded.hardest;
+            published_as = excluded.published_as, id_type = excluded.id_type, hardest = excluded.hardest,
+            id_form = excluded.id_form, text_columns = excluded.text_columns, labels = excluded.labels;
     perform sync.generate_recorder(p);
     if p.builder like 'sync.build\_%' then
         perform sync.generate_builder(p);

@@ -14,11 +14,14 @@
 --   builder       'schema.function' of (sync.change[]) -> setof sync.draft instead of the generated one
 --   context_column  for such builders: its value before the change comes as sync.change.context; where it had several in
 --                 one transaction, the others come as sync.change.contexts
+--   ids           'number': an id that is a number is a JSON number where that is exact (sync.exact), else text; 'text': always text
+--   text          columns that are sent as text, such as amounts and integers beyond 2^53
 --
 -- Safe to run again, also with other arguments: a NOTICE then says what was replaced. Rename a table or a column it uses,
 -- change the id's type: call this again. The product's own tables (schema care) are published by `carillon migrate`, and
 -- refused here.
 -- Lock order: sync.published, then the table (SHARE ROW EXCLUSIVE, by CREATE TRIGGER): writers wait for the moment.
+drop function if exists sync.publish_changes(regclass, name, text, text, name, name, name[], text, name);
 create or replace function sync.publish_changes(
     relation regclass,
     user_column name,
@@ -28,7 +31,9 @@ create or replace function sync.publish_changes(
     rev_column name default null,
     columns name[] default null,
     builder text default null,
-    context_column name default null
+    context_column name default null,
+    ids text default 'number',
+    text name[] default null
 ) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -40,11 +45,13 @@ begin
     perform sync.refuse_strangers();
     perform sync.refuse_own(relation);
     select * into before from sync.published as e where e.relation = publish_changes.relation;
-    perform sync.publish(relation, user_column, topic, event_prefix, id_column, rev_column, columns, builder, context_column);
+    perform sync.publish(relation, user_column, topic, event_prefix, id_column, rev_column, columns, builder, context_column,
+                         ids, text);
     select * into p from sync.published as e where e.relation = publish_changes.relation;
     before.published_as := p.published_as;
     before.id_type := p.id_type;
     before.hardest := p.hardest;
+    before.labels := p.labels;
     if before.source is not null and before *<> p then
         raise notice '% was published already, on topic % as %.* by %; from now on it is on topic % as %.* by %',
             p.published_as, before.topic, before.event_prefix, before.builder, p.topic, p.event_prefix, p.builder;
@@ -84,6 +91,7 @@ end
 $$;
 
 -- sync.publish: publishes any table, the product's own too, without a NOTICE. Locks: those of sync.publish_changes.
+drop function if exists sync.publish(regclass, name, text, text, name, name, name[], text, name);
 create or replace function sync.publish(
     relation regclass,
     user_column name,
@@ -93,7 +101,9 @@ create or replace function sync.publish(
     rev_column name default null,
     columns name[] default null,
     builder text default null,
-    context_column name default null
+    context_column name default null,
+    ids text default 'number',
+    text name[] default null
 ) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -137,7 +147,9 @@ begin
     elsif rev_column = 'none' and not rev_column = any(existing) then
         rev_column := null;
     end if;
-    foreach wanted in array array_remove(array[user_column, id_column, rev_column, context_column] || columns, null) loop
+    foreach wanted in array array_remove(
+        array[user_column, id_column, rev_column, context_column] || columns || publish."text", null)
+    loop
         if not wanted = any(existing) then
             raise exception '% has no column %', table_name, quote_ident(wanted)
                 using errcode = 'undefined_column',
@@ -167,6 +179,17 @@ begin
     p.rev_column := rev_column;
     p.context_column := context_column;
     p.columns := coalesce(columns, array_remove(existing, user_column));
+    p.text_columns := coalesce(publish."text", '{}');
+    p.id_form := ids;
+    if ids is null or ids not in ('number', 'text') then
+        raise exception 'ids must be number or text' using errcode = 'invalid_parameter_value';
+    elsif not p.text_columns <@ array_remove(array_remove(p.columns, id_column), rev_column) then
+        raise exception 'text must name columns that are sent, besides the id and the revision'
+            using errcode = 'invalid_parameter_value', hint = 'For the id: ids => ''text''.';
+    elsif builder is not null and (ids = 'text' or p.text_columns <> '{}') then
+        raise exception 'ids and text are for events that Carillon makes: builder % makes its own', builder
+            using errcode = 'invalid_parameter_value';
+    end if;
     if builder is not null then
         select format('%I.%I', n.nspname, f.proname) into p.builder
         from pg_proc as f join pg_namespace as n on n.oid = f.pronamespace

@@ -18,7 +18,7 @@ begin
                 perform sync.generate_builder(p);
             end if;
             update sync.published as e
-            set id_type = p.id_type,
+            set id_type = p.id_type, labels = coalesce(p.labels, sync.labels(p.relation, array[p.id_column, p.user_column])),
                 hardest = sync.hardest(p.relation, array[p.id_column, p.user_column, p.rev_column, p.context_column] || p.columns)
             where e.source = p.source;
         exception when others then

@@ -72,6 +72,13 @@ begin
     from entry as e cross join lateral sync.id_types(e.oid, (e.p).id_column) as t
     where not e.dropped and t.id_type <> (e.p).id_type
     union all
+    select e.name, format('a value of an enum in column %I or %I has another name now, and devices keep the rows by the old '
+                          'one: publish the table again, then select sync.new_epoch()', (e.p).id_column, (e.p).user_column)
+    from entry as e
+    where not e.dropped and (e.p).labels <> '{}' and (e.p).labels <> array(
+        select l.label from unnest(sync.labels(e.oid, array[(e.p).id_column, (e.p).user_column])) with ordinality as l(label, place)
+        where l.label = any((e.p).labels) order by l.place)
+    union all
     select e.name, 'its functions are of an earlier version: publish the table again'
     from entry as e
     where not e.dropped and ((e.p).id_type is null or (e.p).hardest is null)

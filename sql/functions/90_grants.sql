@@ -64,7 +64,7 @@ grant execute on function
 to carillon_hub;
 grant usage on schema sync to public;
 grant execute on function
-    sync.publish_changes(regclass, name, text, text, name, name, name[], text, name),
+    sync.publish_changes(regclass, name, text, text, name, name, name[], text, name, text, name[]),
     sync.unpublish_changes(regclass),
     sync.refuse_strangers()
 to public;

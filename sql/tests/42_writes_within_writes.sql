@@ -186,7 +186,7 @@ insert into app.task values (4, 'twice', 2, 2, 7);
 update app.person set id = 20 where id = 2;
 delete from app.task where id = 3;
 commit;
-select test.is('beside other changes', test.told('twice', 'task', 7), 'task.updated {"a": null, "b": 20, "v": 7, "id": 2, "rev": 4}; task.deleted {"id": 3, "rev": 3}; task.created {"a": 20, "b": 20, "v": 7, "id": 4, "rev": 3}');
+select test.is('beside other changes', test.told('twice', 'task', 7), 'task.deleted {"id": 3, "rev": 3}; task.updated {"a": null, "b": 20, "v": 7, "id": 2, "rev": 4}; task.created {"a": 20, "b": 20, "v": 7, "id": 4, "rev": 3}');
 begin;
 update app.person set id = 21 where id = 20;
 update app.task set v = 8 where id = 4;

@@ -168,7 +168,7 @@ select sync.publish_changes('app.collated', 'u', 'collated', 'collated');
 insert into app.collated values ('a', 'collated', 1);
 update app.collated set id = 'A';
 update app.collated set v = 2;
-select test.is('and published again', test.events('collated', 'collated') || test.problems(), 'collated.created a, collated.created A, collated.deleted a, collated.updated A');
+select test.is('and published again', test.events('collated', 'collated') || test.problems(), 'collated.created a, collated.deleted a, collated.created A, collated.updated A');
 alter table app.collated alter rev type text;
 select test.is('a rev that is no integer is found', test.problems(), 'app.collated: rev column rev needs to be an integer');
 create domain app.small as smallint;
