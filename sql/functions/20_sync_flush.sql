@@ -111,7 +111,9 @@ $$;
 --
 -- Each statement takes a new snapshot in READ COMMITTED, so after the locks the rows are read as they are then:
 -- the transaction that held a stream before us has committed. REPEATABLE READ and SERIALIZABLE get 40001 at the lock and retry.
--- Fired again after SET CONSTRAINTS IMMEDIATE it begins anew: the first statements take touched and ticket away. The usual
+-- Fired again after SET CONSTRAINTS IMMEDIATE it begins anew: the first statements take touched and ticket away. Fired so by what
+-- a trigger of the app wrote (below a recorder, the depth is 2), it waits for the commit: the statement that fired that trigger is
+-- not recorded yet, and a row would be told as updated before it is told as created. The usual
 -- commit, one row of one table, has its change in the ticket and nothing in touched.
 --
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
@@ -144,6 +146,12 @@ declare
     origin jsonb;
     woken text;
 begin
+    if pg_trigger_depth() > 2 then
+        set constraints sync.flush deferred;
+        delete from sync.ticket where xid = new.xid;
+        insert into sync.ticket select new.*;
+        return null;
+    end if;
     if octet_length(key) > 200 then
         raise exception 'sync.key is longer than 200 bytes' using errcode = 'string_data_right_truncation';
     end if;

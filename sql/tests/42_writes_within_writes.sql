@@ -221,3 +221,24 @@ select sync.unpublish_changes('app.chain');
 drop schema app cascade;
 select sync.withdraw(null);
 select test.is('nothing touched is left', (select count(*) from sync.touched) + (select count(*) from sync.ticket), 0::bigint);
+
+create schema app;
+-- SET CONSTRAINTS IMMEDIATE: what triggers of the app write waits for the commit, and is told in its order.
+create table app.echoes (id int primary key, u text, v int);
+create table app.quiet (id int primary key);
+select sync.publish_changes('app.echoes', 'u', 'echoes', 'echo');
+create function app.echo() returns trigger language plpgsql as $$ begin update app.echoes set v = v + 1 where id = new.id and v < 3; return null; end $$;
+create trigger echo after insert or update on app.echoes for each row execute function app.echo();
+create function app.call() returns trigger language plpgsql as $$ begin insert into app.echoes values (new.id, 'quiet', 3); return null; end $$;
+create trigger call after insert on app.quiet for each row execute function app.call();
+begin; set constraints all immediate; insert into app.echoes values (1, 'echo', 0); commit;
+select test.is('created once, as it ended', test.told('echo', 'echoes'), 'echo.created {"v": 3, "id": 1, "rev": null}');
+begin; set constraints all immediate; insert into app.echoes values (2, 'echo', 3); update app.echoes set v = 0 where id = 2; insert into app.echoes values (3, 'echo', 3); commit;
+select test.is('and in order', test.told('echo', 'echoes', 1), 'echo.created {"v": 3, "id": 2, "rev": null}; echo.updated {"v": 3, "id": 2, "rev": null}; echo.created {"v": 3, "id": 3, "rev": null}');
+begin; set constraints all immediate; insert into app.quiet values (9); commit;
+select test.is('also where nothing else is recorded', test.told('quiet', 'echoes'), 'echo.created {"v": 3, "id": 9, "rev": null}');
+begin; set constraints all immediate; insert into app.quiet values (8); rollback;
+select test.is('a rollback tells nothing', test.told('quiet', 'echoes', 1), '');
+select test.is('nothing stays behind', (select count(*) from sync.ticket) + (select count(*) from sync.touched), 0::bigint);
+select sync.unpublish_changes('app.echoes'); 
+drop schema app cascade;
