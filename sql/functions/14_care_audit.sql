@@ -1,19 +1,28 @@
 -- The audit of doses: care.dose_audit. 59_care_triggers.sql has the triggers that write and keep it, but for updates.
 
+-- care.claimed_actor: whom sync.actor names. Any session may set that, so it counts only in sessions that began as the hub's role,
+-- the owner or a superuser; for jobs, as a member of the owner's too. No locks.
+create or replace function care.claimed_actor() returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    claimed constant text := current_setting('sync.actor', true);
+begin
+    return case when claimed in ('user', 'system') and (
+                         session_user = 'carillon_owner' or pg_has_role(session_user, 'carillon_hub', 'usage')
+                         or claimed = 'system' and pg_has_role(session_user, 'carillon_owner', 'usage')) then claimed
+                else 'backend' end;
+end
+$$;
+
 -- care.actor: who changes doses in this transaction: the system (sync.job says so), the user (sync.settle does, while it
--- carries out an action), or the backend, also where it names a key for its events. Any session may set sync.actor, so it
--- counts only in sessions that began as the hub's role, the owner or a superuser; for jobs, as a member of the owner's too.
--- Others pay nothing for that. No locks.
+-- carries out an action), or the backend, also where it names a key for its events. Planned into its callers' statements: a
+-- backend, which claims nothing, asks no further. No locks.
 create or replace function care.actor() returns text
 language sql stable
 as $$
-    select case pg_catalog.current_setting('sync.actor', true)
-        when 'user' then case when session_user = 'carillon_owner' or pg_catalog.pg_has_role(session_user, 'carillon_hub', 'usage')
-                              then 'user' else 'backend' end
-        when 'system' then case when pg_catalog.pg_has_role(session_user, 'carillon_hub', 'usage')
-                                    or pg_catalog.pg_has_role(session_user, 'carillon_owner', 'usage')
-                                then 'system' else 'backend' end
-        else 'backend' end
+    select case when pg_catalog.current_setting('sync.actor', true) operator(pg_catalog.<>) '' then care.claimed_actor() else 'backend' end
 $$;
 
 -- care.acting_device: the device whose action is carried out; null: no action is. No locks.

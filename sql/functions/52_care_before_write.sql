@@ -46,7 +46,10 @@ begin
     new.updated_at := sync.clock();
     new.changed_by := care.actor();
     new.changed_key := nullif(current_setting('sync.key', true), '');
-    new.changed_device := case new.changed_by when 'user' then nullif(current_setting('sync.device', true), '') end;
+    new.changed_device := null;
+    if new.changed_by = 'user' then
+        new.changed_device := nullif(current_setting('sync.device', true), '');
+    end if;
     if (new.status, new.taken_at, new.reason, new.taken_offset)
         is distinct from (old.status, old.taken_at, old.reason, old.taken_offset)
     then
@@ -132,7 +135,10 @@ begin
     new.note_rev := new.rev;
     new.changed_key := nullif(current_setting('sync.key', true), '');
     new.changed_by := care.actor();
-    new.changed_device := case new.changed_by when 'user' then nullif(current_setting('sync.device', true), '') end;
+    new.changed_device := null;
+    if new.changed_by = 'user' then
+        new.changed_device := nullif(current_setting('sync.device', true), '');
+    end if;
     return new;
 end
 $$;
