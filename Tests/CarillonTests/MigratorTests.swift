@@ -299,6 +299,48 @@ struct MigratorTests {
         #expect(inFunction?.description.hasSuffix("ERROR:  schema \"nothing\" does not exist") == true)
     }
 
+    /// What an operator has set for a database, a migration sets for itself.
+    @Test(arguments: ["repeatable read", "serializable"]) func migratesWhateverTheIsolation(isolation: String) throws {
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
+        try server.query("alter database one set default_transaction_isolation = '\(isolation)'", in: "one")
+        try server.query("alter database one set statement_timeout = '10ms'", in: "one")
+        let migrator = try Migrator(url: url, files: try SQLFileSet.embedded())
+        #expect(try migrator.migrate { _ in }.isCurrent)
+        try migrator.demonstrate()
+        _ = try migrator.beginEpoch()
+    }
+
+    /// Before the first migration, so that nothing half-made stays.
+    @Test(arguments: ["LATIN1", "SQL_ASCII"]) func refusesADatabaseThatIsNotUTF8(encoding: String) throws {
+        let server = try PrivateCluster()
+        let cluster = try server.start()
+        try server.query("create database one encoding '\(encoding)' locale 'C' template template0", in: "postgres")
+        let url = cluster.folders.databaseURL(role: "postgres", database: "one")
+        let files = try SQLFileSet.embedded()
+        expectFailure("the database one has the encoding \(encoding), and Carillon needs UTF8") {
+            _ = try lines(url, files)
+        }
+        let command = try RunningCommand(["migrate", "--dry-run"], isMixed: true, environment: ["DATABASE_URL": url])
+        #expect(command.rest().contains("createdb -T template0 -E UTF8"))
+        #expect(command.end() == 1)
+        #expect(try server.query("select to_regnamespace('sync')", in: "one") == [[nil]])
+    }
+
+    @Test func saysThatPgcryptoIsClosedBeforeItBegins() throws {
+        let server = try PrivateCluster()
+        try server.start()
+        let url = try server.makeDatabase("one")
+        let files = try SQLFileSet.embedded()
+        try server.query("create schema \"My tools\"", in: "one")
+        try server.query("create extension pgcrypto schema \"My tools\"", in: "one")
+        expectFailure("GRANT USAGE ON SCHEMA \"My tools\" TO carillon_owner") { _ = try lines(url, files) }
+        #expect(try server.query("select to_regnamespace('sync')", in: "one") == [[nil]])
+        try server.query("grant usage on schema \"My tools\" to carillon_owner", in: "one")
+        #expect(try Migrator(url: url, files: files).migrate { _ in }.isCurrent)
+    }
+
     private func expectFailure(_ words: String, _ body: () throws -> Void) {
         let failure = #expect(throws: Failure.self, performing: body)
         #expect(failure?.description.contains(words) == true, "\(failure.map(\.description) ?? "no failure")")

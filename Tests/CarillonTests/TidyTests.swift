@@ -10,6 +10,7 @@ struct TidyTests {
         "Tests/Corpus/": "inputs for parsers",
         "sql/embed/files.c": "made from the files of sql",
         "sql/migrations/": "never changed once released",
+        "Tests/Releases/": "what a release had",
     ]
 
     /// The tree's files with one of these extensions, by path.

@@ -1,39 +1,34 @@
--- Waits until no transaction that has changed a dose, or has events to tell, is in flight, and holds back those that begin. A
--- commit that waits for its stream goes on in the sync.flush that it began: what that calls may be another function by then, or
--- none, and the commit would fail. And a trigger of the doses that is made anew would meet writers who wait for what is locked
--- here already. `carillon migrate` runs functions only where they are another release's or where a trigger is to be mended; a new
--- database has no writers.
+-- Waits until no transaction that has changed a table of care, or has events to tell, is in flight, and holds back those that begin.
+-- A commit that waits for its stream goes on in the sync.flush that it began: what that calls may be another function by then, or
+-- none, and the commit would fail. And a trigger that is made anew would meet writers who wait for what is locked here already.
+-- `carillon migrate` runs functions only where they are another release's or where a trigger is to be mended; a new database has
+-- no writers.
 --
--- In the order of writers: a dose, then the ticket. A transaction that wrote another table first takes them the other way round:
--- who waits for a lock longer than this gives both back, as in migration 0006. Readers go on, but where a trigger has to go.
+-- All the tables on which later files make triggers, and the ticket last, as writers do. Some write them in another order: all
+-- waits together are no longer than lock_timeout, and whoever runs this gives back what is locked, and begins anew. Readers go on,
+-- but where a trigger has to go.
 do $do$
 declare
     former constant name[] := array(
         select tgname from pg_catalog.pg_trigger
         where tgrelid = 'care.dose_occurrence'::regclass and tgname in ('describe', 'yield_slot', 'audit_update'));
-    settled boolean := not exists (select from sync.function_set);
+    patience constant int := (select setting from pg_catalog.pg_settings where name = 'lock_timeout');
+    start constant timestamptz := clock_timestamp();
     t name;
 begin
-    for attempt in 1..100 loop
-        exit when settled;
-        begin
-            set local lock_timeout = '200ms';
-            if former = '{}' then
-                lock table care.dose_occurrence in share row exclusive mode;
-            else
-                lock table care.dose_occurrence in access exclusive mode;
-            end if;
-            lock table sync.ticket in share row exclusive mode;
-            set local lock_timeout = 0;
-            settled := true;
-        exception when lock_not_available then
-            perform pg_sleep(0.05 + 0.1 * random());
-        end;
-    end loop;
-    if not settled then
-        raise exception 'care.dose_occurrence and sync.ticket are in use all the time: end long transactions, and migrate again'
-            using errcode = 'lock_not_available';
+    if not exists (select from sync.function_set) then
+        return;
     end if;
+    foreach t in array '{care.user_settings,care.product,care.stack,care.stack_item,care.schedule,care.dose_occurrence,
+                         care.reminder_rule,care.reminder_occurrence,sync.action_type,sync.published,sync.touched,sync.ticket}'::name[] loop
+        if patience > 0 then
+            perform set_config('lock_timeout', greatest(
+                1, patience - extract(epoch from clock_timestamp() - start) * 1000)::int::text, true);
+        end if;
+        execute format('lock table %s in %s mode', t, case when t = 'care.dose_occurrence' and former <> '{}'
+                                                           then 'access exclusive' else 'share row exclusive' end);
+    end loop;
+    perform set_config('lock_timeout', patience::text, true);
     -- What care.bump_dose and the recorder of doses do now.
     foreach t in array former loop
         execute format('drop trigger %I on care.dose_occurrence', t);

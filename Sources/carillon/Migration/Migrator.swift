@@ -50,7 +50,9 @@ struct Migrator {
     }
 
     private let files: SQLFileSet
-    private let connection: BlockingConnection
+    let connection: BlockingConnection
+    /// How long one transaction tries to get its locks.
+    var patience = Duration.seconds(30)
 
     /// Two numbers that no other program should use in this database: "cari" and "llon" as bytes.
     private static let lockKey = "x'63617269'::int, x'6c6c6f6e'::int"
@@ -63,6 +65,7 @@ struct Migrator {
         } catch {
             throw Failure("the database cannot be reached: \(error.reason.message)")
         }
+        try prepareSession()
     }
 
     /// Compares the database with the files; changes nothing.
@@ -150,8 +153,10 @@ struct Migrator {
 
     /// Checks that this program may change the database.
     ///
-    /// - Throws: a failure when the database is newer, an applied file has changed, or a version was skipped.
+    /// - Throws: a failure when the database is not in UTF-8, is newer, has an applied file that changed, or skipped a
+    ///   version.
     func check(_ status: Status) throws(Failure) {
+        try checkEncoding()
         let newest = files.migrations.last?.version ?? 0
         if let line = status.lines.last(where: { $0.state == .unknown }) {
             throw Failure(
@@ -189,6 +194,7 @@ struct Migrator {
             return status
         }
         try becomeOwner()
+        try checkExtension()
         try transaction(files.bootstrap.path) { () throws(StatementError) in
             try connection.execute(files.bootstrap.text)
         }
@@ -197,6 +203,7 @@ struct Migrator {
         }
         for migration in pending {
             try transaction(migration.file.path) { () throws(StatementError) in
+                try lockTables(named: migration.file.text)
                 try connection.execute(migration.file.text)
                 _ = try connection.query(
                     "insert into sync.migration (version, name, checksum) values ($1::int, $2, $3)",
@@ -232,26 +239,17 @@ struct Migrator {
     }
 
     private func runFunctions(report: (String) -> Void) throws(Failure) {
-        do {
-            try connection.execute("begin")
+        var path = "functions"
+        try transaction(path) { () throws(StatementError) in
             for file in files.functions {
-                do {
-                    try connection.execute(file.text)
-                } catch {
-                    throw Failure("sql/\(file.path) failed, and nothing of the functions was changed: \(error.line)")
-                }
+                path = file.path
+                try connection.execute(file.text)
             }
             _ = try connection.query(
                 """
                 insert into sync.function_set (checksum) values ($1)
                 on conflict (one) do update set checksum = excluded.checksum, applied_at = now()
                 """, [files.functionsChecksum])
-            try connection.execute("commit")
-        } catch {
-            try? connection.execute("rollback")
-            if let failure = error as? Failure { throw failure }
-            let reason = (error as? StatementError)?.line ?? "\(error)"
-            throw Failure("the functions were not changed: \(reason)")
         }
         report("\(files.functions.count) function files applied")
     }
@@ -294,18 +292,7 @@ struct Migrator {
                 + "GRANT \(owner) TO \(user ?? "")")
     }
 
-    private func transaction(_ path: String, _ body: () throws(StatementError) -> Void) throws(Failure) {
-        do {
-            try connection.execute("begin")
-            try body()
-            try connection.execute("commit")
-        } catch {
-            try? connection.execute("rollback")
-            throw Failure("sql/\(path) failed, and nothing of it was kept: \(error.line)")
-        }
-    }
-
-    private func asking<Result>(
+    func asking<Result>(
         _ what: String, _ body: () throws(StatementError) -> Result
     ) throws(Failure) -> Result {
         do {
