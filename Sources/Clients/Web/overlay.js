@@ -332,10 +332,7 @@ export function bookOf(mirror, zone) {
   return book;
 }
 
-/** Days around now whose occurrences have ids that this device can make. */
-const NAMED_DAYS = { from: -3, to: 41 };
-
-/** The rule and the day of an occurrence: as the hub has told it, or of an id that this device has made. */
+/** The rule and the day of an occurrence: as the hub has told it, or of an id that this device has made, of days near. */
 export function occurrenceDay(id, book, mirror, now) {
   const told = mirror.kind('reminderDay').get(id)?.value;
   if (told) return { rule: told.ruleId, day: dayNumber(told.date) };
@@ -345,7 +342,7 @@ export function occurrenceDay(id, book, mirror, now) {
   }
   const today = dayAt(now, 0);
   for (const rule of book.rules.values()) {
-    for (let day = today + NAMED_DAYS.from; day <= today + NAMED_DAYS.to; day += 1) {
+    for (let day = today - 3; day <= today + 41; day += 1) {
       if (occurrenceID(rule.id, day, rule.fields.time ?? '00:00') === id) return { rule: rule.id, day };
     }
   }
@@ -357,13 +354,10 @@ function medicines(mirror) {
   const list = (kind) => [...mirror.kind(kind).values()].map(({ value }) => value).filter(Boolean);
   const settings = mirror.kind('settings').get('settings')?.value ?? {};
   const before = { items: list('medication'), stacks: list('stack'), settings };
-  const known = ({ items, stacks }) => {
-    const all = [...items, ...stacks];
-    return {
-      ids: new Set(all.map((one) => one.id)),
-      schedules: new Map(all.flatMap((one) => one.schedules ?? []).map((one) => [one.id, one])),
-    };
-  };
+  const known = ({ items, stacks }, all = [...items, ...stacks]) => ({
+    ids: new Set(all.map((one) => one.id)),
+    schedules: new Map(all.flatMap((one) => one.schedules ?? []).map((one) => [one.id, one])),
+  });
   return { before: known(before), after: known(foldMedications(before, counting(mirror))) };
 }
 
