@@ -279,25 +279,6 @@ def test_time_is_folded_over_what_the_hub_said(browser, hub, user):
         assert shown in ("missed", "of another day")
 
 
-def test_what_is_due_now_is_in_today_whatever_its_date(browser, hub, user):
-    """A dose of a zone where it is another day: in the hub's list, in the client's, and taken by "take all"."""
-    is_morning = datetime.datetime.now(datetime.timezone.utc).hour < 12
-    zone, away = ("Etc/GMT+12", 24) if is_morning else ("Pacific/Kiritimati", -24)
-    here, there = add_dose(hub, user, tz=zone), add_dose(hub, user, hours=away, tz=zone)
-    body = Caller(hub, user).get("today").body
-    assert [one["id"] for one in body["occurrences"]] == [here]
-    assert [one["id"] for one in body["elsewhere"]] == [there]
-    assert body["occurrences"][0]["localDate"] != body["summary"]["date"] == body["elsewhere"][0]["localDate"]
-    with browser.device(hub, user) as phone:
-        tab = phone.tab().settles()
-        assert [one["id"] for one in tab.value("today")["occurrences"]] == [here]
-        assert tab.value("today")["summary"]["scheduledCount"] == 1, "the date's own dose"
-        tab.act("bulkMarkAll", {"criteria": {}})
-        agrees(tab, hub, user)
-        assert [one["status"] for one in tab.value("today")["occurrences"]] == ["taken"]
-    assert status(hub, here) == "taken" != status(hub, there)
-
-
 def test_a_whole_object_says_what_the_person_saw(browser, hub, user):
     """What another device changed between the look and the tap, the person has not seen, though the page has it."""
     with browser.device(hub, user) as phone, browser.device(hub, user) as tablet:

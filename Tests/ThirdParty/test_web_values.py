@@ -1,8 +1,10 @@
 """What the web client shows and says: equal values, a `Date`, a hub that has gone back, and stores that do not work."""
 
+import datetime
+
 import pytest
 
-from actions import add_dose
+from actions import Caller, add_dose
 from hub import APP_KEY
 from test_web_client import status
 from test_web_queue import leaves
@@ -42,6 +44,25 @@ def test_equal_values_are_not_told(browser, hub, user):
         assert tab.run("return told") == []
         key = tab.act("createMedication", {"name": "last"})
         assert key and len(tab.value("medications")["items"]) == 11
+
+
+def test_what_is_due_now_is_in_today_whatever_its_date(browser, hub, user):
+    """A dose of a zone where it is another day: in the hub's list, in the client's, and taken by "take all"."""
+    is_morning = datetime.datetime.now(datetime.timezone.utc).hour < 12
+    zone, away = ("Etc/GMT+12", 24) if is_morning else ("Pacific/Kiritimati", -24)
+    here, there = add_dose(hub, user, tz=zone), add_dose(hub, user, hours=away, tz=zone)
+    body = Caller(hub, user).get("today").body
+    assert [one["id"] for one in body["occurrences"]] == [here]
+    assert [one["id"] for one in body["elsewhere"]] == [there]
+    assert body["occurrences"][0]["localDate"] != body["summary"]["date"] == body["elsewhere"][0]["localDate"]
+    with browser.device(hub, user) as phone:
+        tab = phone.tab().settles()
+        assert [one["id"] for one in tab.value("today")["occurrences"]] == [here]
+        assert tab.value("today")["summary"]["scheduledCount"] == 1, "the date's own dose"
+        tab.act("bulkMarkAll", {"criteria": {}})
+        agrees(tab, hub, user)
+        assert [one["status"] for one in tab.value("today")["occurrences"]] == ["taken"]
+    assert status(hub, here) == "taken" != status(hub, there)
 
 
 def test_a_date_is_a_time(browser, hub, user):
