@@ -24,6 +24,7 @@ final class Action: Request {
     /// Executions that violated a constraint.
     var violations = 0
     private let chain: ActionChain?
+    private var isAnswered = false
     private let answer: @Sendable (ActionAnswer) -> Void
 
     /// Nil if a text holds a NUL byte, which PostgreSQL's text cannot hold.
@@ -48,7 +49,7 @@ final class Action: Request {
     /// Those that users send; what is refused, or sent by the app, goes by itself.
     override var isJoinable: Bool { statement === Self.apply }
 
-    /// False if one before it in its chain is to be sent again.
+    /// False if one before it in its chain is to be sent again. Asked again while it waits behind that one.
     override func willBeSent() -> Bool {
         guard let answer = chain?.answer(to: key) else { return true }
         finish(answer)
@@ -66,7 +67,9 @@ final class Action: Request {
 
     /// Answers, unless it was answered before.
     func finish(_ answer: ActionAnswer) {
-        if !isOver { self.answer(answer) }
+        guard !isOver, !isAnswered else { return }
+        isAnswered = true
+        self.answer(answer)
     }
 
     /// The database refuses the action: the next execution stores that, so that the device's numbers go on.

@@ -42,6 +42,7 @@ private struct ChainAnswers: Sendable {
 
     /// Takes the answer to the action at that index. Returns all answers with the last one.
     mutating func take(_ answer: ActionAnswer, at index: Int) -> [ActionAnswer]? {
+        guard answers[index] == nil else { return nil }
         answers[index] = answer
         missing -= 1
         return missing == 0 ? answers.compactMap(\.self) : nil

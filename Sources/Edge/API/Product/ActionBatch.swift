@@ -99,7 +99,10 @@ struct ActionBatch: Sendable {
                         case .error(let answer, _): answer
                         }
                     if case .error = step, let last { answer = last.behind(step.key) }
-                    guard let answer else { preconditionFailure("an action was not answered") }
+                    guard let answer else {
+                        return .retry(
+                            key: step.key, .unavailable, after: .seconds(1), message: "the hub has no answer to it")
+                    }
                     if answer.status == .retry, last == nil { last = answer }
                     return answer
                 })
