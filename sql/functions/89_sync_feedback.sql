@@ -71,7 +71,8 @@ begin
     ), kept as (
         insert into care.feedback (user_id, event_id, type, occurrence_id, device_id, properties, at, received_at)
         select t.who, t.doc ->> 'id', care.feedback_type(t.doc ->> 'type'), t.doc ->> 'occurrenceId', t.doc ->> 'deviceId',
-               care.given(t.doc, 'properties'), coalesce(care.time_of(care.believed(care.given(t.doc, 'timestamp'), clock)), clock), clock
+               care.given(t.doc, 'properties'),
+               coalesce(care.time_of(care.believed(care.given(t.doc, 'timestamp'), clock)), clock), clock
         from told as t order by t.who, t.doc ->> 'id', t.place
         on conflict (user_id, event_id) do nothing
     )
