@@ -129,9 +129,9 @@ class Ledger:
 
 
 def alike(one, other):
-    """Whether two answers say the same, as far as both say it: a repeat differs in `replayed` and `numberUsed` only, and in positions
-    where the epochs have been made anew meanwhile. A repeat after that tells where the stream stands when it comes: so two
-    repeats of one epoch, of which the first answer was lost, may differ in how far that is."""
+    """Whether two answers say the same, as far as both say it: a repeat differs in `replayed` and `numberUsed` only, and in
+    positions where the epochs have been made anew meanwhile. A repeat after that tells where the stream stands when it
+    comes: so two repeats of one epoch, of which the first answer was lost, may differ in how far that is."""
     epochs = [[position["epoch"] for position in answer.get("positions", {}).values()] for answer in (one, other)]
     are_repeats = bool(one.get("replayed")) and bool(other.get("replayed"))
     apart = {"replayed", "message", "numberUsed"} | ({"positions"} if epochs[0] != epochs[1] or are_repeats else set())

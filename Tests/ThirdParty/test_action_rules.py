@@ -177,7 +177,8 @@ def test_a_parameter_that_is_given_twice_is_refused(hub, user):
     caller = Caller(hub, user)
     for path, name in [("adherence/today?date=2025-11-14&date=2025-11-15", "date"),
                        ("adherence/month?month=2025-11&month=2025-11", "month"),
-                       ("adherence/month?year=2025&month=11&year=2024", "year"), ("adherence/history?limit=1&limit=2", "limit"),
-                       ("adherence/export?format=csv&format=json", "format"), ("events?topics=adherence&topics=reminders", "topics")]:
+                       ("adherence/month?year=2025&month=11&year=2024", "year"),
+                       ("adherence/history?limit=1&limit=2", "limit"), ("adherence/export?format=csv&format=json", "format"),
+                       ("events?topics=adherence&topics=reminders", "topics")]:
         answer = caller.get(f"/users/{user}/{path}")
         assert answer.status == 400 and name in answer.body["error"], (path, answer)

@@ -40,7 +40,7 @@ def test_times_that_stay_keep_their_schedules(browser):
             { id: 's2', time: '20:00', repeat: 'daily' }] };
         const told = (all) => all.map(({ id, time, repeat, repeatOn }) => [id, time, repeat, repeatOn]);
         return [told(changed({ id: 'm1', times: ['23:00', '20:00'] }, medication, 'UTC', at)),
-            told(begun({ id: 'm1', frequency: 'weekly' }, 'UTC', at)), told(begun({ id: 'm1', frequency: 'twice_daily' }, 'UTC', at))];
+            ...['weekly', 'twice_daily'].map((frequency) => told(begun({ id: 'm1', frequency }, 'UTC', at)))];
     }""")
     page.close()
     space = uuid.uuid5(uuid.UUID("8a9e3b52-6a43-5d0c-9f4e-1c7f5be0ca21"), "m1")

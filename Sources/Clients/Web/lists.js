@@ -1,4 +1,5 @@
-// The list of medications with the actions that the hub has not confirmed. Doses are the hub's to make: its events tell them.
+// The list of medications with the actions that the hub has not confirmed. Doses are the hub's to make: its events tell
+// them.
 import { begun, changed, frequencyOf, SCHEDULE } from './schedules.js';
 import { parseTime } from './times.js';
 

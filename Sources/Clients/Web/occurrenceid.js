@@ -1,5 +1,5 @@
-// The ids of a day's reminder (care.occurrence_id) and of schedules, as the hub makes them: UUIDs of version 5. The browser's
-// own SHA-1 answers later, and what is shown waits for nothing.
+// The ids of a day's reminder (care.occurrence_id) and of schedules, as the hub makes them: UUIDs of version 5. The
+// browser's own SHA-1 answers later, and what is shown waits for nothing.
 import { dayText } from './times.js';
 
 /** Carillon's namespace, for rules whose id is no UUID. */
