@@ -252,8 +252,8 @@ $$;
 
 -- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A time that stays keeps its
 -- schedule, with its doses and reminders, and so does one that moves (care.paired): id, days that it begins and ends, window.
--- The rest ends or begins. One that begins where another one ends takes its place: its window, its end, its reminders. It does
--- not begin today if today's dose at its time is there already. Lock order: the schedules by id, doses, reminder rules.
+-- The rest ends or begins. One that begins where another one ends takes its place, with its reminders; it has the window, the
+-- days and the zone of that one, or of one that stays. It does not begin today if today's dose at its time is there already. Lock order: the schedules by id, doses, reminder rules.
 create or replace function care.change_schedules(who text, medication text, wanted care.schedule[], doc jsonb) returns void
 language plpgsql
 as $$
@@ -264,7 +264,8 @@ declare
     ended int[];
     s care.schedule;
     today date;
-    replaced text;
+    replaced care.schedule;
+    sibling care.schedule;
 begin
     perform from care.schedule as x where x.user_id = who and x.product_id = medication
     order by x.id collate "C" for no key update;
@@ -282,15 +283,16 @@ begin
         where x.id = (present[pairs[n]]).id;
         for n in 1 .. cardinality(wanted) loop
             continue when pairs[n] is not null;
-            replaced := (present[ended[1]]).id;
+            replaced := present[ended[1]];
+            sibling := present[coalesce(ended[1], (array_remove(pairs, null))[1])];
             s := wanted[n];
-            s.dose := coalesce(doc ->> 'dose', (present[ended[1]]).dose);
-            s.window_minutes := coalesce((present[ended[1]]).window_minutes, 240);
-            s.ends_on := (present[ended[1]]).ends_on;
-            s.tz_mode := coalesce((present[ended[1]]).tz_mode, 'follow');
-            s.timezone := coalesce((present[ended[1]]).timezone, care.zone_of(who));
+            s.dose := coalesce(doc ->> 'dose', replaced.dose);
+            s.window_minutes := coalesce(sibling.window_minutes, 240);
+            s.ends_on := sibling.ends_on;
+            s.tz_mode := coalesce(sibling.tz_mode, 'follow');
+            s.timezone := coalesce(sibling.timezone, care.zone_of(who));
             today := (at at time zone s.timezone)::date;
-            s.starts_on := case when (present[ended[1]]).starts_on > today then (present[ended[1]]).starts_on end;
+            s.starts_on := case when sibling.starts_on > today then sibling.starts_on end;
             s.id := care.begun_id(s, today);
             if exists (
                 select from care.dose_occurrence as d
@@ -304,7 +306,7 @@ begin
                                        ends_on, timezone, tz_mode)
             values (s.id, who, medication, s.time, s.repeat, s.repeat_on, s.dose, s.window_minutes, s.starts_on,
                     s.ends_on, s.timezone, s.tz_mode);
-            update care.reminder_rule as r set schedule_id = s.id where r.schedule_id = replaced;
+            update care.reminder_rule as r set schedule_id = s.id where r.schedule_id = replaced.id;
             ended := ended[2:];
         end loop;
         delete from care.schedule as x

@@ -89,14 +89,15 @@ select test.is(format('reminders of %s', title), test.mt_rules('mr-' || n), repl
 select test.is('the next push is of the time that stays', (select string_agg(d.rule_id || ' ' || to_char(d.due_at, 'DD HH24:MI'), ', ' order by d.rule_id) from care.reminder_due as d where d.rule_id like 'mr-2-%'), 'mr-2-08 20 23:00, mr-2-20 20 20:00');
 
 -- What ends, ends for what begins in its place, too; what is paused or over does not come back.
-insert into care.product (id, user_id, name) select 'me-' || n, 'me', n from generate_series(1, 3) as n;
+insert into care.product (id, user_id, name) select 'me-' || n, 'me', n from generate_series(1, 4) as n;
 insert into care.schedule (id, user_id, product_id, time, ends_on, window_minutes, enabled) values
     ('me-1a', 'me', 'me-1', '08:00', '2025-11-25', 60, true), ('me-1b', 'me', 'me-1', '20:00', '2025-11-25', 60, true),
     ('me-2a', 'me', 'me-2', '08:00', null, 240, true), ('me-2b', 'me', 'me-2', '20:00', null, 240, false),
-    ('me-3a', 'me', 'me-3', '08:00', null, 240, true), ('me-3b', 'me', 'me-3', '20:00', '2025-11-18', 240, true);
+    ('me-4a', 'me', 'me-4', '20:00', '2025-11-25', 60, true), ('me-3a', 'me', 'me-3', '08:00', null, 240, true), ('me-3b', 'me', 'me-3', '20:00', '2025-11-18', 240, true);
 select test.mt('me', 'updateMedication', '{"id":"me-1","times":["20:00","23:00"]}'), test.mt('me', 'updateMedication', '{"id":"me-2","times":["20:00"]}'),
-    test.mt('me', 'updateMedication', '{"id":"me-3","times":["08:00","21:00"]}') \g /dev/null
+    test.mt('me', 'updateMedication', '{"id":"me-3","times":["08:00","21:00"]}'), test.mt('me', 'updateMedication', '{"id":"me-4","times":["08:00","20:00"]}') \g /dev/null
 select test.is('a course ends for all of its times', (select string_agg(to_char(time, 'HH24:MI') || ' ' || ends_on || ' ' || window_minutes, ', ' order by time) from care.schedule where product_id = 'me-1'), '20:00 2025-11-25 60, 23:00 2025-11-25 60');
+select test.is('also for one that is added', (select string_agg(to_char(time, 'HH24:MI') || ' ' || ends_on || ' ' || window_minutes, ', ' order by time) from care.schedule where product_id = 'me-4'), '08:00 2025-11-25 60, 20:00 2025-11-25 60');
 select test.is('what is paused is the last to go on', (select string_agg(id || ' ' || to_char(time, 'HH24:MI') || ' ' || enabled, ', ') from care.schedule where product_id = 'me-2'), 'me-2a 20:00 true');
 select test.is('what is over does not go on', (select string_agg(to_char(time, 'HH24:MI') || ' ' || coalesce(ends_on::text, '-'), ', ' order by time) from care.schedule where product_id = 'me-3'), '08:00 -, 21:00 -');
 

@@ -67,6 +67,13 @@ export function begun(payload, zone, at) {
 const given = (payload) => Object.fromEntries(['dose', 'windowMinutes', 'startsOn', 'endsOn', 'timezone', 'tzMode']
   .filter((name) => payload[name] != null).map((name) => [name, payload[name]]));
 
+/** What a schedule that begins has of the one whose place it takes, or else of one that stays. */
+function inherited(replaced, sibling, zone, at) {
+  const { windowMinutes = null, startsOn = null, endsOn = null, timezone = null, tzMode = 'follow' } = sibling;
+  const isAhead = startsOn !== null && dayNumber(startsOn) > today(timezone ?? zone, at);
+  return { windowMinutes, endsOn, timezone, tzMode, dose: replaced?.dose ?? null, startsOn: isAhead ? startsOn : null };
+}
+
 /** A medication's schedules after a change. `had`: whether a schedule of that id has or had doses lately. */
 export function changed(payload, medication, zone, at, had = () => false) {
   const dose = Object.hasOwn(payload, 'dose') ? { dose: payload.dose } : {};
@@ -82,10 +89,11 @@ export function changed(payload, medication, zone, at, had = () => false) {
   return times.map((time, index) => {
     if (found[index] !== null) return { ...present[found[index]], ...time, ...dose };
     const replaced = ended.shift();
+    const like = inherited(replaced, replaced ?? present[found.find((old) => old !== null)] ?? {}, zone, at);
     let n = 1;
     while (taken.has(scheduleID(medication.id, n)) || had(scheduleID(medication.id, n))) n += 1;
     const id = scheduleID(medication.id, n);
     taken.add(id);
-    return { ...SCHEDULE, ...replaced, productId: medication.id, enabled: true, rev: 0, ...time, ...dose, id };
+    return { ...SCHEDULE, ...like, productId: medication.id, ...time, ...dose, id };
   });
 }

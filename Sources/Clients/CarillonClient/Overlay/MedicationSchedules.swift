@@ -59,7 +59,9 @@ struct MedicationSchedules {
         var taken = Set(present.compactMap { $0["id"]?.string })
         return zip(wishes, pairs).map { wish, old in
             if let old { return present[old].setting(wish.members + dose) }
-            let replaced = ended.popFirst().map { present[$0].members } ?? []
+            let replaced = ended.popFirst()
+            let sibling = replaced ?? pairs.compactMap { $0 }.first
+            let like = inherited(replaced.map { present[$0] }, sibling.map { present[$0] })
             var n = 1
             var new = OccurrenceID.schedule(of: id, n)
             while taken.contains(new) || hadDoses(new) {
@@ -67,8 +69,21 @@ struct MedicationSchedules {
                 new = OccurrenceID.schedule(of: id, n)
             }
             taken.insert(new)
-            return Self.new(new, of: id, replaced.filter { $0.name != "id" } + wish.members + dose)
+            return Self.new(new, of: id, like + wish.members + dose)
         }
+    }
+
+    /// What a schedule that begins has of the one whose place it takes, or else of one that stays.
+    private func inherited(_ replaced: JSONTree?, _ sibling: JSONTree?) -> [JSONTree.Member] {
+        let names: Set<String> = ["windowMinutes", "endsOn", "timezone", "tzMode"]
+        var members = (sibling?.members ?? []).filter { names.contains($0.name) }
+        if let dose = replaced?["dose"] { members.append(.init("dose", dose)) }
+        if let start = sibling?["startsOn"]?.string, let day = TimeText.day(start),
+            day > today(sibling?["timezone"]?.string ?? zone)
+        {
+            members.append(.init("startsOn", .string(start)))
+        }
+        return members
     }
 
     /// What the app calls a medication's schedules together; nil where there are none.
