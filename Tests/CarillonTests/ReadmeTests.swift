@@ -108,6 +108,65 @@ struct ReadmeTests {
         }
     }
 
+    /// The page's builder, and the members of a draft in the order of their type: a builder returns them by it.
+    @Test func takesABuilderOfItsOwn() throws {
+        let server = try ownDatabase()
+        let section = try #require(Page(Self.sqlPage).section("### A builder of your own"))
+        let table = section.drop { !$0.hasPrefix("| member of `sync.draft` |") }.dropFirst(2).prefix {
+            $0.hasPrefix("|")
+        }
+        let named = table.map { String($0.split(separator: "`")[1]) }
+        let members = try server.query(
+            """
+            select attname from pg_attribute where attrelid = 'sync.draft'::regclass and attnum > 0 and not attisdropped
+            order by attnum
+            """)
+        #expect(named == members.map { $0[0] ?? "" })
+        let code = section.drop { $0 != "```sql" }.dropFirst().prefix { $0 != "```" }.joined(separator: "\n")
+        let statements = code.components(separatedBy: ";\n")
+        try #require(statements.count == 2)
+        for statement in statements { try server.query(statement, as: "app") }
+        for statement in [
+            "UPDATE app.weight SET grams = 71250", "UPDATE app.weight SET user_id = 'ana'", "DELETE FROM app.weight",
+        ] { try server.query(statement, as: "backend") }
+        let events = try server.query(
+            """
+            select user_id, name, data ->> 'kilograms' from sync.event where name <> 'weight.created'
+            order by xid, user_id
+            """)
+        #expect(
+            events == [
+                ["demo", "weight.changed", "71.3"], ["ana", "weight.changed", "71.3"], ["demo", "weight.removed", nil],
+                ["ana", "weight.removed", nil],
+            ])
+    }
+
+    /// A role that may not make the roles is told of a file. A superuser runs it as the page says, and that role migrates.
+    @Test func makesTheRolesByTheirFile() throws {
+        let server = try PrivateCluster()
+        let folders = try server.start().folders
+        _ = try server.makeDatabase("hub")
+        try server.query("create role admin login", in: "hub")
+        let section = try #require(Page(Self.sqlPage).section("### Roles and grants"))
+        let command = section.drop { $0 != "```sh" }.dropFirst().prefix { $0 != "```" }.joined(separator: "\n")
+        func migrate() throws -> (text: String, status: Int32) {
+            let url = folders.databaseURL(role: "admin", database: "hub")
+            let run = try RunningCommand(["migrate", "--database-url", url], isMixed: true)
+            let text = run.rest()
+            return (text, run.end())
+        }
+        let refused = try migrate()
+        #expect(
+            refused.status == 1 && refused.text.contains("run sql/roles.sql as a superuser first"), "\(refused.text)")
+        let typed = command.replacing("-h db ", with: "-h \(folders.socket) ")
+        #expect(typed != command)
+        let roles = try RunningCommand(shell: "cd \(Page.root.path)\n\(typed)", isMixed: true)
+        let told = roles.rest()
+        #expect(roles.end() == 0, "\(told)")
+        let migrated = try migrate()
+        #expect(migrated.status == 0, "\(migrated.text)")
+    }
+
     /// From the roles to a large job, each by the role that the page names.
     @Test func setsUpADatabaseOfYourOwn() throws {
         let server = try ownDatabase()
@@ -282,9 +341,14 @@ struct ReadmeTests {
             .map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }.filter { !$0.isEmpty }
     }
 
-    /// The section's code blocks, without their indentation.
+    /// The section's code blocks that are indented, without their indentation.
     private func blocks(of heading: String, in page: String) throws -> [[String]] {
-        let lines = try #require(try Page(page).section(heading))
+        var isFenced = false
+        let lines = try #require(try Page(page).section(heading)).map { line in
+            let isFence = line.drop { $0 == " " }.hasPrefix("```")
+            if isFence { isFenced.toggle() }
+            return isFence || isFenced ? "" : line
+        }
         return lines.split { !$0.hasPrefix("    ") }.map { block in block.map { String($0.dropFirst(4)) } }
     }
 }

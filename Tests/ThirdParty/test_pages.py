@@ -3,6 +3,8 @@
 Pages with tests of their own: test_sync_page.py, test_pusher_page.py, test_web_page.py, test_install.py.
 """
 
+import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -12,7 +14,7 @@ import pytest
 
 from device import Device
 from doses import add_dose
-from hub import Hub
+from hub import PROGRAM, Hub, Output, Server
 from pages import FIRST, SQL, Opened, at, code, html_of, with_pusher
 from waiting import PATIENCE, eventually
 from web import Browser
@@ -126,3 +128,32 @@ def test_the_doses_of_the_database_page():
             """select count(*) filter (where status = 'taken'), count(*) filter (where local_date < current_date)
             from care.dose_occurrence where user_id = '42'""")
         assert tuple(found) == (1, 3)
+
+
+def test_serve_with_a_database_of_your_own(tmp_path):
+    """The commands of three terminals, on a machine whose superuser we are."""
+    first, second, third = code(SQL, "### On your own machine", "sh")
+    *prepare, serve = first.splitlines()
+    assert serve == ".build/release/carillon serve --config hub.json"
+    (tmp_path / ".build/release").mkdir(parents=True)
+    (tmp_path / ".build/release/carillon").symlink_to(pathlib.Path(PROGRAM).resolve())
+    with Hub() as machine:
+        with machine.superuser() as connection:
+            sockets = connection.info.host
+        mine = {**os.environ, "PGHOST": sockets, "PGUSER": "postgres"}
+        script = "\n".join(prepare).replace("@127.0.0.1/hub", f"@/hub?host={sockets}").replace(":6001", ":0")
+        subprocess.run(["bash", "-euc", script], cwd=tmp_path, env=mine, check=True)
+        with Server(CARILLON_CONFIG=str(tmp_path / "hub.json"), CARILLON_LISTEN="127.0.0.1:0",
+                    CARILLON_LOG_FORMAT="json") as hub:
+            *lines, tail = at(hub, second).splitlines()
+            follow = "\n".join([*lines, f"exec {tail}"])
+            device = subprocess.Popen(["bash", "-euc", follow], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+                                      stderr=subprocess.STDOUT)
+            try:
+                out = Output(device.stdout)
+                out.wait_for(lambda line: "subscribed to user.42.adherence" in line, "the subscription")
+                subprocess.run(["bash", "-euc", third], env=mine, check=True)
+                out.wait_for(lambda line: "user.42.adherence  occurrence.created" in line, "the event")
+            finally:
+                device.terminate()
+                device.wait()

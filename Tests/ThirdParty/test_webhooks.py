@@ -1,5 +1,6 @@
 """Webhooks, at a real HTTP server: what an app's backend is told, signed as Pusher's own library wants it."""
 
+import collections
 import contextlib
 import json
 import re
@@ -8,6 +9,7 @@ import time
 import urllib.request
 
 from certificates import Certificate
+from pages import PUSHER, code
 from plain import EVERYTHING, Application, Member, PlainHub, members
 from receiver import Receiver
 from waiting import eventually
@@ -53,6 +55,13 @@ def test_every_kind_of_event():
         receiver.told({"name": "member_removed", "channel": "presence-room", "user_id": "ada"})
         for channel in ("presence-room", "private-room", "cache-state"):
             receiver.told({"name": "channel_vacated", "channel": channel})
+        # The page for backends shows each of them, with these members.
+        sample, = code(PUSHER, "## Webhooks at your backend", "json")
+        shown = {event["name"]: set(event) for event in json.loads(sample)["events"]}
+        sent = collections.defaultdict(set)
+        for event in receiver.events():
+            sent[event["name"]] |= set(event)
+        assert shown == sent
 
 
 def test_the_body_is_what_pusher_documents():

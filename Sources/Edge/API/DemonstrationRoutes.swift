@@ -3,8 +3,8 @@ import Gateway
 import HTTP
 import JSON
 
-/// The demonstration of `carillon dev` at `/demo`: a page with two phones, and `POST /demo/token`, which gives this page
-/// tokens of its user. Only for browsers of this machine.
+/// The demonstration of `carillon dev` at `/demo`: a page with two phones, to which `/` leads, and `POST /demo/token`, which
+/// gives this page tokens of its user. Only for browsers of this machine.
 ///
 /// A page elsewhere must get no token. Its requests have its own origin, and by a name of its own that leads to 127.0.0.1
 /// (DNS rebinding) they have its name as the host: both are refused.
@@ -41,7 +41,7 @@ package struct DemonstrationRoutes: Sendable {
     }
 
     /// Whether the path is one of the demonstration's.
-    static func owns(_ path: String) -> Bool { path == Self.path || path.hasPrefix("/demo/") }
+    static func owns(_ path: String) -> Bool { path == "/" || path == Self.path || path.hasPrefix("/demo/") }
 
     /// Answers at once, or returns nil and has `answer` called later.
     func respond(to request: HTTPRequest, _ answer: @escaping @Sendable (HTTPResponse) -> Void) -> HTTPResponse? {
@@ -49,13 +49,14 @@ package struct DemonstrationRoutes: Sendable {
             return .problem(.forbidden, "The demonstration is for browsers of its own machine: use http://127.0.0.1.")
         }
         if request.path == Self.tokenPath { return token(for: request, answer) }
-        let path = request.path == Self.path || request.path == "/demo/" ? "/demo/index.html" : request.path
+        let path = [Self.path, "/demo/", "/"].contains(request.path) ? "/demo/index.html" : request.path
         guard let file = WebFile.demonstration[path] else {
             return .problem(.notFound, "The demonstration has no such file.")
         }
         guard request.method == .get || request.method == .head else {
             return .problem(.methodNotAllowed, "Use GET.").with("Allow", "GET, HEAD")
         }
+        if request.path == "/" { return HTTPResponse(.found).with("Location", Self.path) }
         return file.guardedResponse(to: request)
     }
 

@@ -20,6 +20,8 @@ package struct Status: Sendable, Equatable {
     package static let accepted = Status(202, "Accepted")
     /// 204: there is no body.
     package static let noContent = Status(204, "No Content")
+    /// 302: it is at another address.
+    package static let found = Status(302, "Found")
     /// 304: the client's copy is current.
     package static let notModified = Status(304, "Not Modified")
     /// 400: the request is wrong.

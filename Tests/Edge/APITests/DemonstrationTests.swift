@@ -53,10 +53,20 @@ import Testing
         #expect(try await !ask(client, "GET /demo/demo.js", "Host: 127.0.0.1\r\n").head.contains("style-src"))
     }
 
+    @Test func theRootLeadsToIt() async throws {
+        let fixture = try await fixture(Self.demonstration)
+        let client = try TestClient(port: fixture.port)
+        for method in ["GET", "HEAD"] {
+            let (head, body) = try await ask(client, "\(method) /", "Host: 127.0.0.1:1\r\n")
+            #expect(
+                head.hasPrefix("HTTP/1.1 302 ") && head.contains("\r\nLocation: /demo\r\n") && body.isEmpty, "\(head)")
+        }
+    }
+
     @Test func aHubWithoutItHasNone() async throws {
         let fixture = try await fixture(nil)
         let client = try TestClient(port: fixture.port)
-        for line in ["GET /demo", "POST /demo/token", "GET /demo/demo.js"] {
+        for line in ["GET /", "GET /demo", "POST /demo/token", "GET /demo/demo.js"] {
             let fields = "Host: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\n"
             #expect(try await ask(client, line, fields).head.hasPrefix("HTTP/1.1 404 "), "\(line)")
         }
@@ -67,6 +77,7 @@ import Testing
         ("GET /demo/demo.css", "Host: [::1]:1\r\n", "200"), ("POST /demo", "Host: localhost\r\n", "405"),
         ("GET /demo", "Host: demo.example\r\n", "403"), ("GET /demo", "Host: 127.0.0.1.example\r\n", "403"),
         ("GET /demo/../demo.js", "Host: localhost\r\n", "404"),
+        ("GET /", "Host: demo.example\r\n", "403"), ("POST /", "Host: localhost\r\n", "405"),
         ("POST /demo/token", "Host: localhost:1\r\nOrigin: http://localhost:1\r\n", "200"),
         ("POST /demo/token", "Host: localhost:1\r\nOrigin: https://localhost:1\r\n", "200"),
         ("POST /demo/token", "Host: localhost:1\r\n", "403"),
