@@ -25,6 +25,30 @@ struct DevelopmentFolderTests {
         }
     }
 
+    /// Planted by somebody who may write to the folder, or who knows where a link leads: tokens of all users could be made.
+    @Test(arguments: ["readable", "writable", "link", "linked", "folder", "pipe", "foreign"])
+    func trustsNoSecretThatOthersMayKnow(_ kind: String) throws {
+        try withFolder { folder in
+            let (file, other) = (folder.path + "/jwt-secret", folder.path + "/other")
+            let secret = String(repeating: "s", count: 64)
+            try Descriptor.replace(kind.hasPrefix("link") ? other : file, with: secret)
+            switch kind {
+            case "readable": #expect(chmod(file, 0o640) == 0)
+            case "writable": #expect(chmod(file, 0o602) == 0)
+            case "link": #expect(symlink(other, file) == 0)
+            case "linked": #expect(link(other, file) == 0)
+            case "folder": #expect(unlink(file) == 0 && mkdir(file, 0o700) == 0)
+            case "pipe": #expect(unlink(file) == 0 && mkfifo(file, 0o600) == 0)
+            default:
+                guard geteuid() == 0 else { return }
+                #expect(chown(file, 65_534, 65_534) == 0)
+            }
+            let failure = #expect(throws: Failure.self, "\(kind)") { try folder.secret() }
+            #expect(failure?.description.hasPrefix("\(file) cannot be trusted: ") == true)
+            #expect(failure?.description.contains(secret) == false)
+        }
+    }
+
     @Test func saysHowToMakeWhatIsNotThere() throws {
         let failure = #expect(throws: Failure.self) { try DevelopmentFolder.find("/nowhere/at/all") }
         #expect(failure?.description.contains("carillon dev --dir /nowhere/at/all") == true)

@@ -51,6 +51,25 @@ struct TokenHeader: Sendable, Equatable {
         self.kid = kid
     }
 
+    /// Whether a part of a token is an object that has each of its names once (RFC 7519 §4). Else readers disagree, such as
+    /// on whose token it is.
+    static func hasEachNameOnce(_ encoded: ArraySlice<UInt8>) -> Bool {
+        guard let json = decoded(encoded) else { return false }
+        return json.withUnsafeBytes { bytes in
+            var names: Set<String> = []
+            do {
+                var reader = try JSONObjectReader(bytes)
+                while let key = try reader.nextKey() {
+                    _ = try reader.takeValue()
+                    guard let name = key.string, names.insert(name).inserted else { return false }
+                }
+                return true
+            } catch {
+                return false
+            }
+        }
+    }
+
     /// Whether the part has only base64url characters (RFC 7515 §5.2): no padding, no blanks.
     static func isEncoded(_ part: ArraySlice<UInt8>) -> Bool {
         part.count % 4 != 1

@@ -61,7 +61,10 @@ package enum TokenRejection: String, Error, Sendable, CaseIterable {
         case .issuer: "The token's iss is not the one that this hub expects"
         case .audience: "The token's aud does not name this hub"
         case .claims:
-            "The token needs sub (a string of 1 to 128 bytes) and exp (a number); nbf is a number, iss a string, aud one or several"
+            """
+            The token needs sub (a string of 1 to 128 bytes, none of them NUL) and exp (a number of seconds since 1970, to \
+            the year 9999 at most), and each name once; nbf is a number, iss a string, aud one or several
+            """
         case .revoked: "The user's access was revoked after this token was issued"
         case .notConfigured: "This hub accepts no tokens: neither a JWT secret nor a key set is configured"
         }
@@ -84,6 +87,8 @@ package actor TokenVerifier {
 
     /// The file of the key set is checked at most once in this time.
     static let keySetCheckInterval = Duration.seconds(5)
+    /// The end of the year 9999, in seconds since 1970. A later end is a mistake, such as of milliseconds.
+    private static let latestTime = 253_402_300_799.0
     /// The longest token accepted, in bytes.
     package static let tokenBytesMax = 8192
 
@@ -148,6 +153,7 @@ package actor TokenVerifier {
         }
         guard let keys else { throw TokenRejection.algorithm }
         let claims = try await keys.verify(token, as: Claims.self, iteratingKeys: header.kid == nil)
+        guard TokenHeader.hasEachNameOnce(parts.payload) else { throw TokenRejection.claims }
         return try accept(claims)
     }
 
@@ -155,7 +161,7 @@ package actor TokenVerifier {
         let now = Double(UnixTime.read().microseconds) / 1_000_000
         let leeway = Double(policy.leeway.components.seconds)
         guard claims.areOfTheirKinds, let user = claims.sub, !user.isEmpty, user.utf8.count <= 128,
-            let expiry = claims.exp, expiry.isFinite, abs(expiry) < 1e15
+            !user.utf8.contains(0), let expiry = claims.exp, expiry.isFinite, abs(expiry) <= Self.latestTime
         else { throw .claims }
         guard expiry + leeway > now else { throw .expired }
         if let start = claims.nbf, start - leeway > now { throw .notYetValid }

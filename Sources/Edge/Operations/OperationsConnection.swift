@@ -169,7 +169,9 @@ final class OperationsConnection: EventSource {
 
     /// Nil where an added route answers later.
     private func answer(to request: ParsedRequest) -> SharedBytes? {
-        guard let routes = owner.pages.routes, routes.owns(request) else { return owner.pages.answer(request) }
+        guard let routes = owner.pages.routes, routes.owns(request) else {
+            return owner.pages.answer(request, from: address)
+        }
         phase = .waiting
         routes.answer(request, from: address) { [orders = owner.orders, slot, generation] answer in
             orders.post(.answer(slot: slot, generation: generation, answer))

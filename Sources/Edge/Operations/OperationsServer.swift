@@ -93,7 +93,7 @@ struct OperationsPages {
         return limits
     }
 
-    func answer(_ request: ParsedRequest) -> SharedBytes {
+    func answer(_ request: ParsedRequest, from peer: PeerAddress) -> SharedBytes {
         guard request.method == .get || request.method == .head else {
             return page(.methodNotAllowed, "Use GET.\n", of: request, allows: true)
         }
@@ -104,6 +104,10 @@ struct OperationsPages {
                 routes == nil
                 ? "Here are /livez, /readyz and /metrics.\n" : "Here are /livez, /readyz, /metrics and /console.\n"
             return page(.notFound, help, of: request)
+        }
+        // A browser of this machine may show a page elsewhere whose name leads here. What sends no host is no browser.
+        guard !peer.isLoopback || request.host == nil || request.namesLoopback else {
+            return page(.forbidden, "From this machine, use http://127.0.0.1.\n", of: request)
         }
         var exposition = Exposition()
         for source in sources { source.append(to: &exposition) }

@@ -9,7 +9,7 @@
 /// Why a message was refused. Answer with `status` and close: later bytes can no longer be told apart.
 package enum HTTPError: Error, Equatable, Sendable {
     case malformedRequestLine, malformedTarget, malformedField, bareLineFeed, foldedField
-    case missingHost, repeatedHost, malformedHost
+    case missingHost, repeatedHost, malformedHost, repeatedAuthorization
     case malformedLength, repeatedLength, lengthAndChunks, malformedChunk, chunksBeforeHTTP11
     case unknownMethod, unknownTransferCoding, unknownExpectation, unsupportedVersion
     case targetTooLong, headTooLarge, tooManyFields, bodyTooLarge
@@ -39,6 +39,7 @@ package enum HTTPError: Error, Equatable, Sendable {
         case .missingHost: "The Host field is missing."
         case .repeatedHost: "The Host field is repeated."
         case .malformedHost: "The Host field is malformed."
+        case .repeatedAuthorization: "The Authorization field is repeated."
         case .malformedLength: "The Content-Length field is malformed."
         case .repeatedLength: "The Content-Length field is repeated."
         case .lengthAndChunks: "Content-Length and Transfer-Encoding exclude each other."

@@ -76,6 +76,26 @@ package struct ParsedRequest {
         fields.contains(name, token: token, in: bytes)
     }
 
+    /// The host, and its port if it is named, that the request is for: in absolute-form the target names it, whatever the
+    /// field `Host` says (RFC 9112 §3.2.2). Nil where neither is there.
+    package var host: UnsafeRawBufferPointer? {
+        let start = bytes.baseAddress.flatMap { all in path.baseAddress.map { $0 - all } } ?? 0
+        guard start > 0, bytes[start - 1] != 0x20 else { return field("host") }
+        var begin = start
+        while begin > 0, bytes[begin - 1] != UInt8(ascii: "/") { begin -= 1 }
+        return bytes.part(begin..<start)
+    }
+
+    /// Whether it names this machine as its host, by a name that is no other's: not by another host's page whose name leads
+    /// here (DNS rebinding).
+    package var namesLoopback: Bool {
+        guard let host else { return false }
+        let colon = host.lastIndex(of: UInt8(ascii: ":"))
+        let hasPort = colon.map { host.part($0 + 1..<host.count).allSatisfy { $0.isASCIIDigit } } ?? false
+        let name = host.part(0..<(hasPort ? colon ?? host.count : host.count))
+        return name.equals("127.0.0.1") || name.equals("[::1]") || name.equalsIgnoringCase("localhost")
+    }
+
     /// Whether the connection may serve another request after this one (RFC 9112 §9.3).
     package var keepsAlive: Bool {
         if field("connection", contains: "close") { return false }

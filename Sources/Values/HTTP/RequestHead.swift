@@ -10,6 +10,7 @@ struct RequestHead: Sendable {
     var expectsContinue = false
     private var hasLength = false
     private var hasHost = false
+    private var hasAuthorization = false
     var minorVersion = 1
     var fields = FieldTable()
     var contentLength = 0
@@ -76,6 +77,10 @@ struct RequestHead: Sendable {
                 }
             }
             hasHost = true
+        case 13 where name.equalsIgnoringCase("authorization"):
+            // Whose request it is must not depend on which of two is read.
+            guard !hasAuthorization else { throw .repeatedAuthorization }
+            hasAuthorization = true
         case 14 where name.equalsIgnoringCase("content-length"):
             guard !hasLength else { throw .repeatedLength }
             guard let length = value.decimalValue else {

@@ -42,11 +42,10 @@ struct DevelopmentFolder {
         return DevelopmentFolder(path: String(cString: resolved))
     }
 
-    /// The secret that signs development tokens, made at the first start.
+    /// The secret that signs development tokens, made at the first start. One that somebody else may know is refused: with
+    /// it, tokens of all users can be made.
     func secret() throws(Failure) -> String {
-        if let secret = try? String(contentsOfFile: secretFile, encoding: .utf8), secret.utf8.count >= 32 {
-            return secret.trimmed
-        }
+        if let secret = try Descriptor.own(secretFile), secret.utf8.count >= 32 { return secret.trimmed }
         var random = SystemRandomNumberGenerator()
         let secret = (0..<4).map { _ in
             let digits = String(random.next(), radix: 16)

@@ -27,6 +27,26 @@ enum Descriptor {
         }
     }
 
+    /// What a file has that only this user can have written and can read; nil where there is none.
+    static func own(_ file: String) throws(Failure) -> String? {
+        let descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return nil }
+            let reason = errno == ELOOP ? "it is a link" : String(cString: strerror(errno))
+            throw Failure("\(file) cannot be trusted: \(reason); delete it, and start again")
+        }
+        defer { close(descriptor) }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, facts.st_nlink == 1,
+            facts.st_uid == geteuid(), facts.st_mode & 0o077 == 0
+        else {
+            throw Failure(
+                "\(file) cannot be trusted: it must be a file of this user that no other may read or write (chmod 600); "
+                    + "if others could, delete it, and start again")
+        }
+        return read(descriptor, atMost: 4_096)
+    }
+
     static func read(_ descriptor: Int32, atMost bytesMax: Int) -> String {
         let bytes = [UInt8](unsafeUninitializedCapacity: bytesMax) { room, filled in
             while filled < bytesMax {

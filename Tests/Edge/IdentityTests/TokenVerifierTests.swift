@@ -82,7 +82,11 @@ import Testing
         #expect(try await rejection { $0.sub = "" } == .claims)
         #expect(try await rejection { $0.sub = String(repeating: "u", count: 129) } == .claims)
         #expect(try await rejection { $0.sub = String(repeating: "u", count: 128) } == nil)
-        #expect(try await rejection { $0.exp = 1e300 } == .claims, "no date")
+        #expect(try await rejection { $0.sub = "u\0" } == .claims, "PostgreSQL has no such text")
+        for expiry in [1e300, 946_000_000_000_000, (now + 3600) * 1000, 253_402_300_800] {
+            #expect(try await rejection { $0.exp = expiry } == .claims, "\(expiry) is no date")
+        }
+        #expect(try await rejection { $0.exp = 253_402_300_799 } == nil)
         #expect(try await rejection { $0.iss = "else" } == .issuer)
         #expect(try await rejection { $0.aud = ["other"] } == .audience)
         good.aud = nil
@@ -102,9 +106,25 @@ import Testing
         let token = try await hmacKeys(secret).sign(MixedClaims(members: good.merging(odd) { $1 }))
         #expect(try await verifier { $0.secret = secret }.verify(token) == .failure(.claims))
         let message = TokenRejection.claims.message.description
-        #expect(message.contains("sub (a string") && message.contains("exp (a number)"))
+        #expect(message.contains("sub (a string") && message.contains("exp (a number "))
         // A forged token's answer says nothing about its claims.
         #expect(try await verifier { $0.secret = secret + "." }.verify(token) == .failure(.signature))
+    }
+
+    /// Of two readers, one would take the first and one the last.
+    @Test(arguments: [
+        #"{"sub":"u","sub":"v","exp":4000000000}"#, #"{"sub":"u","exp":4000000000,"s\u0075b":"v"}"#,
+        #"{"sub":"u","exp":4000000000,"exp":4000000001}"#, #"{"sub":"u","exp":4000000000,"own":1,"own":1}"#,
+    ]) func aNameThatComesTwiceIsRefused(_ payload: String) async throws {
+        func verified(_ payload: String) async throws -> Result<VerifiedToken, TokenRejection> {
+            let text = url(Data(payload.utf8).base64EncodedString())
+            let keys = await JWTKeyCollection().add(
+                hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256, serializer: AsItStands(text: text))
+            return await (try verifier { $0.secret = secret }).verify(try await keys.sign(TestClaims()))
+        }
+        #expect(try await verified(payload) == .failure(.claims))
+        let good = try await verified(#"{"sub":"u","exp":4000000000}"#)
+        #expect(good == .success(VerifiedToken(userID: "u", expiresAt: 4_000_000_000)))
     }
 
     @Test(
@@ -369,6 +389,14 @@ private struct RawClaims: JWTPayload {
     init(from decoder: any Decoder) throws { iat = "" }
 
     func verify(using algorithm: some JWTAlgorithm) async throws {}
+}
+
+/// Signs this text in place of a payload.
+private struct AsItStands: JWTSerializer {
+    let text: String
+    var jsonEncoder: any JWTJSONEncoder { .defaultForJWT }
+
+    func serialize(_ payload: some JWTPayload, header: JWTHeader) throws -> Data { Data(text.utf8) }
 }
 
 private struct TestClaims: JWTPayload {

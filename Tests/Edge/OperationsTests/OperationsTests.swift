@@ -140,6 +140,22 @@ import Testing
         #expect(health.ailment(at: Instant.read().advanced(by: .milliseconds(2_100))) != nil)
     }
 
+    /// A page elsewhere whose name leads here (DNS rebinding) is told nothing, and the target's host counts before the
+    /// field's. Health stays open to balancers, which name whom they like.
+    @Test func metricsAreNotForPagesElsewhere() async throws {
+        try await withServer { port in
+            for host in ["evil.example", "127.0.0.1.evil.example", "evil.example:\(port)", "localhost.evil.example"] {
+                #expect(try await Visitor.ask(port, "/metrics", host: host).status == 403, "\(host)")
+                #expect(try await Visitor.ask(port, "/livez", host: host).status == 200, "\(host)")
+            }
+            #expect(try await Visitor.ask(port, "http://evil.example/metrics").status == 403)
+            #expect(try await Visitor.ask(port, "http://localhost/metrics", host: "evil.example").status == 200)
+            for host in ["127.0.0.1:\(port)", "localhost", "[::1]:9601"] {
+                #expect(try await Visitor.ask(port, "/metrics", host: host).status == 200, "\(host)")
+            }
+        }
+    }
+
     @Test func metricsAreText() async throws {
         try await withServer { port in
             let answer = try await Visitor.ask(port, "/metrics")

@@ -51,10 +51,10 @@ final class Visitor: Sendable {
 
     /// One request on its own connection: the answer's status, head and body.
     static func ask(
-        _ port: UInt16, _ path: String, method: String = "GET"
+        _ port: UInt16, _ path: String, method: String = "GET", host: String = "127.0.0.1"
     ) async throws -> (status: Int, head: String, body: String) {
         let visitor = try Visitor(port: port)
-        try visitor.send("\(method) \(path) HTTP/1.1\r\nHost: here\r\n\r\n")
+        try visitor.send("\(method) \(path) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
         let answer = try await visitor.rest()
         guard let end = answer.range(of: "\r\n\r\n") else { throw Failure(reason: "no head: \(answer)") }
         let head = String(answer[..<end.lowerBound])

@@ -206,6 +206,32 @@ func failure(_ text: String, limits: HTTPLimits = HTTPLimits()) -> HTTPError? {
         }
     }
 
+    /// Where the target names a host, it is the one that counts.
+    @Test(arguments: [
+        ("/metrics", "127.0.0.1:9601", "127.0.0.1:9601", true), ("/metrics", "LOCALHOST", "LOCALHOST", true),
+        ("/metrics", "[::1]:1", "[::1]:1", true), ("/metrics", "127.0.0.1.example", "127.0.0.1.example", false),
+        ("http://evil.example/metrics?a=/b", "127.0.0.1", "evil.example", false),
+        ("http://evil.example:80/", "127.0.0.1", "evil.example:80", false),
+        ("https://127.0.0.1:1/a//b", "evil.example", "127.0.0.1:1", true),
+        ("http://127.0.0.1@evil.example/", "127.0.0.1", "127.0.0.1@evil.example", false),
+        ("//127.0.0.1/metrics", "evil.example", "evil.example", false),
+    ]) func theTargetNamesTheHost(target: String, field: String, host: String, isLoopback: Bool) throws {
+        let text = "GET \(target) HTTP/1.1\r\nHost: \(field)\r\n\r\n"
+        try withMutableBytes(Array(text.utf8)) { buffer throws(HTTPError) in
+            var parser = RequestParser()
+            let request = try parser.parse(buffer)
+            #expect(request?.host?.string == host && request?.namesLoopback == isLoopback)
+        }
+    }
+
+    @Test func credentialsComeOnce() {
+        for second in ["authorization: Bearer b", "Authorization: Bearer a"] {
+            #expect(
+                failure("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\n\(second)\r\n\r\n")
+                    == .repeatedAuthorization)
+        }
+    }
+
     @Test func asksForContinueOnce() throws {
         let head = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n"
         try withMutableBytes(Array((head + "ab").utf8)) { buffer throws(HTTPError) in

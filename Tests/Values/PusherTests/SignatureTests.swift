@@ -186,7 +186,7 @@ import Testing
             (#"{"id":"u1"}"#, "u1"), (#"{"user_info":{"id":7},"id":"é\n"}"#, "é\n"), (#"{"id":7}"#, nil),
             (#"{"id":""}"#, nil),
             (#"{"id":null}"#, nil), (#"{}"#, nil), (#"[]"#, nil), (#""u1""#, nil), ("", nil),
-            (#"{"id":"a","id":"b"}"#, nil),
+            (#"{"id":"a","id":"b"}"#, nil), (#"{"id":"a\u0000"}"#, nil),
             (#"{"id":"\#(String(repeating: "a", count: 128))"}"#, String(repeating: "a", count: 128)),
             (#"{"id":"\#(String(repeating: "a", count: 129))"}"#, nil),
         ] as [(String, String?)]) func readsUserData(text: String, id: String?)

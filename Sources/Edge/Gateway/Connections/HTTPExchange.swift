@@ -210,7 +210,7 @@ extension HTTPRequest {
     ///
     /// - Parameter client: the address that the request counts for.
     package init(_ request: ParsedRequest, from client: PeerAddress) {
-        let host = request.field("host")
+        let host = request.host
         method = request.method
         path = request.path.string
         query = request.query.map { Array($0) } ?? []
@@ -222,21 +222,13 @@ extension HTTPRequest {
         lastEventID = request.field("last-event-id")?.string
         contentType = request.field("content-type")?.string
         takesChunks = request.minorVersion > 0
-        isLocal = client.isLoopback && host?.namesLoopback == true
+        isLocal = client.isLoopback && request.namesLoopback
         isOfOwnOrigin = host.map { request.field("origin")?.isOrigin(of: $0) == true } ?? false
         body = Array(request.body)
     }
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether this field `Host` is a name of the machine itself, with a port or without.
-    fileprivate var namesLoopback: Bool {
-        let colon = lastIndex(of: UInt8(ascii: ":"))
-        let hasPort = colon.map { part($0 + 1..<count).allSatisfy { $0.isASCIIDigit } } ?? false
-        let name = part(0..<(hasPort ? colon ?? count : count))
-        return name.equals("127.0.0.1") || name.equals("[::1]") || name.equalsIgnoringCase("localhost")
-    }
-
     /// Whether this field `Origin` is that host's, by HTTP or HTTPS.
     fileprivate func isOrigin(of host: UnsafeRawBufferPointer) -> Bool {
         let scheme = hasPrefix("http://") ? 7 : hasPrefix("https://") ? 8 : count

@@ -4,7 +4,7 @@ import JSON
 /// Why the `user_data` of a signin is refused.
 package enum UserDataError: Error, Equatable, Sendable {
     case malformed(JSONError)
-    /// `id` is missing, or not a non-empty string within the limit. pusher-js discards numbers.
+    /// `id` is missing, or not a non-empty string within the limit and without NUL. pusher-js discards numbers.
     case invalidID
     /// `expiresAt` or `issuedAt` is a number but not a whole one.
     case invalidTime
@@ -12,7 +12,8 @@ package enum UserDataError: Error, Equatable, Sendable {
     /// A line for `pusher:error`. It contains no byte from the client.
     package var message: StaticString {
         switch self {
-        case .malformed, .invalidID: "user_data of pusher:signin needs an id: a string of 1 to 128 bytes"
+        case .malformed, .invalidID:
+            "user_data of pusher:signin needs an id: a string of 1 to 128 bytes, none of them NUL"
         case .invalidTime: "expiresAt and issuedAt in user_data of pusher:signin are whole seconds since 1970"
         }
     }
@@ -79,7 +80,10 @@ package struct UserData: Equatable, Sendable {
         } catch {
             throw .malformed(error)
         }
-        guard let text = id?.string, !text.isEmpty, text.utf8.count <= limits.userIDBytes else { throw .invalidID }
+        // A text of PostgreSQL ends at a NUL: it would be another user's id.
+        guard let text = id?.string, 1...limits.userIDBytes ~= text.utf8.count, !text.utf8.contains(0) else {
+            throw .invalidID
+        }
         self.id = text
         self.info = info.flatMap { $0.kind == .null ? nil : Array($0.bytes) }
         self.watchlist = watchlist.map { Watchlist($0, countMax: watchlistMax ?? 0, limits) }
