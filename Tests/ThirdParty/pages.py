@@ -65,7 +65,7 @@ class Opened:
         self._context.close()
 
     def tab(self):
-        """The same file once more, beside the first."""
+        """Opens the file once more, beside the first tab."""
         page = self._context.new_page()
         page.on("console", lambda message: self.lines.append(message.text))
         page.goto(self.file.as_uri())
