@@ -171,7 +171,7 @@ struct UpgradeTests {
     }
 
     /// One session that has read a medication and forgot to end: doses go on, and the operator is told who it is.
-    @Test func whoeverHoldsATableIsNamedAndDosesGoOn() throws {
+    @Test func aSessionThatHoldsATableIsNamedAndDosesGoOn() throws {
         let old = try Released()
         let idle = try BlockingConnection(old.url + "&application_name=forgotten")
         try idle.execute("begin; select count(*) from care.product")

@@ -5,7 +5,7 @@
 -- no writers.
 --
 -- All the tables on which later files make triggers, and the ticket last, as writers do. Some write them in another order: all
--- waits together are no longer than lock_timeout, and whoever runs this gives back what is locked, and begins anew. Readers go on,
+-- waits together are no longer than lock_timeout, and the migrator then gives back what is locked, and begins anew. Readers go on,
 -- but where a trigger has to go.
 do $do$
 declare

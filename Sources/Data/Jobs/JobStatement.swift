@@ -9,7 +9,8 @@ package enum JobStatement {
         SELECT set_config('sync.notify', 'off', false), set_config('lock_timeout', $1, false),
             set_config('statement_timeout', $2, false), set_config('idle_session_timeout', '0', false),
             set_config('sync.lineage', '', false), set_config('sync.system', '', false),
-            set_config('sync.retain_days', $3, false)
+            set_config('sync.retain_days', $3, false),
+            set_config('default_transaction_isolation', 'read committed', false)
         """
 
     static func greeting(retainDays: Int) -> ConnectionSlot.Greeting {

@@ -7,7 +7,8 @@ enum OutboxStatement {
             """
             SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
                 set_config('idle_session_timeout', '0', false), set_config('sync.lineage', '', false),
-                set_config('sync.system', '', false)
+                set_config('sync.system', '', false),
+                set_config('default_transaction_isolation', 'read committed', false)
             """, [OutboxLimits.lockTimeout.setting, OutboxLimits.statementTimeout.setting],
             timeout: OutboxLimits.statementTimeout)
     }

@@ -97,7 +97,8 @@ final class StoreLoop: EventSource {
                     set_config('statement_timeout', $2, false),
                     set_config('idle_in_transaction_session_timeout', '10s', false),
                     set_config('idle_session_timeout', '0', false), set_config('sync.lineage', '', false),
-                    set_config('sync.system', '', false)
+                    set_config('sync.system', '', false),
+                    set_config('default_transaction_isolation', 'read committed', false)
                 """, [configuration.lockTimeout.setting, configuration.statementTimeout.setting]
             ),
             // In the order of `Kind`.

@@ -2,7 +2,7 @@ import Postgres
 
 /// How a migration gets its locks while devices, hubs and backends go on.
 ///
-/// Whoever queues behind a lock that the migrator waits for waits too. So each attempt is short: it gives back all that it
+/// Those who queue behind a lock that the migrator waits for wait too. So each attempt is short: it gives back all that it
 /// has, lets the others go on, and begins anew. It is shorter than `deadlock_timeout`, after which PostgreSQL would end a
 /// writer that crosses it.
 extension Migrator {

@@ -45,7 +45,10 @@ final class AppendWriter {
             "the appending connection", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
             greeting: ConnectionSlot.Greeting(
-                "SELECT set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false)",
+                """
+                SELECT set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false),
+                    set_config('default_transaction_isolation', 'read committed', false)
+                """,
                 [timeout.setting], timeout: timeout),
             handlers: ConnectionSlot.Handlers(
                 opened: { [weak self] _ in self?.write() }, lost: { [weak self] in self?.isUnderWay = false }))
