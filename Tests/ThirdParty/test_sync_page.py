@@ -175,6 +175,20 @@ def test_it_shows_what_becomes_of_doses(browser, hub, user, tmp_path, library):
 
 
 @with_pusher
+def test_a_dose_of_another_of_the_users_days_stays_away(browser, hub, user, tmp_path, library):
+    """It has today's date in its own zone, and the snapshot says that it is elsewhere."""
+    one, other = add_dose(hub, user), add_dose(hub, user)
+    with Doses(browser, page_of(hub, user, tmp_path), library) as page:
+        page.shows(one, "scheduled")
+        page.type(f"today.elsewhere = today.occurrences.filter((dose) => dose.id === '{one}');"
+                  f" today.occurrences = today.occurrences.filter((dose) => dose.id !== '{one}'); store()")
+        hub.query("update care.dose_occurrence set dose = '2' where id = %s", [one])
+        hub.query("update care.dose_occurrence set status = 'skipped' where id = %s", [other])
+        page.shows(other, "skipped")
+        assert one not in page.shown()
+
+
+@with_pusher
 def test_it_keeps_what_was_done_offline(browser, hub, user, tmp_path, library):
     """A dose is taken without a network, and the page is closed. Later it is sent as it was, and once."""
     dose, second = add_dose(hub, user), add_dose(hub, user)
@@ -311,6 +325,25 @@ def test_a_snapshot_that_fails_is_fetched_again(browser, hub, user, tmp_path, li
         page.page.unroute("**/adherence/today")
         page.page.clock.run_for(6_000)
         page.shows(dose, "scheduled")
+
+
+@with_pusher
+def test_a_sign_in_that_fails_is_tried_again(browser, hub, user, tmp_path, library):
+    """As while a hub starts, which cannot check tokens yet."""
+    dose = add_dose(hub, user)
+    failures = []
+
+    def fail_once(route):
+        failures.append(1)
+        route.fulfill(status=503) if len(failures) == 1 else route.continue_()
+
+    with Doses(browser, page_of(hub, user, tmp_path), library) as page:
+        page.shows(dose, "scheduled")
+        page.page.route("**/pusher/user-auth", fail_once)
+        page.type("pusher.disconnect(); pusher.connect()")
+        eventually(lambda: page.type("isSignedIn") and len(failures) > 1, "the second try signs in")
+        hub.query("update care.dose_occurrence set status = 'taken', taken_at = now() where id = %s", [dose])
+        page.shows(dose, "taken")
 
 
 @with_pusher
