@@ -12,8 +12,8 @@ begin
     while (select more from care.job_plan_doses(1000, clock)) loop end loop;
 end
 $$;
--- What a user has, without ids, revisions, and times at which the hub heard of something; nor days on which a reminder rings with its
--- dose, which go by what has rung.
+-- What a user has, without ids, revisions, and times at which the hub heard of something; nor what has rung, which goes by
+-- real time.
 create function test.had(who text) returns text language sql as $$
     select concat_ws(E'\n',
         (select string_agg(concat_ws(' ', 'dose', d.local_date, to_char(d.local_time, 'HH24:MI'), d.tz, d.window_end - d.scheduled_at, d.product_name, d.dose, d.status,
@@ -25,7 +25,7 @@ create function test.had(who text) returns text language sql as $$
         (select string_agg(concat_ws(' ', 'product', p.name, p.strength, p.archived_at), E'\n' order by p.name) from care.product as p where p.user_id = who),
         (select string_agg(concat_ws(' ', 'stack', k.name, (select count(*) from care.stack_item as i where i.stack_id = k.id)), E'\n' order by k.name) from care.stack as k where k.user_id = who),
         (select string_agg(concat_ws(' ', 'rule', to_char(r.time, 'HH24:MI'), r.repeat, r.timezone, r.label, r.enabled), E'\n' order by r.time) from care.reminder_rule as r where r.user_id = who),
-        (select string_agg(concat_ws(' ', 'day', o.day, o.status, o.moved_local, to_char(o.snoozed_until, 'DD HH24:MI'), o.snooze_count), E'\n' order by o.day) from care.reminder_occurrence as o where o.user_id = who and not o.kept),
+        (select string_agg(concat_ws(' ', 'day', o.day, o.status, o.moved_local, to_char(o.snoozed_until, 'DD HH24:MI'), o.snooze_count), E'\n' order by o.day) from care.reminder_occurrence as o where o.user_id = who and (o.status = 'cancelled' or o.snooze_count > 0 or o.moved_local is not null)),
         (select concat_ws(' ', 'settings', u.zone, u.preset_times) from care.user_settings as u where u.user_id = who)) $$;
 -- Plays a scene: `delay` after the person acted, the hub hears of it. Its answer, and what is there a week later.
 create function test.play(s test.scene, delay interval) returns text language plpgsql as $$
