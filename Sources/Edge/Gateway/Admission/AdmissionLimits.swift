@@ -15,8 +15,9 @@ package struct AdmissionLimits: Sendable {
     package var strangerRequestsPerSecond = 200
     /// Such requests that one address may send at once after a pause.
     package var strangerRequestsBurst = 1_000
-    /// Event streams that one user may begin per second on average, and at once after a pause.
+    /// Event streams that one user may begin per second on average. 0: no bound.
     package var userStreamsPerSecond = 10
+    /// Event streams that one user may begin at once after a pause.
     package var userStreamsBurst = 200
     /// How long a request above these rates waits for its answer, which says so. Who asks again at once thus asks no more
     /// often than this.
