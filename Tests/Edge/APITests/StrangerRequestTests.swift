@@ -60,7 +60,7 @@ import Testing
     }
 
     /// A user beside a flood of the same address is not told 429, and the connection of a flood goes on.
-    @Test func whoHasAGoodTokenIsNotCounted() async throws {
+    @Test func oneWithAGoodTokenIsNotCounted() async throws {
         let hub = try await hub()
         let client = try TestClient(port: hub.port)
         var last = ""

@@ -28,7 +28,7 @@ struct AddressRates: Sendable {
 
     /// Takes one token. Returns how long it is until that one is there; nil where too many wait.
     ///
-    /// - Parameter address: or whoever else has a rate here.
+    /// - Parameter address: or something else that has a rate, such as a user.
     mutating func take(_ address: some Hashable, at now: Instant) -> Duration? {
         guard rate.isBounded else { return .zero }
         let hash = UInt(bitPattern: address.hashValue)

@@ -52,7 +52,7 @@ package struct HTTPResponse: Sendable {
     package var fields: [(name: StaticString, value: String)]
     /// The limit that the request has reached, to be counted.
     package var limit: ReachedLimit?
-    /// Whether whoever asks gets it: it is not known who that is. Such answers are counted for the address.
+    /// Whether it was made without knowing who asks. Such answers are counted for the address.
     package var isForStrangers = false
     /// The source and type of a body that is sent piece by piece.
     package var export: (source: Export, contentType: String)?
