@@ -120,7 +120,7 @@ def test_a_pool_of_transactions_is_told_of_once_and_never_ready(stage, settings)
         hub = serving(stage, bouncer)
         hub.program.err.wait_for(lambda line: REFUSAL in line, "the log says what is between")
         # Each connection tries again and again.
-        eventually(lambda: bouncer.logins() > 100 and not is_ready(hub), "many more tries, none of which is ready")
+        eventually(lambda: bouncer.logins() > 50 and not is_ready(hub), "many more tries, none of which is ready")
         complaints = [line for line in hub.program.err.lines if "PostgreSQL" in line]
         assert len(complaints) == 1 and REFUSAL in complaints[0], complaints
         assert not any("is up" in line or '"ready"' in line for line in hub.program.err.lines)
