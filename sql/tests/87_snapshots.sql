@@ -172,11 +172,11 @@ update care.dose_occurrence set status = 'skipped' where id = 'one2';
 select test.is('nothing due', test.both('one', '2025-11-19'), '');
 
 -- Today: what falls on the day where the person is, and what is due now, whatever date it has.
-insert into care.user_settings (user_id, zone) values ('td', 'Asia/Tokyo'), ('tl', 'America/Los_Angeles'), ('tb', 'Europe/Berlin');
-insert into care.dose_occurrence (id, user_id, scheduled_at, tz) select 'td' || n, 'td', ('2025-11-10'::date + n + time '20:00') at time zone 'America/Los_Angeles', 'America/Los_Angeles' from generate_series(1, 6) as n;
-insert into care.dose_occurrence (id, user_id, scheduled_at, tz) select 'tl' || n, 'tl', ('2025-11-10'::date + n + time '08:00') at time zone 'Asia/Tokyo', 'Asia/Tokyo' from generate_series(1, 6) as n;
-insert into care.dose_occurrence (id, user_id, scheduled_at, tz, status) select 'tb' || n, 'tb', ('2025-11-10'::date + n + time '23:30') at time zone 'Europe/Berlin', 'Europe/Berlin', case when n = 1 then 'taken' else 'scheduled' end from generate_series(1, 6) as n;
-insert into care.dose_occurrence (id, user_id, scheduled_at, tz, status, as_needed) values ('tb-log', 'tb', '2025-11-12 22:40Z', 'Europe/Berlin', 'taken', true);
+insert into care.user_settings (user_id, zone) values ('day-d', 'Asia/Tokyo'), ('day-l', 'America/Los_Angeles'), ('day-b', 'Europe/Berlin');
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz) select 'td' || n, 'day-d', ('2025-11-10'::date + n + time '20:00') at time zone 'America/Los_Angeles', 'America/Los_Angeles' from generate_series(1, 6) as n;
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz) select 'tl' || n, 'day-l', ('2025-11-10'::date + n + time '08:00') at time zone 'Asia/Tokyo', 'Asia/Tokyo' from generate_series(1, 6) as n;
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz, status) select 'tb' || n, 'day-b', ('2025-11-10'::date + n + time '23:30') at time zone 'Europe/Berlin', 'Europe/Berlin', case when n = 1 then 'taken' else 'scheduled' end from generate_series(1, 6) as n;
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz, status, as_needed) values ('tb-log', 'day-b', '2025-11-12 22:40Z', 'Europe/Berlin', 'taken', true);
 create function test.listed(who text, at timestamptz) returns text language plpgsql as $$
 begin
     perform test.set_clock(at);
@@ -198,17 +198,17 @@ begin
 end
 $$;
 select test.is(title, test.listed(who, at::timestamptz) || ' | ' || coalesce(test.due(who, at::timestamptz), '-'), want) from (values
-    (1, 'Tokyo, five minutes into Los Angeles'' evening', 'td', '2025-11-14 04:05Z', '2025-11-14 | td3 | td4 | td3:applied'), (2, 'before it', 'td', '2025-11-14 03:55Z', '2025-11-14 | td3 | td4 | -'),
-    (3, 'when its window has ended, it is still the day''s', 'td', '2025-11-14 08:00Z', '2025-11-14 | td3 | td4 | td3:applied'), (4, 'the next morning it is not', 'td', '2025-11-14 15:05Z', '2025-11-15 | td4 | td5 | -'),
-    (5, 'Los Angeles, the afternoon of Tokyo''s next morning', 'tl', '2025-11-13 23:05Z', '2025-11-13 | tl4 | tl3 | tl4:applied'), (6, 'and at noon', 'tl', '2025-11-13 20:00Z', '2025-11-13 | tl4 | tl3 | -'),
-    (7, 'Berlin, ten minutes after midnight: last evening''s', 'tb', '2025-11-13 23:10Z', '2025-11-14 | tb3 tb4 | - | tb3:applied'), (8, 'until its window ends', 'tb', '2025-11-14 02:29:59Z', '2025-11-14 | tb3 tb4 | - | tb3:applied'),
-    (9, 'and not then', 'tb', '2025-11-14 02:30Z', '2025-11-14 | tb4 | - | -'), (10, 'one that was taken is shown as long, and not taken again', 'tb', '2025-11-11 23:10Z', '2025-11-12 | tb1 tb2 | - | -'),
-    (11, 'before midnight', 'tb', '2025-11-13 22:50Z', '2025-11-13 | tb3 | - | tb3:applied')) as t(n, title, who, at, want) order by n;
-select test.is('what was taken as needed before midnight is not due', test.listed('tb', '2025-11-12 23:10Z'), '2025-11-13 | tb2 tb3 | -');
-select test.is('a date is the calendar''s', test.short(test.act('td', 'by date', 'bulkMarkAll', '{"criteria":{"date":"2025-11-14"}}')) || ' ' || (jsonb_path_query_array(test.day('td', '2025-11-14'), '$.occurrences[*].id') || jsonb_path_query_array(test.day('td', '2025-11-14'), '$.elsewhere'))::text, 'noop ["td4"]');
-select test.is('the device''s zone counts', coalesce(test.due('tb', '2025-11-14 08:10Z'), '-') || ' ' || test.due('tb', '2025-11-14 08:10Z', 'Pacific/Kiritimati'), '- tb3:applied');
+    (1, 'Tokyo, five minutes into Los Angeles'' evening', 'day-d', '2025-11-14 04:05Z', '2025-11-14 | td3 | td4 | td3:applied'), (2, 'before it', 'day-d', '2025-11-14 03:55Z', '2025-11-14 | td3 | td4 | -'),
+    (3, 'when its window has ended, it is still the day''s', 'day-d', '2025-11-14 08:00Z', '2025-11-14 | td3 | td4 | td3:applied'), (4, 'the next morning it is not', 'day-d', '2025-11-14 15:05Z', '2025-11-15 | td4 | td5 | -'),
+    (5, 'Los Angeles, the afternoon of Tokyo''s next morning', 'day-l', '2025-11-13 23:05Z', '2025-11-13 | tl4 | tl3 | tl4:applied'), (6, 'and at noon', 'day-l', '2025-11-13 20:00Z', '2025-11-13 | tl4 | tl3 | -'),
+    (7, 'Berlin, ten minutes after midnight: last evening''s', 'day-b', '2025-11-13 23:10Z', '2025-11-14 | tb3 tb4 | - | tb3:applied'), (8, 'until its window ends', 'day-b', '2025-11-14 02:29:59Z', '2025-11-14 | tb3 tb4 | - | tb3:applied'),
+    (9, 'and not then', 'day-b', '2025-11-14 02:30Z', '2025-11-14 | tb4 | - | -'), (10, 'one that was taken is shown as long, and not taken again', 'day-b', '2025-11-11 23:10Z', '2025-11-12 | tb1 tb2 | - | -'),
+    (11, 'before midnight', 'day-b', '2025-11-13 22:50Z', '2025-11-13 | tb3 | - | tb3:applied')) as t(n, title, who, at, want) order by n;
+select test.is('what was taken as needed before midnight is not due', test.listed('day-b', '2025-11-12 23:10Z'), '2025-11-13 | tb2 tb3 | -');
+select test.is('a date is the calendar''s', test.short(test.act('day-d', 'by date', 'bulkMarkAll', '{"criteria":{"date":"2025-11-14"}}')) || ' ' || (jsonb_path_query_array(test.day('day-d', '2025-11-14'), '$.occurrences[*].id') || jsonb_path_query_array(test.day('day-d', '2025-11-14'), '$.elsewhere'))::text, 'noop ["td4"]');
+select test.is('the device''s zone counts', coalesce(test.due('day-b', '2025-11-14 08:10Z'), '-') || ' ' || test.due('day-b', '2025-11-14 08:10Z', 'Pacific/Kiritimati'), '- tb3:applied');
 update care.dose_occurrence set local_date = '2025-11-15' where id = 'tb4';
-select test.is('a date that a writer has moved stays moved', test.listed('tb', '2025-11-14 10:00Z') || ', ' || test.listed('tb', '2025-11-15 10:00Z'), '2025-11-14 | - | -, 2025-11-15 | tb4 tb5 | -');
+select test.is('a date that a writer has moved stays moved', test.listed('day-b', '2025-11-14 10:00Z') || ', ' || test.listed('day-b', '2025-11-15 10:00Z'), '2025-11-14 | - | -, 2025-11-15 | tb4 tb5 | -');
 -- A night of 25 hours and one of 23, and an hour that is there twice.
-insert into care.dose_occurrence (id, user_id, scheduled_at, tz) values ('tb-fall', 'tb', '2025-10-25 21:30Z', 'Europe/Berlin'), ('tb-spring', 'tb', '2026-03-28 22:30Z', 'Europe/Berlin');
-select test.is('the night of the clocks', test.listed('tb', '2025-10-25 22:10Z') || ', ' || test.due('tb', '2025-10-25 22:10Z') || ', ' || test.listed('tb', '2026-03-28 23:10Z'), '2025-10-26 | tb-fall | -, tb-fall:applied, 2026-03-29 | tb-spring | -');
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz) values ('tb-fall', 'day-b', '2025-10-25 21:30Z', 'Europe/Berlin'), ('tb-spring', 'day-b', '2026-03-28 22:30Z', 'Europe/Berlin');
+select test.is('the night of the clocks', test.listed('day-b', '2025-10-25 22:10Z') || ', ' || test.due('day-b', '2025-10-25 22:10Z') || ', ' || test.listed('day-b', '2026-03-28 23:10Z'), '2025-10-26 | tb-fall | -, tb-fall:applied, 2026-03-29 | tb-spring | -');
