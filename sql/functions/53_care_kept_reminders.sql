@@ -46,9 +46,6 @@ declare
     new_at timestamptz;
     keeps boolean;
 begin
-    if not (was.enabled and r.enabled) then
-        return;
-    end if;
     -- No zone is more than 26 hours from another.
     for on_day in
         select (clock at time zone was.timezone)::date + n from generate_series(-2, 2) as n
@@ -61,6 +58,11 @@ begin
         wall := case when care.rule_gives(r, on_day) then care.wall_start(on_day, r.time, r.timezone) end;
         continue when old_at is null or wall is null;
         select * into x from care.reminder_occurrence as o where o.rule_id = r.id and o.day = on_day for update;
+        -- Of a rule that is switched off that alone has come which was pushed before.
+        continue when not (was.enabled and r.enabled) and (old_at > clock or not exists (
+            select from care.push as p
+            where p.user_id = r.user_id
+                and p.occurrence_id = coalesce(x.id, care.occurrence_id(r.id, on_day + was.time))));
         new_at := coalesce(case when x.moved_local is not null then care.resolve_local(x.moved_local, r.timezone)
                                 when not x.kept then x.moved_to end, wall);
         if old_at > clock and new_at > clock then

@@ -30,6 +30,7 @@ begin
                     select d.id from care.dose_occurrence as d where d.user_id = who and d.status = 'scheduled' order by d.scheduled_at limit 1);
                 when 'edit' then update care.schedule set time = step[3]::time where user_id = who;
                 when 'off' then update care.reminder_rule set enabled = false where user_id = who;
+                when 'on' then update care.reminder_rule set enabled = true where user_id = who;
                 when 'fixed' then update care.reminder_rule set tz_mode = 'fixed', timezone = step[3] where user_id = who;
                 when 'snooze' then
                     answer := test.act(who, step[1], 'snoozeReminder', jsonb_build_object('occurrenceId', care.occurrence_id(who, '2025-11-20'::date + time '16:00'), 'minutes', step[3]::int));
@@ -61,6 +62,8 @@ from (values
     ('to Los Angeles, the dose open and past', 'linked,own,none', '16:00', '{17:00 zone America/Los_Angeles}', '20 16:00, 22 00:00 of 21'),
     ('to Los Angeles at its time, before the job came', 'linked,own,none', '16:00', '{16:00 zone America/Los_Angeles}', '20 16:00, 22 00:00 of 21'),
     ('to Paris at its time', 'linked,own,none', '16:00', '{16:00 zone Europe/Paris}', '20 16:00, 21 15:00'),
+    ('to Los Angeles, off meanwhile', 'linked,own,none', '16:00', '{16:15 off,17:00 zone America/Los_Angeles,17:15 on}', '20 16:00, 22 00:00 of 21'),
+    ('to Los Angeles, off before it came', 'own,none', '16:00', '{15:15 off,17:00 zone America/Los_Angeles,17:15 on}', '21 00:00 of 20, 22 00:00 of 21'),
     ('to New York, the dose open and past', 'linked,own,none', '16:00', '{20:30 zone America/New_York}', '20 16:00, 21 21:00'),
     ('to Los Angeles, the dose taken', 'linked,own', '16:00', '{16:15 taken,17:00 zone America/Los_Angeles}', '20 16:00, 22 00:00 of 21'),
     ('to Los Angeles, the dose taken early', 'linked,own', '16:00', '{15:00 taken,15:30 zone America/Los_Angeles}', '22 00:00 of 21'),
