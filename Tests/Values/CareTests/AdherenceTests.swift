@@ -1,4 +1,4 @@
-import Care
+@testable import Care
 import Testing
 
 @Suite(.timeLimit(.minutes(15)))

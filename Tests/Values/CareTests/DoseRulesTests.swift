@@ -39,6 +39,7 @@ struct DoseRulesTests {
         case .conflict(.late): "#"
         case .conflict(.superseded): "?"
         case .notDue: "-"
+        case .tooManyNotes: "n"
         case .untimely: "~"
         }
     }
