@@ -48,12 +48,6 @@ struct ActionDecision {
     /// The account afterwards. Nothing of it stays here.
     mutating func takenAccount() -> CareAccount { account.lent() }
 
-    /// When the user acted according to the device, never later than now; and the member that says so.
-    private struct ActedAt {
-        let time: SentTime
-        let path: String?
-    }
-
     private mutating func perform(
         _ action: DoseAction, seen: SeenRevisions, _ acted: ActedAt
     ) throws(InvalidAction) {

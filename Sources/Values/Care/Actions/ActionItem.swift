@@ -44,3 +44,9 @@ struct ActionItem {
     /// The path of a time that another action gave.
     static let ofAnother = "payload.of"
 }
+
+/// When the user acted according to the device, never later than now; and the member that says so.
+struct ActedAt {
+    let time: SentTime
+    let path: String?
+}
