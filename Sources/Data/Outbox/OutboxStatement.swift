@@ -13,8 +13,8 @@ enum OutboxStatement {
             timeout: OutboxLimits.statementTimeout)
     }
 
-    /// `$1` the hub, `$2` the most pushes of each platform, `$3` the lease in seconds, `$4` whether texts have labels, `$5` the
-    /// share of a user, `$6` and `$7` platforms and users who have theirs.
+    /// `$1` the hub, `$2` the most pushes of each platform, `$3` the lease in seconds, `$4` whether texts have labels,
+    /// `$5` the share of a user, `$6` and `$7` platforms and users who have theirs.
     /// The clock is read before the tokens are: a token that a device registers meanwhile is younger.
     static let claim = """
         WITH c AS MATERIALIZED (SELECT sync.clock() AS at)

@@ -5,8 +5,8 @@
 // FCM, on one thread, and over one connection for each request to the webhook, on another.
 // Lifecycle: `init` starts the threads; `stop` waits for answers, then joins them. Invariants:
 // - Each push that was posted leaves by one outcome, unless its thread ends before its answer: its lease then ends.
-// - As many requests are in flight as may be, whatever version of HTTP a provider speaks, and however slow it is; but for the
-//   share of a user (`PushTurns`).
+// - As many requests are in flight as may be, whatever version of HTTP a provider speaks, and however slow it is; but for
+//   the share of a user (`PushTurns`).
 // - A redirect is never followed, a proxy of the environment never used, and a certificate always verified.
 // - No text, token or id of a push is logged, nor an answer's own words.
 

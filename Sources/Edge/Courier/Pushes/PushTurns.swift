@@ -5,8 +5,8 @@ import Outbox
 /// Pushes of one platform that wait for room in flight. Users take turns, so however many pushes of one wait, another's
 /// waits for at most one of each user before it.
 ///
-/// Requests may hang until they time out, and a request that is under way cannot be taken back. So a user has at most half of
-/// the room, and the last quarter of it is left to users who have none in flight.
+/// Requests may hang until they time out, and a request that is under way cannot be taken back. So a user has at most half
+/// of the room, and the last quarter of it is left to users who have none in flight.
 ///
 /// Worst interleaving: hundreds of one user's requests hang when another's push comes: it goes at once
 /// (`PushTurnsTests.oneUserWhoseRequestsHangHoldsUpNoOther`).
