@@ -32,7 +32,7 @@ extension ReminderBook {
         write(rule, cause)
         for name in names { aliases[name] = rule.id }
         if let first = names.first, Self.isTemporary(first) {
-            queued[rule.id] = Queued(
+            queued[rule.id] = QueuedReminder(
                 fields: rules[rule.id]?.fields ?? wanted, device: cause.device, at: cause.now)
         }
         return ReminderOutcome(status: .applied, rule: rules[rule.id])

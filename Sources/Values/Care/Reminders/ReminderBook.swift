@@ -20,26 +20,9 @@ package struct ReminderBook: Sendable {
     var regimen: Regimen
     var days = ReminderDays()
     var history = ReminderHistory()
-    var stored: [Identifier: Stored] = [:]
+    var stored: [Identifier: StoredReminder] = [:]
     /// Rules that were made under a temporary name, as they were then.
-    var queued: [Identifier: Queued] = [:]
-
-    struct Queued: Sendable {
-        let fields: ReminderFields
-        let device: Identifier?
-        let at: Int
-        /// Whether a create without a name was found to be it.
-        var isPosted = false
-
-        /// Whether a create by this device may be the queue's: where one of them names no device, nobody knows.
-        func isOf(_ poster: Identifier?) -> Bool { device == nil || poster == nil || device == poster }
-    }
-
-    struct Stored: Sendable {
-        let action: ReminderAction
-        let answer: ReminderAnswer
-        let pending: PendingReminder?
-    }
+    var queued: [Identifier: QueuedReminder] = [:]
 
     /// Nobody's reminders yet.
     package init(
@@ -97,7 +80,7 @@ package struct ReminderBook: Sendable {
         answer.conflict = outcome.conflict
         answer.position = top
         guard outcome.isKept else { return answer }
-        stored[envelope.key] = Stored(action: envelope.action, answer: answer, pending: outcome.pending)
+        stored[envelope.key] = StoredReminder(action: envelope.action, answer: answer, pending: outcome.pending)
         return answer
     }
 

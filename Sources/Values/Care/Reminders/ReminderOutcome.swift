@@ -15,6 +15,25 @@ struct PendingReminder: Sendable {
     var gone: ReminderRule?
 }
 
+/// A rule that was made under a temporary name, as it was then.
+struct QueuedReminder: Sendable {
+    let fields: ReminderFields
+    let device: Identifier?
+    let at: Int
+    /// Whether a create without a name was found to be it.
+    var isPosted = false
+
+    /// Whether a create by this device may be the queue's: where one of them names no device, nobody knows.
+    func isOf(_ poster: Identifier?) -> Bool { device == nil || poster == nil || device == poster }
+}
+
+/// The answer to an action, and what is left to decide.
+struct StoredReminder: Sendable {
+    let action: ReminderAction
+    let answer: ReminderAnswer
+    let pending: PendingReminder?
+}
+
 /// What became of an action.
 struct ReminderOutcome {
     let status: CareStatus
