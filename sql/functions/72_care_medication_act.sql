@@ -189,8 +189,8 @@ end
 $$;
 
 -- care.paired: for each wanted schedule, which of the present ones goes on as it; null for one that begins. Equal times first,
--- then the nearest, of one without a time the one that it had, and of those that are alike the one that repeats so. A time moves past no time that stays: that would be
--- another one. What is paused comes last, and what is over is not asked. No locks.
+-- then the nearest, of one without a time the one that it had, and of those that are alike the one that repeats so. A time
+-- moves past no time that stays: that would be another one. What is paused comes last, and what is over is not asked. No locks.
 create or replace function care.paired(present care.schedule[], wanted care.schedule[], at timestamptz) returns int[]
 language plpgsql stable
 as $$
@@ -250,10 +250,11 @@ begin
 end
 $$;
 
--- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A time that stays keeps its
--- schedule, with its doses and reminders, and so does one that moves (care.paired): id, days that it begins and ends, window.
+-- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A time that stays keeps
+-- its schedule, with its doses and reminders, and so does one that moves (care.paired): id, days that it begins and ends, window.
 -- The rest ends or begins. One that begins where another one ends takes its place, with its reminders; it has the window, the
--- days and the zone of that one, or of one that stays. It does not begin today if today's dose at its time is there already. Lock order: the schedules by id, doses, reminder rules.
+-- days and the zone of that one, or of one that stays. It does not begin today if today's dose at its time is there already.
+-- Lock order: the schedules by id, doses, reminder rules.
 create or replace function care.change_schedules(who text, medication text, wanted care.schedule[], doc jsonb) returns void
 language plpgsql
 as $$
