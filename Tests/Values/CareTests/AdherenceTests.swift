@@ -1,5 +1,6 @@
-@testable import Care
 import Testing
+
+@testable import Care
 
 @Suite(.timeLimit(.minutes(15)))
 struct AdherenceTests {
