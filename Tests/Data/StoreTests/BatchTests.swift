@@ -85,7 +85,8 @@ import Testing
         #expect(desk.complaints.isEmpty)
     }
 
-    /// An action that comes before its turn, among others in one transaction; then a repeat beside a new one.
+    /// An action that comes before its turn, among others that wait: those behind it, which may follow from it, go after it. Then
+    /// a repeat beside a new one.
     @Test func eachGetsItsOwnAnswer() throws {
         let desk = try open()
         try whileBusy(desk) {
@@ -97,7 +98,7 @@ import Testing
         let early = try desk.take("ann", "k9")
         #expect(early.retry == .outOfOrder && early.json.string.contains("\"expected\": 2"))
         #expect(try desk.take("ann", "k2").status == .applied)
-        #expect(try transactions("ann") == ["k1 k2"])
+        #expect(try transactions("ann") == ["k1", "k2"])
         #expect(desk.complaints.isEmpty)
         try whileBusy(desk) { for n in 1...3 { desk.submit("ann", "k\(n)", n: Int64(n)) } }
         for n in 1...3 { #expect(try desk.take("ann", "k\(n)").isReplayed == (n < 3)) }
