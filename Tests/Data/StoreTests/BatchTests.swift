@@ -85,8 +85,8 @@ import Testing
         #expect(desk.complaints.isEmpty)
     }
 
-    /// An action that comes before its turn, among others that wait: those behind it, which may follow from it, go after it. Then
-    /// a repeat beside a new one.
+    /// An action that comes before its turn, among others that wait: those behind it, which may follow from it, go after it.
+    /// Then a repeat beside a new one.
     @Test func eachGetsItsOwnAnswer() throws {
         let desk = try open()
         try whileBusy(desk) {
