@@ -149,7 +149,8 @@ import Testing
             let asked =
                 foreign.map { ("/metrics", $0, 403) } + foreign.map { ("/livez", $0, 200) }
                 + own.map { ("/metrics", $0, 200) } + [
-                    ("http://evil.example/metrics", "127.0.0.1", 403), ("http://localhost/metrics", "evil.example", 200),
+                    ("http://evil.example/metrics", "127.0.0.1", 403),
+                    ("http://localhost/metrics", "evil.example", 200),
                 ]
             for (path, host, wanted) in asked {
                 let status = try await Visitor.ask(port, path, host: host).status
