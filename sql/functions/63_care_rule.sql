@@ -15,7 +15,7 @@ begin atomic
     select 1000;
 end;
 
--- care.notes_full: whether a dose has as many. No locks: whoever writes notes holds the dose.
+-- care.notes_full: whether a dose has as many. No locks: a writer of notes holds the dose.
 create or replace function care.notes_full(who text, dose text) returns boolean
 language sql stable
 as $$

@@ -5,7 +5,11 @@ import Postgres
 /// Those who queue behind a lock that the migrator waits for wait too. So each attempt is short: it gives back all that it
 /// has, lets the others go on, and begins anew. It is shorter than `deadlock_timeout`, after which PostgreSQL would end a
 /// writer that crosses it.
-extension Migrator {
+struct MigrationLocks {
+    let connection: BlockingConnection
+    /// How long one transaction tries to get its locks.
+    let patience: Duration
+
     /// Runs `body` in a transaction, again and again while others hold what it needs, until `patience` ends.
     ///
     /// - Parameter path: the file that runs when something fails.
@@ -37,7 +41,7 @@ extension Migrator {
                             : ": \(holders.joined(separator: ", ")); end them, and migrate again"))
             }
             // Longer than the attempt: the others have more than half of the time.
-            try asking("the migrator cannot wait") { () throws(StatementError) in
+            try connection.asking("the migrator cannot wait") { () throws(StatementError) in
                 _ = try connection.query(
                     "select pg_sleep(greatest($1::float8, 0.05) * (1 + random()))", [String(seconds)])
             }
@@ -101,7 +105,7 @@ extension Migrator {
     private func holders(since seconds: Double) throws(Failure) -> [String] {
         // Only a superuser, or a member of pg_monitor, sees what other sessions do.
         try? connection.execute("reset role")
-        return try asking("the sessions cannot be read") { () throws(StatementError) in
+        return try connection.asking("the sessions cannot be read") { () throws(StatementError) in
             try connection.query(
                 """
                 select h.name from (

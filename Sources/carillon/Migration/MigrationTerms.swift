@@ -4,7 +4,7 @@ import Postgres
 extension Migrator {
     /// Sets what the SQL files count on.
     func prepareSession() throws(Failure) {
-        try asking("the session cannot be set up") { () throws(StatementError) in
+        try connection.asking("the session cannot be set up") { () throws(StatementError) in
             try connection.execute(
                 """
                 set default_transaction_isolation = 'read committed';
@@ -19,7 +19,7 @@ extension Migrator {
 
     /// User ids and JSON may hold any character, and both are compared byte by byte.
     func checkEncoding() throws(Failure) {
-        let found = try asking("the database's encoding cannot be read") { () throws(StatementError) in
+        let found = try connection.asking("the database's encoding cannot be read") { () throws(StatementError) in
             try connection.query("select current_setting('server_encoding'), quote_ident(current_database())").first
         }
         guard let encoding = found?.first ?? nil, encoding != "UTF8" else { return }
@@ -32,7 +32,7 @@ extension Migrator {
     /// The second migration makes it, unless somebody has; functions call it as the owner.
     func checkExtension() throws(Failure) {
         let owner = DevelopmentCluster.owner
-        let found = try asking("the extensions cannot be read") { () throws(StatementError) in
+        let found = try connection.asking("the extensions cannot be read") { () throws(StatementError) in
             try connection.query(
                 """
                 select quote_ident(n.nspname), has_schema_privilege(n.oid, 'usage') from pg_available_extensions as a

@@ -53,6 +53,7 @@ struct Migrator {
     let connection: BlockingConnection
     /// How long one transaction tries to get its locks.
     var patience = Duration.seconds(30)
+    private var locks: MigrationLocks { MigrationLocks(connection: connection, patience: patience) }
 
     /// Two numbers that no other program should use in this database: "cari" and "llon" as bytes.
     private static let lockKey = "x'63617269'::int, x'6c6c6f6e'::int"
@@ -71,7 +72,8 @@ struct Migrator {
     /// Compares the database with the files; changes nothing.
     func status() throws(Failure) -> Status {
         try checkSchemaOwner()
-        let (applied, functions) = try asking("the state of the database cannot be read") { () throws(StatementError) in
+        let (applied, functions) = try connection.asking("the state of the database cannot be read") {
+            () throws(StatementError) in
             let present = try connection.query("select to_regclass('sync.migration') is not null")
             guard present.first?.first == "t" else { return ([[String?]](), [[String?]]()) }
             return (
@@ -102,7 +104,7 @@ struct Migrator {
     /// A dump restored without its roles gives the schema to another owner. Later steps could not report that.
     private func checkSchemaOwner() throws(Failure) {
         let owner = DevelopmentCluster.owner
-        let found = try asking("the state of the database cannot be read") { () throws(StatementError) in
+        let found = try connection.asking("the state of the database cannot be read") { () throws(StatementError) in
             try connection.query(
                 """
                 select r.rolname, exists (select from pg_roles where rolname = $1)
@@ -120,7 +122,7 @@ struct Migrator {
     }
 
     private func problems() throws(Failure) -> [Status.Problem] {
-        try asking("the published tables cannot be checked") { () throws(StatementError) in
+        try connection.asking("the published tables cannot be checked") { () throws(StatementError) in
             // A test's set of functions may lack it.
             let present = try connection.query("select to_regprocedure('sync.check_published()') is not null")
             guard present.first?.first == "t" else { return [] }
@@ -132,7 +134,7 @@ struct Migrator {
     }
 
     func missingRoles() throws(Failure) -> [String] {
-        let found = try asking("the roles cannot be read") { () throws(StatementError) in
+        let found = try connection.asking("the roles cannot be read") { () throws(StatementError) in
             try connection.query("select rolname from pg_roles").compactMap { $0.first ?? nil }
         }
         return [DevelopmentCluster.owner, DevelopmentCluster.hub].filter { !found.contains($0) }
@@ -140,7 +142,7 @@ struct Migrator {
 
     /// Whether the hub's role has a password; nil when only a superuser may know.
     func hubRoleHasPassword() throws(Failure) -> Bool? {
-        try asking("the roles cannot be read") { () throws(StatementError) in
+        try connection.asking("the roles cannot be read") { () throws(StatementError) in
             // A migration before may have become the owner.
             try connection.execute("reset role")
             let mayKnow = try connection.query("select has_table_privilege('pg_catalog.pg_authid', 'select')")
@@ -182,7 +184,7 @@ struct Migrator {
     /// - Parameter report: takes one line for people about each step.
     /// - Returns: the state afterwards.
     @discardableResult func migrate(report: (String) -> Void) throws(Failure) -> Status {
-        try asking("the lock of the migrations cannot be taken") { () throws(StatementError) in
+        try connection.asking("the lock of the migrations cannot be taken") { () throws(StatementError) in
             _ = try connection.query("select pg_advisory_lock(\(Self.lockKey))")
         }
         defer { _ = try? connection.query("select pg_advisory_unlock(\(Self.lockKey))") }
@@ -195,15 +197,15 @@ struct Migrator {
         }
         try becomeOwner()
         try checkExtension()
-        try transaction(files.bootstrap.path) { () throws(StatementError) in
+        try locks.transaction(files.bootstrap.path) { () throws(StatementError) in
             try connection.execute(files.bootstrap.text)
         }
         let pending = files.migrations.filter { migration in
             status.pending.contains { $0.version == migration.version }
         }
         for migration in pending {
-            try transaction(migration.file.path) { () throws(StatementError) in
-                try lockTables(named: migration.file.text)
+            try locks.transaction(migration.file.path) { () throws(StatementError) in
+                try locks.lockTables(named: migration.file.text)
                 try connection.execute(migration.file.text)
                 _ = try connection.query(
                     "insert into sync.migration (version, name, checksum) values ($1::int, $2, $3)",
@@ -233,14 +235,14 @@ struct Migrator {
     /// Begins a new epoch in a migrated database: all positions of devices become invalid. Returns the epoch's name.
     func beginEpoch() throws(Failure) -> String {
         try becomeOwner()
-        return try asking("no new epoch was begun") { () throws(StatementError) in
+        return try connection.asking("no new epoch was begun") { () throws(StatementError) in
             try connection.query("select sync.new_epoch()").first?.first.flatMap { $0 } ?? ""
         }
     }
 
     private func runFunctions(report: (String) -> Void) throws(Failure) {
         var path = "functions"
-        try transaction(path) { () throws(StatementError) in
+        try locks.transaction(path) { () throws(StatementError) in
             for file in files.functions {
                 path = file.path
                 try connection.execute(file.text)
@@ -257,7 +259,7 @@ struct Migrator {
     /// Creates the roles if allowed, and continues as the owner.
     private func becomeOwner() throws(Failure) {
         let owner = DevelopmentCluster.owner
-        let rights = try asking("the roles cannot be read") { () throws(StatementError) in
+        let rights = try connection.asking("the roles cannot be read") { () throws(StatementError) in
             try connection.query(
                 """
                 select r.rolsuper or r.rolcreaterole, session_user = $1,
@@ -267,7 +269,7 @@ struct Migrator {
             ).first ?? []
         }
         if rights.first == "t" {
-            try transaction(files.roles.path) { () throws(StatementError) in
+            try locks.transaction(files.roles.path) { () throws(StatementError) in
                 try connection.execute("reset role")
                 try connection.execute(files.roles.text)
             }
@@ -284,14 +286,17 @@ struct Migrator {
         {
             return
         }
-        let user = try asking("the roles cannot be read") { () throws(StatementError) in
+        let user = try connection.asking("the roles cannot be read") { () throws(StatementError) in
             try connection.query("select quote_ident(session_user)").first?.first ?? nil
         }
         throw Failure(
             "this user may not act as \(owner): connect as \(owner), or have a superuser run: "
                 + "GRANT \(owner) TO \(user ?? "")")
     }
+}
 
+extension BlockingConnection {
+    /// What `body` returns; a failure says what cannot be done, and who should try.
     func asking<Result>(
         _ what: String, _ body: () throws(StatementError) -> Result
     ) throws(Failure) -> Result {

@@ -85,7 +85,7 @@ import Testing
         #expect(invalid.head.hasPrefix("HTTP/1.1 422 "))
         #expect(
             invalid.body == #"{"error":"must be an object","code":"invalid","path":"payload","#
-                + #""_sync":{"replayed":false,"key":"k","status":"rejected"}}"#)
+                + #""_sync":{"replayed":false,"key":"k","status":"rejected","numberUsed":false}}"#)
         // Both name a field as the client does.
         for body in [
             #"{"idempotencyKey":"k","payload":{}}"#,

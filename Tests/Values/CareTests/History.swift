@@ -133,7 +133,7 @@ extension CareModel {
         var lines = account.doses.values.sorted { $0.id < $1.id }.map { dose in
             JSONTree.array([
                 .string("dose"), json.answer(dose), .integer(dose.statusRev), .integer(dose.noteRev),
-                .text(dose.changedKey?.text), .text(dose.changedDevice?.text),
+                .text(dose.changed.key?.text), .text(dose.changed.device?.text),
             ])
         }
         lines += account.notes.sorted { ($0.key.dose, $0.key.key) < ($1.key.dose, $1.key.key) }.map { id, text in

@@ -64,7 +64,7 @@ enum Mutant: CaseIterable, Sendable {
         case .dropsGrace: ("care.grace", "interval '30 minutes'", "interval '0'")
         case .undoIgnoresStatus: ("care.rule_undo", "d.status_rev <> i.status_rev or ", "")
         case .noteOverwrites:
-            ("care.write_note", "(who, i.id, note_key, note, clock)", "(who, i.id, 'one', note, clock)")
+            ("care.write_note", "who, i.id, note_key, note, clock", "who, i.id, 'one', note, clock")
         case .keepLocalIgnoresRevisions:
             ("care.rule_resolve", "(d.status_rev > i.rev or d.created_at <> i.born) and", "false and")
         case .repeatsBulkItems: ("care.bulk", "group by id", "group by id, place")

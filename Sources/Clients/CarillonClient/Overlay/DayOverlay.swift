@@ -14,7 +14,7 @@ extension Dose {
     /// Whether two doses of one id look alike, as long as the hub says nothing new. Each action that changes one has a key
     /// of its own; time alone changes only the state.
     fileprivate func isShown(as other: Dose) -> Bool {
-        rev == other.rev && changedKey == other.changedKey && state == other.state && note == other.note
+        rev == other.rev && changed.key == other.changed.key && state == other.state && note == other.note
             && createdAt == other.createdAt
     }
 }

@@ -86,7 +86,7 @@ struct Entity: Sendable {
         dose.rev = value["rev"]?.integer ?? 0
         dose.statusRev = statusRev
         dose.noteRev = noteRev
-        dose.changedBy = value["changedBy"]?["actor"]?.string.flatMap(DoseActor.init(rawValue:)) ?? .backend
+        dose.changed.actor = value["changedBy"]?["actor"]?.string.flatMap(DoseActor.init(rawValue:)) ?? .backend
         return dose
     }
 }

@@ -17,6 +17,16 @@ package enum DoseActor: String, Sendable {
     case backend
 }
 
+/// By whom a dose was changed last; a writer other than the hub has no key and no device.
+package struct DoseChange: Sendable {
+    /// The key of the action.
+    package var key: Identifier?
+    /// The device of the action.
+    package var device: Identifier?
+    /// What kind of writer it was.
+    package var actor = DoseActor.backend
+}
+
 /// The fields of a dose that status actions set together.
 package struct DoseState: Sendable {
     /// The status.
@@ -85,12 +95,8 @@ package struct Dose: Sendable {
     package var statusRev: Int64 = 1
     /// `rev` of the last change of the note.
     package var noteRev: Int64 = 1
-    /// Key and device of the last action that changed it; nil after a writer other than the hub.
-    package var changedKey: Identifier?
-    /// The device of the last action that changed it.
-    package var changedDevice: Identifier?
     /// Who changed it last.
-    package var changedBy = DoseActor.backend
+    package var changed = DoseChange()
     /// When its row was created and last changed.
     package let createdAt: Timestamp
     /// When its row was last changed.
@@ -125,9 +131,7 @@ package struct Dose: Sendable {
         var dose = self
         dose.user = taker
         dose.rev += 1
-        dose.changedKey = nil
-        dose.changedDevice = nil
-        dose.changedBy = .backend
+        dose.changed = DoseChange()
         dose.updatedAt = now
         return dose
     }

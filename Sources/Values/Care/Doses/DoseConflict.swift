@@ -41,8 +41,8 @@ package struct DoseConflict: Sendable {
 
     private static func changedBy(_ dose: Dose) -> JSONTree {
         .object([
-            .init("actor", .string(dose.changedBy.rawValue)), .init("deviceId", .text(dose.changedDevice?.text)),
-            .init("key", .text(dose.changedKey?.text)),
+            .init("actor", .string(dose.changed.actor.rawValue)), .init("deviceId", .text(dose.changed.device?.text)),
+            .init("key", .text(dose.changed.key?.text)),
             .init("at", .string(TimeText.text(dose.updatedAt))),
         ])
     }

@@ -31,8 +31,8 @@ package struct DoseJSON: Sendable {
             .init(
                 "changedBy",
                 .object([
-                    .init("actor", .string(dose.changedBy.rawValue)),
-                    .init("deviceId", .text(dose.changedDevice?.text)),
+                    .init("actor", .string(dose.changed.actor.rawValue)),
+                    .init("deviceId", .text(dose.changed.device?.text)),
                 ])),
             .init("hasNote", .bool(!(dose.note ?? "").isEmpty)), .init("rev", .integer(dose.rev)),
             .init("scheduledAt", Self.time(dose.scheduledAt)),

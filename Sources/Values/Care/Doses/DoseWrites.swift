@@ -42,9 +42,7 @@ struct DoseWrites {
         after.rev = before.rev + 1
         after.statusRev = before.state == dose.state ? before.statusRev : after.rev
         after.noteRev = sameText(before.note, dose.note) ? before.noteRev : after.rev
-        after.changedKey = key
-        after.changedDevice = device
-        after.changedBy = key == nil ? .backend : .user
+        after.changed = DoseChange(key: key, device: device, actor: key == nil ? .backend : .user)
         after.updatedAt = now
         account.doses[dose.id] = after
         touch(before)
