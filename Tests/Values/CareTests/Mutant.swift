@@ -79,7 +79,8 @@ enum Mutant: CaseIterable, Sendable {
         case .digestForgetsBase:
             ("sync.digest", "jsonb_build_array(type, doc, nullif(base_doc, 'null'))", "jsonb_build_array(type, doc)")
         case .keepsOldEpochs: ("sync.replayed", "<> present -> 'epoch'", "= '\"\"'")
-        case .missesBeforeTheWindowEnds: ("care.rule_act", "clock >= d.window_end", "clock >= d.scheduled_at")
+        case .missesBeforeTheWindowEnds:
+            ("care.rule_act", "i.acted_at < d.window_end then", "i.acted_at < d.scheduled_at then")
         case .undoBlanksSharedNotes: ("care.rule_undo", "n.key <> i.note_key", "false")
         case .undoesWhatCameLater:
             (
