@@ -15,10 +15,10 @@ def pages_sample(dose):
     page = pathlib.Path(__file__).parents[2] / "Sources" / "Values" / "Sync" / "README.md"
     section = page.read_text().split("\n## Actions\n")[1].split("\n### ")[0]
     code = re.sub(r" *//.*", "", re.search(r"```js\n(.*?)```", section, re.S)[1])
-    assert "function markTaken(dose, key = crypto.randomUUID()) {" in code, "the page says what `dose` and `key` are"
-    literal = re.search(r"pusher\.send_event\('sync:action', (\{.*\})\);", code, re.S)[1]
-    assert "key, type" in literal
-    literal = literal.replace("key, type", "key: 'KEY', type")
+    assert "function markTaken(dose) {" in code, "the page says what `dose` is"
+    parts = re.search(r"return act\('markTaken', (\{.*?\}), (\{.*?\})\);", code, re.S)
+    assert "v: 1, key: crypto.randomUUID(), type, payload," in code, "the page says what an action has"
+    literal = f"{{ v: 1, key: 'KEY', type: 'markTaken', payload: {parts[1]}, base: {parts[2]} }}"
     for call, value in {"'KEY'": str(uuid.uuid4()), "new Date().toISOString()": stamp(),
                         "dose.id": dose["id"], "dose.rev": dose["rev"]}.items():
         assert call in literal, f"the sample no longer has {call}"
