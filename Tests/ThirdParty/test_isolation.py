@@ -288,11 +288,11 @@ def test_signatures_do_not_pass_for_each_other(hub, user):
 
 def test_a_zero_byte_ends_no_id(hub):
     """PostgreSQL's texts hold none, and C ends them there: `demo` and more is not `demo`."""
-    with Device(hub, token=hub.token("demo\0x")) as device, Device(hub, token=hub.token("demo")) as owner:
-        device.authenticated()
+    with Device(hub) as device, Device(hub, token=hub.token("demo")) as owner:
+        device.authenticate(hub.token("demo\0x"))
+        assert "NUL" in device.complaint().data["message"]
         for name in (stream("demo\0x"), private_stream("demo\0x"), stream("demo"), private_stream("demo")):
             device.subscribe(name)
-            device.refused(name)
         owner.subscribe(stream("demo"))
         owner.subscribed(stream("demo"))
         hub.query("update care.dose_occurrence set taken_at = clock_timestamp() where user_id = 'demo'")

@@ -69,8 +69,8 @@ class Bouncer:
         return self.log().count(" login attempt:")
 
     def becomes(self, mode):
-        """As an operator changes its mode."""
-        self._settings["pool_mode"] = mode
+        """As an operator changes its mode, with as many sessions as a hub has connections."""
+        self._settings.update(pool_mode=mode, default_pool_size=20)
         self._write()
         self._process.send_signal(1)
 

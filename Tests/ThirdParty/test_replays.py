@@ -95,7 +95,7 @@ def percentiles(seconds):
 
 
 def test_a_month_of_offline_actions(hub, user, record_property):
-    """It drains in seconds. The report says how long others waited."""
+    """It drains faster than one after another. The report says how long others waited."""
     others = [f"{user}.{number}" for number in range(9)]
     dose, = add_doses(hub, user, 1)
 
@@ -153,7 +153,7 @@ def test_a_month_of_offline_actions(hub, user, record_property):
                               f" before it: {percentiles(calm)}; beside it: {percentiles(storm)}")
     numbers = hub.query("select n from sync.action where user_id = %s order by created_at, n", [user])
     assert [row[0] for row in numbers] == list(range(1, MONTH + 1))
-    assert seconds < 30
+    assert seconds < MONTH * sum(storm) / len(storm)
 
 
 def test_a_locked_user_stalls_nobody(hub, user, record_property):

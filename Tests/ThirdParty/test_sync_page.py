@@ -425,7 +425,7 @@ def test_a_snapshot_is_fetched_with_curl(checkout):
     command, = re.findall(r"^    curl -i .*\n(?:    .*\n)+", SYNC.read_text(), re.M)
     head, _, body = typed(checkout, command).replace("\r", "").partition("\n\n")
     assert " 200 " in head and "x-sync-position: " in head.lower() and "etag: " in head.lower()
-    assert set(json.loads(body)) == {"occurrences", "summary", "stats"}
+    assert set(json.loads(body)) == {"occurrences", "summary", "stats", "elsewhere"}
 
 
 def test_the_example_with_medications(checkout):

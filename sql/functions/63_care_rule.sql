@@ -55,16 +55,16 @@ as $$
 $$;
 
 -- care.untimely: the member `path` that says when a dose was taken, where that is more than a day before its window and
--- before its day (which may have 25 hours); else null. What was not said of this dose (the device's clock, an action that
--- a resolve names) may as well be a day before the person acts: a dose far ahead can be marked. `path` null: the server's
--- own time. No locks.
+-- before its day (which may have 25 hours); else null. What was not said of this dose (an action that a resolve names) may as
+-- well be a day before the person acts: a dose far ahead can be marked. `path` null: nobody said when, so it was when the
+-- person acted. No locks.
 drop function if exists care.untimely(timestamptz, text, care.dose_occurrence, timestamptz);
 create or replace function care.untimely(taken_at timestamptz, path text, d care.dose_occurrence, acted timestamptz)
 returns text
 language plpgsql stable
 as $$
 begin
-    if taken_at < least(d.window_start, d.scheduled_at, case when path in ('clientTime', 'payload.of') then acted end)
+    if taken_at < least(d.window_start, d.scheduled_at, case when path = 'payload.of' then acted end)
                   - interval '1 day'
         and not care.day_has_come(d, taken_at)
     then

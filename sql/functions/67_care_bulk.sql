@@ -36,7 +36,7 @@ declare
     told constant jsonb := case when given then doc -> 'takenAt' else client_time end;
     taken_at constant timestamptz := least(care.time_of(told), clock);
     acted_at constant timestamptz := care.acted_at(care.time_of(client_time), clock);
-    time_path constant text := case when given then 'payload.takenAt' when client_time is not null then 'clientTime' end;
+    time_path constant text := case when given then 'payload.takenAt' end;
     future boolean := coalesce((coalesce(criteria, doc) ->> 'includeFuture')::boolean, false);
     ids text[];
 begin

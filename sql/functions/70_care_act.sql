@@ -44,8 +44,7 @@ begin
         told := case when time_field is null then client_time else doc -> time_field end;
         i.taken_at := least(care.time_of(told), clock);
         i.taken_offset := care.offset_of(told);
-        i.time_path := case when time_field is not null then 'payload.' || time_field
-                            when client_time is not null then 'clientTime' end;
+        i.time_path := 'payload.' || time_field;
     end if;
     case type
         when 'markTaken' then

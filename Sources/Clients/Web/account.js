@@ -73,7 +73,7 @@ class Decision {
       this.seen = readSeen(envelope.base);
       const sent = envelope.clientTime == null ? null : believedTime(envelope.clientTime, 'clientTime', now);
       if (sent && sent.at < now) this.actedAt = sent.at;
-      this.acted = { time: sent ? limited(sent, now) : { at: now, offset: null }, path: sent ? 'clientTime' : null };
+      this.acted = sent ? limited(sent, now) : { at: now, offset: null };
       this.perform(action);
     } catch (error) {
       if (!(error instanceof InvalidAction)) throw error;
@@ -87,10 +87,10 @@ class Decision {
       dose, kind: 'act', reach, intent: { state, note }, seenRev: this.seenRev(dose), createdAt: null, timePath,
     });
     const state = (status, time, reason = null) => {
-      const { at, offset } = time ?? this.acted.time;
+      const { at, offset } = time ?? this.acted;
       return { status, takenAt: at, takenOffset: offset, reason };
     };
-    const path = (time, own) => (time === null ? this.acted.path : own);
+    const path = (time, own) => (time === null ? null : own);
     const { dose, takenAt, note, reason } = action;
     switch (action.type) {
       case 'markTaken': return this.carry(item(dose, state('taken', takenAt), note, path(takenAt, 'payload.takenAt')));
@@ -248,7 +248,7 @@ class Decision {
   }
 
   untimelyPath(takenAt, item, dose) {
-    const isDirect = item.timePath !== 'clientTime' && item.timePath !== 'payload.of';
+    const isDirect = item.timePath !== 'payload.of';
     if (takenAt === null || !item.timePath || !isUntimely(takenAt, dose, isDirect, this.actedAt)) return null;
     return this.dayHasCome(dose, takenAt) ? null : item.timePath;
   }

@@ -105,7 +105,7 @@ struct OperationsPages {
                 ? "Here are /livez, /readyz and /metrics.\n" : "Here are /livez, /readyz, /metrics and /console.\n"
             return page(.notFound, help, of: request)
         }
-        // A browser of this machine may show a page elsewhere whose name leads here. What sends no host is no browser.
+        // A page from elsewhere, open in a browser on this machine, may have a name that leads here. Browsers always send a host.
         guard !peer.isLoopback || request.host == nil || request.namesLoopback else {
             return page(.forbidden, "From this machine, use http://127.0.0.1.\n", of: request)
         }

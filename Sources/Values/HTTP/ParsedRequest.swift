@@ -93,7 +93,9 @@ package struct ParsedRequest {
         let colon = host.lastIndex(of: UInt8(ascii: ":"))
         let hasPort = colon.map { host.part($0 + 1..<host.count).allSatisfy { $0.isASCIIDigit } } ?? false
         let name = host.part(0..<(hasPort ? colon ?? host.count : host.count))
-        return name.equals("127.0.0.1") || name.equals("[::1]") || name.equalsIgnoringCase("localhost")
+        // An address cannot be made to lead elsewhere, and all of 127.0.0.0/8 is this machine (RFC 1122 §3.2.1.3).
+        let isAddress = name.hasPrefix("127.") && name.allSatisfy { $0.isASCIIDigit || $0 == UInt8(ascii: ".") }
+        return isAddress || name.equals("[::1]") || name.equalsIgnoringCase("localhost")
     }
 
     /// Whether the connection may serve another request after this one (RFC 9112 §9.3).

@@ -67,7 +67,7 @@ import Testing
         try recorder.waitForLog(ann, bob)
         #expect(
             recorder.stream(ann)?.events.map(\.name) == [
-                "item.created", "item.updated", "item.deleted", "item.deleted",
+                "item.created", "item.deleted", "item.updated", "item.deleted",
             ])
         #expect(recorder.stream(bob)?.events.map(\.name) == ["item.created"])
         #expect(recorder.seenStatuses.last == .live)

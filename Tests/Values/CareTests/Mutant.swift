@@ -24,7 +24,6 @@ enum Mutant: CaseIterable, Sendable {
     case ignoresSeenRevisions
     case missedStandsInTheWay
     case acceptsTimesOfLastYear
-    case trustsTheDevicesClock
     case resolvesToAnyTime
     case snapshotsShowWhatIsStored
     case equalNotesForgetWhatWas
@@ -97,7 +96,6 @@ enum Mutant: CaseIterable, Sendable {
         case .ignoresSeenRevisions: ("care.rule_act", "and d.status_rev > i.rev", "and false")
         case .missedStandsInTheWay: ("care.rule_act", "and d.status <> 'missed' and", "and")
         case .acceptsTimesOfLastYear: ("care.untimely", "interval '1 day'", "interval '1 year'")
-        case .trustsTheDevicesClock: ("care.act", "then 'clientTime' end", "then null end")
         case .resolvesToAnyTime: ("care.rule_resolve", "'payload.merged.takenAt'", "null")
         case .snapshotsShowWhatIsStored: ("care.day_shown", "s.pending_count > 0", "false")
         case .equalNotesForgetWhatWas: ("care.undo_entry", "if note = was.note", "if false")

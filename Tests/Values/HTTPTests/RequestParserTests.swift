@@ -210,6 +210,7 @@ func failure(_ text: String, limits: HTTPLimits = HTTPLimits()) -> HTTPError? {
     @Test(arguments: [
         ("/metrics", "127.0.0.1:9601", "127.0.0.1:9601", true), ("/metrics", "LOCALHOST", "LOCALHOST", true),
         ("/metrics", "[::1]:1", "[::1]:1", true), ("/metrics", "127.0.0.1.example", "127.0.0.1.example", false),
+        ("/metrics", "127.0.0.11:9601", "127.0.0.11:9601", true), ("/metrics", "127.example:1", "127.example:1", false),
         ("http://evil.example/metrics?a=/b", "127.0.0.1", "evil.example", false),
         ("http://evil.example:80/", "127.0.0.1", "evil.example:80", false),
         ("https://127.0.0.1:1/a//b", "evil.example", "127.0.0.1:1", true),

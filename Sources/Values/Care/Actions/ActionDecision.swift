@@ -35,9 +35,7 @@ struct ActionDecision {
                 try PayloadReader.believedTime(time, path: "clientTime", now: now)
             }
             if let instant = sentAt?.instant, instant < now { actedAt = instant }
-            let acted = ActedAt(
-                time: sentAt?.limited(to: now) ?? SentTime(now), path: sentAt.map { _ in "clientTime" })
-            try perform(action, seen: seen, acted)
+            try perform(action, seen: seen, sentAt?.limited(to: now) ?? SentTime(now))
         } catch {
             answer = CareAnswer(envelope.key, .rejected, code: "invalid", message: error.reason)
             answer.path = error.path
@@ -49,7 +47,7 @@ struct ActionDecision {
     mutating func takenAccount() -> CareAccount { account.lent() }
 
     private mutating func perform(
-        _ action: DoseAction, seen: SeenRevisions, _ acted: ActedAt
+        _ action: DoseAction, seen: SeenRevisions, _ acted: SentTime
     ) throws(InvalidAction) {
         func item(
             _ dose: Identifier, _ state: DoseState?, _ note: String?, timePath: String? = nil,
@@ -60,17 +58,17 @@ struct ActionDecision {
                 seenRev: seen.rev(of: dose), timePath: timePath)
         }
         func state(_ status: DoseStatus, at time: SentTime?, reason: String? = nil) -> DoseState {
-            let time = time ?? acted.time
+            let time = time ?? acted
             return DoseState(status, takenAt: time.instant, takenOffset: time.utcOffset, reason: reason)
         }
         switch action {
         case .markTaken(let dose, let takenAt, let note):
-            let path = takenAt == nil ? acted.path : "payload.takenAt"
+            let path = takenAt == nil ? nil : "payload.takenAt"
             carry(item(dose, state(.taken, at: takenAt), note, timePath: path))
         case .markMissed(let dose, let note):
             carry(item(dose, DoseState(.missed), note))
         case .makeUp(let dose, let at, let reason, let note):
-            let path = at == nil ? acted.path : envelope.payload?["at"] == nil ? "payload.takenAt" : "payload.at"
+            let path = at == nil ? nil : envelope.payload?["at"] == nil ? "payload.takenAt" : "payload.at"
             carry(item(dose, state(.madeUp, at: at, reason: reason), note, timePath: path))
         case .skip(let dose, let reason, let note):
             carry(item(dose, DoseState(.skipped, reason: reason), note))
@@ -80,7 +78,7 @@ struct ActionDecision {
             let taken = state(.taken, at: takenAt)
             let isNamed = if case .doses = selection { true } else { false }
             let reach: ActionItem.Reach = includesFuture ? .any : isNamed ? .today : .due
-            let path = takenAt == nil ? acted.path : "payload.takenAt"
+            let path = takenAt == nil ? nil : "payload.takenAt"
             carryAll(
                 try doses(selection, includesFuture: includesFuture).map {
                     item($0, taken, nil, timePath: path, reach)

@@ -35,18 +35,12 @@ struct ActionItem {
     let seenRev: Int64?
     /// When the intended dose was created, if known: its id may be reused.
     var createdAt: Timestamp?
-    /// The member that gave the time: in the payload, or `clientTime`; nil for the server's time.
+    /// The member of the payload that gave the time; nil where it is the time of acting.
     var timePath: String?
 
     /// Whether the time was given for this dose.
-    var isTimeDirect: Bool { timePath != "clientTime" && timePath != ActionItem.ofAnother }
+    var isTimeDirect: Bool { timePath != ActionItem.ofAnother }
 
     /// The path of a time that another action gave.
     static let ofAnother = "payload.of"
-}
-
-/// When the user acted according to the device, never later than now; and the member that says so.
-struct ActedAt {
-    let time: SentTime
-    let path: String?
 }
