@@ -82,7 +82,10 @@ enum HubProcess {
                 gateway.handles + (jobs.map { [("jobs", $0.handle)] } ?? [])
                 + (pushes.map { [("outbox", $0.outbox.handle)] } ?? [])
         }
-        health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
+        health.serves(
+            on: gateway.clientLoops, hasCaughtUp: { gateway.hasCaughtUp },
+            // Devices still hear and read, and keep their actions.
+            warning: { [postgres = metrics.postgres] in postgres.writeRefusal()?.message })
         let certificates = tls.map { Certificates(server: $0, metrics: metrics.gateway.tls, logger: logger) }
         certificates?.warn()
         let apps = reloading.map { effective, sources in

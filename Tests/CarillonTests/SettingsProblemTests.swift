@@ -188,7 +188,7 @@ struct SettingsProblemTests {
     @Test func badValuesOfAFileAreNamedWithTheirLine() throws {
         try withSettingsFile("{\n  \"loops\": 2,\n  \"listen\": \"6001\"\n}") { path in
             let failure = try #require(refusedSettings(["--config", path]))
-            #expect(failure.description.hasPrefix("file \(path) line 3 listen: \"6001\" is no value of listen"))
+            #expect(failure.description.hasPrefix("file \(path) line 3 listen: \"6001\" is not a value of listen"))
         }
     }
 

@@ -252,6 +252,21 @@ def test_a_hub_without_its_database():
             assert device.is_open
 
 
+def test_a_database_that_refuses_writes():
+    """As managed servers do whose disk is full: devices hear and read, and operators are told."""
+    with Hub() as hub:
+        hub.wait_until_listening()
+        eventually(lambda: get(hub.operations + "/readyz") == (200, "ok\n"), "it is ready")
+        hub.query("alter role carillon_hub set default_transaction_read_only = on")
+        hub.query("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'carillon_hub'")
+        eventually(lambda: "PostgreSQL refuses writes: it is read-only" in get(hub.operations + "/readyz")[1],
+                   "it says what PostgreSQL refuses")
+        assert get(hub.operations + "/readyz")[0] == 200
+        with joined(hub, "demo") as device:
+            device.subscribed(stream("demo"))
+            hears(device, "demo", add_dose(hub, "demo"))
+
+
 def test_a_hub_that_begins_without_its_database(tmp_path):
     nowhere = f"postgresql://carillon_hub@/nothing?host={tmp_path}"
     with Server(CARILLON_APPS=APPS, DATABASE_URL=nowhere, CARILLON_LOG_FORMAT="json") as server:

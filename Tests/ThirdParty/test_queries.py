@@ -102,7 +102,7 @@ def test_bad_parameters_are_told(hub, user, name, query, words):
 def test_answers_are_asked_for_again(reader, name):
     path = reader.path(name)
     first = reader.settled(path, Origin=ORIGIN)
-    assert first.getheader("Cache-Control") == "private, no-cache" and first.getheader("Access-Control-Allow-Origin")
+    assert first.getheader("Cache-Control") == "no-store" and first.getheader("Access-Control-Allow-Origin")
     again = reader.settled(path, If_None_Match=first.getheader("ETag"))
     assert (again.status, again.text, again.getheader("ETag")) == (304, "", first.getheader("ETag"))
     assert again.getheader("X-Sync-Position") == first.getheader("X-Sync-Position")

@@ -26,7 +26,7 @@ end
 $$;
 
 -- sync.bounded: makes data of more than 10,000 bytes a pointer, where its stored size says nothing about its text: a number
--- such as 1e100000 takes few bytes there. Data that is no object has no place for `_sync`, by which devices know what they
+-- such as 1e100000 takes few bytes there. Data that is not an object has no place for `_sync`, by which devices know what they
 -- have: refused. No locks.
 create or replace function sync.bounded(data jsonb) returns jsonb
 language plpgsql immutable parallel safe

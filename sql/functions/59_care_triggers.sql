@@ -1,5 +1,5 @@
 -- The triggers of the app's own tables. One that stands as it should is left alone, so that a rerun locks no table.
--- `belong` and `bound` come before `bump_rev` by name: what they put right is no change. `details` comes after it, and has
+-- `belong` and `bound` come before `bump_rev` by name: what they put right is not a change. `details` comes after it, and has
 -- its rev.
 -- Locks: a table (SHARE ROW EXCLUSIVE) only where a trigger is missing, another or disabled.
 do $do$

@@ -135,7 +135,7 @@ end
 $$;
 
 -- care.believed: a device's clientTime, or null where its clock has lost the time: it is 90 days old, or of no year in which
--- anybody acts. What is no time at all stays, and is refused.
+-- anybody acts. What is not a time at all stays, and is refused.
 create or replace function care.believed(client_time jsonb, clock timestamptz) returns jsonb
 language plpgsql stable
 as $$

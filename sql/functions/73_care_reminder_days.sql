@@ -172,7 +172,7 @@ begin
                         when not (doc ->> 'enabled')::boolean then 'cancelled' else x.status end;
     if doc ? 'movedTo' or care.given(doc, 'time') is not null then
         moved := coalesce(doc ->> 'movedTo', case when not doc ? 'movedTo' then on_day || 'T' || (doc ->> 'time') end)::timestamp;
-        -- To where it is already is no move.
+        -- To where it is already is not a move.
         if (case when x.kept and moved is null then x.moved_local is not null
                  when x.kept then care.resolve_local(moved, r.timezone) <> x.moved_to
                  else moved is distinct from coalesce(x.moved_local, x.moved_to at time zone r.timezone)

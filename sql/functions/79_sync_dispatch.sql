@@ -24,7 +24,7 @@ begin
         create or replace function sync.act(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb, tz text)
         returns sync.verdict language sql
         as $body$ select case when false then null%s else row(''rejected'', %L::jsonb, null, false)::sync.verdict end $body$',
-        calls, '{"code": "invalid", "path": "type", "message": "is no type of action"}');
+        calls, '{"code": "invalid", "path": "type", "message": "is not a type of action"}');
     execute format('
         create or replace function sync.topics_of(type text) returns text[] language sql immutable
         as $body$ select case when false then null%s else ''{}''::text[] end $body$', topics);

@@ -79,7 +79,7 @@ create table app.parts (id app.part primary key, u text);
 select sync.publish_changes('app.parts', 'u', 'parts', 'p');
 insert into app.parts values ('noon', 'p');
 alter type app.part add value 'night' before 'noon';
-select test.is('a new value is no matter', test.problems(), '');
+select test.is('a new value does not matter', test.problems(), '');
 alter type app.part rename value 'noon' to 'midday';
 select test.is('a value renamed is told', test.problems(), 'app.parts: a value of an enum in column id or u has another name now, and devices keep the rows by the old one: publish the table again, then select sync.new_epoch()');
 select sync.publish_changes('app.parts', 'u', 'parts', 'p');

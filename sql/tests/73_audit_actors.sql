@@ -40,7 +40,7 @@ set local session authorization carillon_test_backend;
 select test.forge('user') \g /dev/null
 reset session authorization;
 set constraints sync.flush immediate;
-select test.is('a backend is no user', test.claims() || ', ' || test.columns(), 'backend/- 11, backend/-');
+select test.is('a backend is not a user', test.claims() || ', ' || test.columns(), 'backend/- 11, backend/-');
 select test.is('and no device in events', (select string_agg(distinct e.data #>> '{updates,changedBy}', ' ') from sync.event as e where e.user_id = 'forge' and e.data -> '_sync' ->> 'k' = 'forged' and e.data #> '{updates,changedBy}' is not null), '{"actor": "backend", "deviceId": null}');
 rollback;
 begin;
@@ -53,7 +53,7 @@ begin;
 set local session authorization carillon_test_owner;
 select test.forge('user') \g /dev/null
 reset session authorization;
-select test.is('who owns the tables is no user either', test.claims() || ', ' || test.columns(), 'backend/- 11, backend/-');
+select test.is('an owner of the tables is not a user either', test.claims() || ', ' || test.columns(), 'backend/- 11, backend/-');
 rollback;
 -- The hub's own call, whatever its session claims.
 set session authorization carillon_hub;

@@ -65,7 +65,7 @@ with recursive page(n, b) as (
     select n + 1, (select body::jsonb from sync.adherence_occurrence('nt', 'nt-3', b ->> 'notesNext')) from page where b ->> 'notesNext' is not null
 ) select test.is('older notes come by pages, each once', concat_ws(' ', count(*), max(octet_length(b::text)) < 1 << 20, (select string_agg(e ->> 'key', ' ' order by p.n desc, e.place) = (select string_agg('k' || lpad(g::text, 3, '0'), ' ' order by g) from generate_series(1, 900) as g)
     from page as p, jsonb_array_elements(p.b -> 'notes') with ordinality as e(e, place))), '9 t t') from page;
-select test.fails('what is no cursor: ' || place, format('select * from sync.adherence_occurrence(''nt'', ''nt-3'', %L)', place), 'UQ002') from unnest(array['x', '!', '', care.cursor_text('["2025-11-20"]'), care.cursor_text('["someday", "k"]'), care.cursor_text('[null, "k"]'), care.cursor_text('{}')]) as place;
+select test.fails('what is not a cursor: ' || place, format('select * from sync.adherence_occurrence(''nt'', ''nt-3'', %L)', place), 'UQ002') from unnest(array['x', '!', '', care.cursor_text('["2025-11-20"]'), care.cursor_text('["someday", "k"]'), care.cursor_text('[null, "k"]'), care.cursor_text('{}')]) as place;
 update care.dose_occurrence set note = repeat(E'\x01', 4000) where user_id = 'nt';
 insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, note) select 'nu-' || n, 'nt', 'nt-p', '2025-11-20 11:01Z', repeat(E'\x01', 4000) from generate_series(1, 300) as n;
 select test.is('a day fits: beyond 2 MiB of notes they are left out', (select concat_ws(' ', count(*), count(*) filter (where e ->> 'note' is null and (e ->> 'hasNote')::boolean), octet_length(max(b::text)) < 4 << 20)

@@ -44,7 +44,7 @@ select test.is('a resolve of a reminder or a medication, too', (
     where (select count(*) from (values
         (test.act('lost', 'm' || md5(told::text), 'updateMedication', '{"id":"lost-p","name":"Other"}', '{"rev":0}')), (test.act('lost', 'r' || md5(told::text), 'updateReminder', '{"id":"5b1c8a4e-0d8f-4c1b-9a43-000000000001","time":"10:00"}', '{"rev":0}'))) as t(a)
         where a ->> 'status' <> 'conflict' or test.act('lost', 'of' || (a ->> 'key'), 'resolve', jsonb_build_object('of', a -> 'key', 'choice', 'accept_server'), client_time => told) ->> 'status' <> 'noop') > 0), null);
-select test.is('what is no time is an error: ' || told::text, test.short(test.would('addNote', '{"occurrenceId":"lost-open","text":"n"}', told)), 'rejected invalid clientTime') from (values ('"yesterday"'::jsonb), ('"1970-01-01"'), ('"1970-13-01T00:00:00Z"'), ('true'), ('1.5'), ('{}')) as t(told);
+select test.is('what is not a time is an error: ' || told::text, test.short(test.would('addNote', '{"occurrenceId":"lost-open","text":"n"}', told)), 'rejected invalid clientTime') from (values ('"yesterday"'::jsonb), ('"1970-01-01"'), ('"1970-13-01T00:00:00Z"'), ('true'), ('1.5'), ('{}')) as t(told);
 select test.is('takenAt is judged by itself: ' || at::text, test.short(test.would('markTaken', jsonb_build_object('occurrenceId', 'lost-open', 'takenAt', at), null)), 'rejected invalid payload.takenAt')
 from (values ('420000'::jsonb), ('"1970-01-01T00:00:00Z"'), ('"1999-12-31T23:59:59Z"'), ('"2150-01-01T00:00:00Z"')) as t(at);
 select test.is('a clock within reach still says when', test.would('markTaken', '{"occurrenceId":"lost-open"}', '"2025-11-20T08:10:00Z"') #>> '{result,takenAt}', '2025-11-20T08:10:00+00:00');

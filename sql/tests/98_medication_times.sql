@@ -5,7 +5,7 @@ create function test.mt(who text, type text, payload jsonb, at timestamptz defau
 create function test.mt_day(who text, day date) returns text language sql as $$
     select coalesce(string_agg(to_char(local_time, 'HH24:MI') || ' ' || status, ', ' order by local_time, status), '')
     from care.dose_occurrence where user_id = who and local_date = day and status <> 'cancelled' $$;
--- Who has a medication with these times since yesterday, and has taken, an hour early, what was due by `taken`; then changes it. Today and tomorrow.
+-- A person who has had a medication with these times since yesterday, and has taken, an hour early, what was due by `taken`; then changes it. Today and tomorrow.
 create function test.changed(zone text, before text[], taken time, at time, change jsonb, out told text) language plpgsql as $$
 declare
     who constant text := gen_random_uuid();

@@ -341,7 +341,7 @@ function readSeen(base) {
 // Reading an action: DoseAction.swift.
 
 function parse({ type, payload, tz }, now) {
-  if (!DOSE_TYPES.includes(type)) throw new InvalidAction('type', 'is no type of action');
+  if (!DOSE_TYPES.includes(type)) throw new InvalidAction('type', 'is not a type of action');
   if (!isObject(payload)) throw new InvalidAction('payload', 'must be an object');
   const fields = new Payload(payload, 'payload', now);
   if (type === 'undo') return { type, target: fields.identifier('targetKey') };

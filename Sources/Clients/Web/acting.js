@@ -38,11 +38,11 @@ function sendable(payload) {
   let text;
   try {
     text = JSON.stringify(payload, function check(name, value) {
-      if (this[name] instanceof Date && Number.isNaN(this[name].getTime())) throw new TypeError(`${name} is no time`);
+      if (this[name] instanceof Date && Number.isNaN(this[name].getTime())) throw new TypeError(`${name} is not a time`);
       return value;
     });
   } catch (error) {
-    throw new CarillonError('invalid', `the payload is no JSON: ${error.message}`, { cause: error });
+    throw new CarillonError('invalid', `the payload is not JSON: ${error.message}`, { cause: error });
   }
   const body = JSON.parse(text);
   if (!isObject(body)) throw new CarillonError('invalid', 'an action has a type and a payload');

@@ -2,7 +2,7 @@
 // browser's own SHA-1 answers later, and what is shown waits for nothing.
 import { dayText } from './times.js';
 
-/** Carillon's namespace, for rules whose id is no UUID. */
+/** Carillon's namespace, for rules whose id is not a UUID. */
 const NAMESPACE = '8a9e3b526a435d0c9f4e1c7f5be0ca21';
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 

@@ -146,7 +146,7 @@ function pendingOf({ answer }) {
   });
 }
 
-/** When an intake was, by what its action says; now where that is no time. */
+/** When an intake was, by what its action says; now where that is not a time. */
 function takenAt({ payload, clientTime }, now) {
   try {
     const time = payload.takenAt == null ? believedTime(clientTime, 'clientTime', now)

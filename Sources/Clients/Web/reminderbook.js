@@ -478,7 +478,7 @@ function merge(wanted, server, base) {
   return { changed, conflicts };
 }
 
-/** A person moves a day to a local second, or to where its rule has it. To where it is already is no move. */
+/** A person moves a day to a local second, or to where its rule has it. To where it is already is not a move. */
 function move(exception, to, day, rule) {
   const { kept, movedTo } = exception;
   if (kept !== null && (to === null ? movedTo === null : secondOf(to, rule.fields.timezone) === kept)) return;

@@ -7,7 +7,7 @@ import HTTP
 /// Who may use the console's routes.
 ///
 /// With a credential: a caller that shows it as a bearer token. A browser sends none by itself, so a page elsewhere can do
-/// nothing with an operator's browser. Without a credential, as in `carillon dev`: a browser of this machine, by a name that
+/// nothing with an operator's browser. Without a credential, as in `carillon dev`: a browser on this machine, by a name that
 /// is no other's, from the console's own page. A page elsewhere has another origin, also by a name of its own that leads to
 /// 127.0.0.1 (DNS rebinding).
 struct ConsoleAccess: Sendable {

@@ -18,6 +18,7 @@ package final class Health: Sendable {
         var phase = Phase.starting
         var loops: [LoopHandle] = []
         var hasCaughtUp: @Sendable () -> Bool = { true }
+        var warning: @Sendable () -> StaticString? = { nil }
     }
 
     private let state = Locked(State())
@@ -33,10 +34,15 @@ package final class Health: Sendable {
     /// - Parameters:
     ///   - loops: those that serve clients.
     ///   - hasCaughtUp: whether the first catch-up with the database is done. Once true it stays true.
-    package func serves(on loops: [LoopHandle], hasCaughtUp: @escaping @Sendable () -> Bool) {
+    ///   - warning: a line that a ready hub shows instead of `ok`; nil for none.
+    package func serves(
+        on loops: [LoopHandle], hasCaughtUp: @escaping @Sendable () -> Bool,
+        warning: @escaping @Sendable () -> StaticString? = { nil }
+    ) {
         state.withLock { state in
             state.loops = loops
             state.hasCaughtUp = hasCaughtUp
+            state.warning = warning
             if state.phase == .starting { state.phase = .serving }
         }
     }
@@ -65,5 +71,11 @@ package final class Health: Sendable {
         case .draining: return "draining\n"
         case .serving: return state.hasCaughtUp() ? nil : "waiting for the database\n"
         }
+    }
+
+    /// What a ready hub says.
+    func readiness() -> StaticString {
+        let warning = state.withLock { $0.warning }
+        return warning() ?? "ok\n"
     }
 }

@@ -98,7 +98,9 @@ struct OperationsPages {
             return page(.methodNotAllowed, "Use GET.\n", of: request, allows: true)
         }
         if request.path.equals("/livez") { return page(health.ailment(), of: request) }
-        if request.path.equals("/readyz") { return page(health.obstacle(), of: request) }
+        if request.path.equals("/readyz") {
+            return page(health.obstacle(), of: request, otherwise: health.readiness())
+        }
         guard request.path.equals("/metrics") else {
             let help: StaticString =
                 routes == nil
@@ -126,8 +128,10 @@ struct OperationsPages {
         return writer.finish()
     }
 
-    private func page(_ problem: StaticString?, of request: ParsedRequest) -> SharedBytes {
-        problem.map { page(.serviceUnavailable, $0, of: request) } ?? page(.ok, "ok\n", of: request)
+    private func page(
+        _ problem: StaticString?, of request: ParsedRequest, otherwise good: StaticString = "ok\n"
+    ) -> SharedBytes {
+        problem.map { page(.serviceUnavailable, $0, of: request) } ?? page(.ok, good, of: request)
     }
 
     private func page(

@@ -1,4 +1,6 @@
+import Clock
 import Metrics
+import Reactor
 
 /// What a connection to PostgreSQL is for.
 package enum ConnectionRole: String, Sendable, CaseIterable {
@@ -18,12 +20,43 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
     case job
     /// Claims and settles pushes.
     case push
+
+    /// Whether its connections are for writing.
+    var writes: Bool {
+        switch self {
+        case .write, .job, .push: true
+        case .tail, .listen, .catchUp, .bulk, .query: false
+        }
+    }
+}
+
+/// Why PostgreSQL does not write, though it answers.
+package enum WriteRefusal: Sendable {
+    case diskFull, readOnly
+
+    init?(_ error: PostgresError) {
+        switch error.sqlstate?.code {
+        case "53100": self = .diskFull
+        case "25006": self = .readOnly
+        default: return nil
+        }
+    }
+
+    /// A line for operators.
+    package var message: StaticString {
+        switch self {
+        case .diskFull: "ok, but PostgreSQL refuses writes: its disk is full\n"
+        case .readOnly:
+            "ok, but PostgreSQL refuses writes: it is read-only (default_transaction_read_only, or a standby)\n"
+        }
+    }
 }
 
 /// Metrics of the hub's connections to PostgreSQL and of their errors.
 package final class PostgresMetrics: MetricSource {
     private let meters: [ConnectionRole: PostgresConnectionMetrics]
     private let complaints = LogDeduplicator()
+    private let refused = Locked<(refusal: WriteRefusal, at: Instant)?>(nil)
     private let errors = CounterTable(
         "sqlstate_class",
         // Classes of appendix A of PostgreSQL's manual that a hub can meet. `none`: the error came from no server.
@@ -35,9 +68,18 @@ package final class PostgresMetrics: MetricSource {
 
     /// Creates the metrics before any connection exists.
     package init() {
-        let (errors, complaints) = (errors, complaints)
+        let (errors, complaints, refused) = (errors, complaints, refused)
         meters = Dictionary(
-            uniqueKeysWithValues: ConnectionRole.allCases.map { ($0, PostgresConnectionMetrics(errors, complaints)) })
+            uniqueKeysWithValues: ConnectionRole.allCases.map { role in
+                (role, PostgresConnectionMetrics(errors, complaints, refused: role.writes ? refused : nil))
+            })
+    }
+
+    /// Why PostgreSQL has refused to write in the last minute; nil where it has not. The hub's jobs write all the time, so
+    /// that a refusal that lasts is met again. Any thread.
+    package func writeRefusal(at now: Instant = .read()) -> WriteRefusal? {
+        guard let last = refused.withLock({ $0 }), now.duration(since: last.at) < .seconds(60) else { return nil }
+        return last.refusal
     }
 
     /// The meter of one role's connections.
@@ -76,14 +118,21 @@ package final class PostgresConnectionMetrics: Sendable {
     /// Shared by all of the hub's connections.
     let complaints: LogDeduplicator
     private let errors: CounterTable
+    /// The last refusal to write; nil for connections that do not write.
+    private let refused: Locked<(refusal: WriteRefusal, at: Instant)?>?
 
-    init(_ errors: CounterTable, _ complaints: LogDeduplicator) {
+    init(
+        _ errors: CounterTable, _ complaints: LogDeduplicator,
+        refused: Locked<(refusal: WriteRefusal, at: Instant)?>? = nil
+    ) {
         self.errors = errors
         self.complaints = complaints
+        self.refused = refused
     }
 
     /// Counts a failure of a connection or of one of its statements.
     func failed(_ error: PostgresError) {
         errors[error.sqlstate.map { String($0.code.prefix(2)) } ?? "none"].add()
+        if let refused, let refusal = WriteRefusal(error) { refused.withLock { $0 = (refusal, .read()) } }
     }
 }

@@ -133,7 +133,7 @@ struct DevCommand: SettingsReader {
         let program = shellWord(CommandLine.arguments.first ?? "carillon")
         let option = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
         let url = shellWord(relative(folder.databaseURLFile))
-        say("open in a browser of this machine: http://\(clients)/demo")
+        say("open in a browser on this machine: http://\(clients)/demo")
         say("or try, in another terminal:")
         say("  \(program) tail --user demo\(option)")
         if let dose {

@@ -61,7 +61,7 @@ struct EffectiveSettings: Sendable {
                 for bad in all.prefix(Self.problemsMax) {
                     let what =
                         bad.part
-                        ?? "\(SettingMask.shown(bad: entry.text, of: setting)) is no value of \(setting.key), which"
+                        ?? "\(SettingMask.shown(bad: entry.text, of: setting)) is not a value of \(setting.key), which"
                     problems.append("\(entry.source): \(what) must be \(bad.mustBe)")
                 }
                 if all.count > Self.problemsMax {

@@ -73,7 +73,7 @@ import Testing
         try await filled(options)
         if what == "value" {
             let raw = try DatabaseQueue(path: options.file.path)
-            // A zero, and then what is no JSON.
+            // A zero, and then what is not JSON.
             try await raw.write { try $0.execute(sql: "UPDATE actions SET payload = X'007B2274'") }
             try raw.close()
         } else {

@@ -85,7 +85,7 @@ import Testing
                 try row[1] == position("u1", path.hasPrefix("reminders") ? "reminders" : "adherence"), "\(path)")
             let digest = Array(body.utf8).withUnsafeBytes { SHA256.hash($0).hex }
             #expect(field("ETag", head) == "\"\(digest)\"")
-            #expect(field("Cache-Control", head) == "private, no-cache")
+            #expect(field("Cache-Control", head) == "no-store")
             #expect(field("Vary", head) == "Origin, Authorization")
             #expect(field("Content-Type", head) == "application/json")
         }
@@ -125,7 +125,7 @@ import Testing
             #expect(field("ETag", again.head) == tag)
             #expect(try field("X-Sync-Position", again.head) == position("u1"))
             #expect(field("Vary", again.head) == "Origin, Authorization")
-            #expect(field("Cache-Control", again.head) == "private, no-cache")
+            #expect(field("Cache-Control", again.head) == "no-store")
         }
         for other in ["\"x\"", "", tag.dropLast(2) + "\"", "x, \(tag)", String(tag.dropLast()), "\"", "W/", ",,"] {
             let again = try await answer(client, request(path, token: token, fields: "If-None-Match: \(other)\r\n"))

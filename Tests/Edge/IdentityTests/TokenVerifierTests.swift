@@ -84,7 +84,7 @@ import Testing
         #expect(try await rejection { $0.sub = String(repeating: "u", count: 128) } == nil)
         #expect(try await rejection { $0.sub = "u\0" } == .claims, "PostgreSQL has no such text")
         for expiry in [1e300, 946_000_000_000_000, (now + 3600) * 1000, 253_402_300_800] {
-            #expect(try await rejection { $0.exp = expiry } == .claims, "\(expiry) is no date")
+            #expect(try await rejection { $0.exp = expiry } == .claims, "\(expiry) is not a date")
         }
         #expect(try await rejection { $0.exp = 253_402_300_799 } == nil)
         #expect(try await rejection { $0.iss = "else" } == .issuer)

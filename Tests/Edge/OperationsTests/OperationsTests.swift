@@ -36,9 +36,13 @@ import Testing
                 return "\(answer.status) \(answer.body)"
             }
             #expect(try await readiness() == "503 starting\n")
-            health.serves(on: []) { hasCaughtUp.withLock { $0 } }
+            let warning = Locked<StaticString?>("ok, but\n")
+            health.serves(
+                on: [], hasCaughtUp: { hasCaughtUp.withLock { $0 } }, warning: { warning.withLock { $0 } })
             #expect(try await readiness() == "503 waiting for the database\n")
             hasCaughtUp.withLock { $0 = true }
+            #expect(try await readiness() == "200 ok, but\n")
+            warning.withLock { $0 = nil }
             #expect(try await readiness() == "200 ok\n")
             #expect(try await Visitor.ask(port, "/livez").status == 200)
             health.drains()

@@ -134,7 +134,7 @@ globalThis.Pusher = (() => {
       if (typeof message.data === 'string') {
         try {
           message.data = JSON.parse(message.data);
-        } catch { /* a text that is no JSON stays what it is */ }
+        } catch { /* a text that is not JSON stays what it is */ }
       }
       const { event, channel: name, data } = message;
       if (event === 'pusher:connection_established') {

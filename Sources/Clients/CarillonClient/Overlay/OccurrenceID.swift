@@ -5,7 +5,7 @@ import Foundation
 /// The id of a day's reminder, as the hub makes it (`care.occurrence_id`): a push and the local notification of a rule that
 /// was made without a network are one on the screen.
 enum OccurrenceID {
-    /// Carillon's namespace, for rules whose id is no UUID.
+    /// Carillon's namespace, for rules whose id is not a UUID.
     private static let namespace: [UInt8] = [
         0x8A, 0x9E, 0x3B, 0x52, 0x6A, 0x43, 0x5D, 0x0C, 0x9F, 0x4E, 0x1C, 0x7F, 0x5B, 0xE0, 0xCA, 0x21,
     ]

@@ -102,7 +102,8 @@ extension HTTPResponse {
 extension ProductRoute.Freshness {
     fileprivate var directives: String {
         switch self {
-        case .asks: "private, no-cache"
+        // A browser keeps what it has stored after its user has signed out.
+        case .asks: "no-store"
         case .seconds(let seconds): "private, max-age=\(seconds)"
         case .unkept: "no-store"
         }

@@ -44,11 +44,11 @@ package struct ProductRoute: Sendable {
 
     /// How long a client may show an answer without asking again.
     package enum Freshness: Sendable, Equatable {
-        /// Not at all: the client revalidates with the `ETag` (304).
+        /// Not at all, and no cache stores it: a client that keeps it itself revalidates with the `ETag` (304).
         case asks
-        /// This many seconds; after that as `asks`.
+        /// This many seconds, in the client's own cache; after that it revalidates with the `ETag`.
         case seconds(Int)
-        /// Nothing may store the answer.
+        /// Not at all, and it has no `ETag`.
         case unkept
     }
 

@@ -45,7 +45,7 @@ struct RequestTurn {
 
     /// The turn of its address has come.
     func came() {
-        // It may have been told in the meantime that there is no answer in time.
+        // It may have been told in the meantime that no answer came in time.
         guard case .stranger(let request) = conversation.asked, case .answering = conversation.machine.state else {
             return
         }

@@ -77,7 +77,7 @@ package enum DoseAction: Sendable {
         type: String, payload: JSONTree?, zone: String? = nil, now: Timestamp, isKnownZone: (String) -> Bool
     ) throws(InvalidAction) -> DoseAction {
         guard types.contains(where: { $0.hasSameBytes(as: type) }) else {
-            throw InvalidAction("type", "is no type of action")
+            throw InvalidAction("type", "is not a type of action")
         }
         guard let payload, payload.isObject else { throw InvalidAction("payload", "must be an object") }
         let fields = PayloadReader(payload, path: "payload", now: now)

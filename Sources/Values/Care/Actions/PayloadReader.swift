@@ -128,7 +128,7 @@ package struct PayloadReader {
 
     private static let believedSeconds = 7_776_000
 
-    /// When an intake was, by the `takenAt` of its payload, else by the device's clock; now where that is no time.
+    /// When an intake was, by the `takenAt` of its payload, else by the device's clock; now where that is not a time.
     package static func takenAt(_ payload: JSONTree, clientTime: JSONTree, now: Timestamp) -> SentTime {
         let sent =
             if let given = payload["takenAt"] { try? time(given, path: "takenAt") } else {

@@ -48,7 +48,7 @@ extension ReminderDays {
 }
 
 extension ReminderException {
-    /// A person moves the day to a local second; nil: to where the rule has it. To where it is already is no move.
+    /// A person moves the day to a local second; nil: to where the rule has it. To where it is already is not a move.
     mutating func move(to wall: Int?, on day: LocalDate, by rule: ReminderRule, in zone: ZoneTransitions) {
         let usual = day.days * 86_400 + rule.minute * 60
         if let kept {
