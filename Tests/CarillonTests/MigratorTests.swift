@@ -300,11 +300,12 @@ struct MigratorTests {
     }
 
     /// What an operator has set for a database, a migration sets for itself.
-    @Test(arguments: ["repeatable read", "serializable"]) func migratesWhateverTheIsolation(isolation: String) throws {
+    @Test(arguments: ["isolation = 'repeatable read'", "isolation = 'serializable'", "read_only = on"])
+    func migratesWhateverTheDefaultIs(setting: String) throws {
         let server = try PrivateCluster()
         try server.start()
         let url = try server.makeDatabase("one")
-        try server.query("alter database one set default_transaction_isolation = '\(isolation)'", in: "one")
+        try server.query("alter database one set default_transaction_\(setting)", in: "one")
         try server.query("alter database one set statement_timeout = '10ms'", in: "one")
         let migrator = try Migrator(url: url, files: try SQLFileSet.embedded())
         #expect(try migrator.migrate { _ in }.isCurrent)

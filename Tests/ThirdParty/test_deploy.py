@@ -204,7 +204,8 @@ def test_the_hub_takes_composes_settings(tmp_path):
     environment = {name: re.sub(r"\$\{\w+:\?.*?\}", "filled-in", value) for name, value in hub["environment"].items()}
     # The keys are at the place that is mounted.
     mounted = dict(reversed(volume.split(":")[:2]) for volume in hub["volumes"] if volume.startswith("."))
-    assert mounted[environment["CARILLON_JWT_KEYS_FILE"]] == "./jwks.json"
+    folder, _, name = environment["CARILLON_JWT_KEYS_FILE"].rpartition("/")
+    assert (mounted[folder], name) == ("./keys", "jwks.json")
     keys = tmp_path / "jwks.json"
     shutil.copy(DEPLOY / "compose/jwks.example.json", keys)
     status, words = checked({**environment, "CARILLON_JWT_KEYS_FILE": str(keys)})

@@ -17,8 +17,8 @@ LIMIT = 600
 
 #: What no schema says. Texts have no NUL. TRACE gets 501, as RFC 9110 has it for methods that a server does not know.
 #: 422: the body is well-formed, and the database refuses the action. 400 of a dose, of statistics and of history: the
-#: cursor is not one, or the range of days is reversed or too long. 503 with Retry-After: a number that is not the device's next, or an
-#: export while the one before is being closed.
+#: cursor is not one, or the range of days is reversed or too long. 503 with Retry-After: a number that is not the
+#: device's next, or an export while the one before is being closed.
 SETTINGS = """
 seed = 18
 [generation]

@@ -131,11 +131,17 @@ def test_a_pool_of_transactions_is_told_of_once_and_never_ready(stage, settings)
         hears(stage, hub, "ada")
 
 
-@pytest.mark.parametrize("size", [15, 40])
-def test_a_pool_of_sessions_works(stage, size):
-    with Bouncer(stage, "session", default_pool_size=size) as bouncer:
+@pytest.mark.parametrize("settings", [
+    {"default_pool_size": 15}, {"default_pool_size": 40}, {"default_pool_size": 20, "server_reset_query": ""},
+], ids=["few", "many", "as-they-are-left"])
+def test_a_pool_of_sessions_works(stage, settings):
+    with Bouncer(stage, "session", **settings) as bouncer:
         hub = serving(stage, bouncer)
         hub.program.err.wait_for(lambda line: '"ready"' in line, "the hub is ready")
+        hub.kill()
+        # The second life gets sessions of the first.
+        hub.start()
+        hub.program.err.wait_for(lambda line: '"ready"' in line, "the hub is ready again")
         hears(stage, hub, "ada")
         assert REFUSAL not in hub.program.err.text()
         assert not any("by polling" in line for line in hub.program.err.lines)

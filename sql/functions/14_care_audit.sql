@@ -10,8 +10,8 @@ declare
     claimed constant text := current_setting('sync.actor', true);
 begin
     return case when claimed in ('user', 'system') and (
-                         session_user = 'carillon_owner' or pg_has_role(session_user, 'carillon_hub', 'usage')
-                         or claimed = 'system' and pg_has_role(session_user, 'carillon_owner', 'usage')) then claimed
+                         session_user = 'carillon_owner' or pg_has_role(session_user, 'carillon_hub', 'member')
+                         or claimed = 'system' and pg_has_role(session_user, 'carillon_owner', 'member')) then claimed
                 else 'backend' end;
 end
 $$;

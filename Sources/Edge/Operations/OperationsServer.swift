@@ -107,8 +107,8 @@ struct OperationsPages {
                 ? "Here are /livez, /readyz and /metrics.\n" : "Here are /livez, /readyz, /metrics and /console.\n"
             return page(.notFound, help, of: request)
         }
-        // A page from elsewhere, open in a browser on this machine, may have a name that leads here. Browsers always send a host.
-        guard !peer.isLoopback || request.host == nil || request.namesLoopback else {
+        // A page from elsewhere, open in a browser on this machine, may have a name that leads here. A browser sends a host.
+        guard !peer.isLoopback || request.host == nil || request.namesLoopback || request.namesAddress else {
             return page(.forbidden, "From this machine, use http://127.0.0.1.\n", of: request)
         }
         var exposition = Exposition()

@@ -25,6 +25,12 @@ public struct Allowance: Equatable, Comparable, Sendable {
         return next != nil
     }
 
+    /// Takes `cost`, also where less is left: what is missing is a debt, of a whole burst at most.
+    public mutating func charge(_ rate: Rate, at now: Instant, cost: Int) {
+        if rate.interval == 0 { return }
+        madeUpAt = now.advanced(byNanoseconds: min(owed(rate, at: now) &+ rate.time(of: cost), rate.window &* 2))
+    }
+
     /// Takes one that is left, or one of the next `ahead` that will be. Returns how long it is until then; nil, and takes
     /// nothing, when all of those are taken.
     public mutating func reserve(_ rate: Rate, at now: Instant, ahead: Int) -> Duration? {
@@ -49,7 +55,7 @@ public struct Allowance: Equatable, Comparable, Sendable {
     }
 
     private func wait(_ rate: Rate, at now: Instant, forNanoseconds time: UInt64) -> Duration? {
-        let next = ahead(rate, at: now) &+ time
+        let next = owed(rate, at: now) &+ time
         return next > rate.window ? .nanoseconds(Int64(next &- rate.window)) : nil
     }
 
@@ -60,6 +66,11 @@ public struct Allowance: Equatable, Comparable, Sendable {
 
     @inlinable func ahead(_ rate: Rate, at now: Instant) -> UInt64 {
         madeUpAt > now ? min(madeUpAt.nanoseconds &- now.nanoseconds, rate.window) : 0
+    }
+
+    /// As `ahead`, with the debt.
+    private func owed(_ rate: Rate, at now: Instant) -> UInt64 {
+        madeUpAt > now ? min(madeUpAt.nanoseconds &- now.nanoseconds, rate.window &* 2) : 0
     }
 }
 

@@ -86,8 +86,7 @@ package struct ParsedRequest {
         return bytes.part(begin..<start)
     }
 
-    /// Whether it names this machine as its host, by a name that is no other's: not by another host's page whose name leads
-    /// here (DNS rebinding).
+    /// Whether it names this machine as its host, and not a name of another host's page that leads here (DNS rebinding).
     package var namesLoopback: Bool {
         guard let host else { return false }
         let colon = host.lastIndex(of: UInt8(ascii: ":"))
@@ -96,6 +95,15 @@ package struct ParsedRequest {
         // An address cannot be made to lead elsewhere, and all of 127.0.0.0/8 is this machine (RFC 1122 §3.2.1.3).
         let isAddress = name.hasPrefix("127.") && name.allSatisfy { $0.isASCIIDigit || $0 == UInt8(ascii: ".") }
         return isAddress || name.equals("[::1]") || name.equalsIgnoringCase("localhost")
+    }
+
+    /// Whether it names its host by an address, which no page's name can lead to.
+    package var namesAddress: Bool {
+        guard let host else { return false }
+        if host.first == UInt8(ascii: "[") { return true }
+        let colon = host.firstIndex(of: UInt8(ascii: ":")) ?? host.count
+        let parts = host.part(0..<colon).split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return parts.count == 4 && parts.allSatisfy { 1...3 ~= $0.count && $0.allSatisfy(\.isASCIIDigit) }
     }
 
     /// Whether the connection may serve another request after this one (RFC 9112 §9.3).
@@ -115,7 +123,7 @@ package struct ParsedRequest {
     /// Whether it says who sends it, by a bearer token or by a signature of Pusher's HTTP API; whether that is good is
     /// another matter.
     package var claimsIdentity: Bool {
-        if path.hasPrefix("/apps/") || bearerToken != nil { return true }
+        if bearerToken != nil { return true }
         return query.map { FormReader.value("auth_signature", in: $0) != nil } ?? false
     }
 }

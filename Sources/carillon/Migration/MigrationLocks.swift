@@ -109,7 +109,7 @@ struct MigrationLocks {
             try connection.query(
                 """
                 select h.name from (
-                    select distinct on (l.virtualtransaction)
+                    select distinct on (coalesce(l.pid::text, l.virtualtransaction))
                            case when p.gid is not null then format('the prepared transaction %L', p.gid)
                                 else format('session %s (%s)', l.pid, concat_ws(', ',
                                     case when a.backend_type <> 'client backend' then a.backend_type end,
@@ -122,6 +122,8 @@ struct MigrationLocks {
                     left join pg_prepared_xacts as p on p.transaction::text = split_part(l.virtualtransaction, '/', 2)
                         and l.pid is null
                     where l.granted and l.pid is distinct from pg_backend_pid()
+                        -- Whoever waits for another's lock is not the one to end.
+                        and a.wait_event_type is distinct from 'Lock'
                         and l.database = (select oid from pg_database where datname = current_database())
                         and c.relnamespace::regnamespace::text in ('sync', 'care')
                 ) as h

@@ -8,6 +8,7 @@ extension Migrator {
             try connection.execute(
                 """
                 set default_transaction_isolation = 'read committed';
+                set default_transaction_read_only = off;
                 set statement_timeout = 0;
                 set idle_in_transaction_session_timeout = 0;
                 """)

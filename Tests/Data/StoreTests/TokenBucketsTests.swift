@@ -41,6 +41,27 @@ import Testing
         #expect(buckets.wait(sender, now: at(100_000)) != nil)
     }
 
+    /// A list that comes for the last token is paid for before the next one.
+    @Test func aListLeavesADebt() {
+        var buckets = TokenBuckets(Rate(perSecond: 100, burst: 1_000))
+        let sender = TextKey("ann")
+        buckets.take(sender, 999, now: start)
+        #expect(buckets.wait(sender, now: start) == nil)
+        buckets.take(sender, 100, now: start)
+        #expect(buckets.wait(sender, now: at(990)) != nil)
+        #expect(buckets.wait(sender, now: at(1_000)) == nil)
+        // In ten seconds, with a list for each token, as much as the rate and one burst.
+        var taken = 0
+        for time in 1_000..<11_000 where buckets.wait(sender, now: at(time)) == nil {
+            buckets.take(sender, 100, now: at(time))
+            taken += 100
+        }
+        #expect(taken <= 1_100)
+        // A debt is never more than another burst.
+        buckets.take(sender, 100_000, now: at(11_000))
+        #expect(buckets.wait(sender, now: at(21_500)) == nil)
+    }
+
     @Test func slowRatesWaitForOneToken() {
         var buckets = TokenBuckets(Rate(nanoseconds: 2_000_000_000, burst: 1))
         let sender = TextKey("ann")

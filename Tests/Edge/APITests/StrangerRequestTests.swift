@@ -46,6 +46,9 @@ import Testing
         "GET /app/key/events?channels=news HTTP/1.1\r\nHost: h\r\n\r\n",
         "GET /app/key/events?channels=news HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n\r\n",
         "GET /apps/1/channels HTTP/1.1\r\nHost: h\r\n\r\n", "GET /apps/9/channels HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /apps/1/nothing HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /apps/1/nothing?auth_signature=1 HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /apps/1/channels?auth_signature=1 HTTP/1.1\r\nHost: h\r\n\r\n",
     ])
     func theyHaveARate(_ request: String) async throws {
         let hub = try await hub()

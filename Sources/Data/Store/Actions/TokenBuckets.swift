@@ -36,7 +36,7 @@ struct TokenBuckets {
             buckets = buckets.filter { $0.value.isTouched(at: now) }
             guard buckets.count < bucketsMax else { return }
         }
-        for _ in 0..<count where !buckets[sender, default: Allowance()].take(rate, at: now) { break }
+        buckets[sender, default: Allowance()].charge(rate, at: now, cost: count)
     }
 
     /// Returns a token.

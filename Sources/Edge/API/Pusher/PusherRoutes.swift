@@ -55,7 +55,10 @@ package final class PusherRoutes: Sendable {
         to request: HTTPRequest, _ path: PusherPath, _ channels: any ChannelDirectory, _ answer: @escaping Answer
     ) -> HTTPResponse? {
         guard let route = path.route else {
-            return .problem(.notFound, "Pusher's HTTP API has no such call.")
+            // Whether its signature is good, nobody has looked.
+            var missing = HTTPResponse.problem(.notFound, "Pusher's HTTP API has no such call.")
+            missing.isForStrangers = true
+            return missing
         }
         var caller: App?
         let response: HTTPResponse?

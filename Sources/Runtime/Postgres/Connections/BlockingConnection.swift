@@ -60,6 +60,7 @@ package final class BlockingConnection {
             }
         }
         guard try query(SessionMark.look).first?[0] == mark.text else { throw pooled }
+        _ = try query(SessionMark.set, [""])
     }
 
     /// The server process behind this connection.

@@ -40,6 +40,11 @@ final class SessionCheck {
         }
     }
 
+    /// Takes the mark away: a pooler of sessions may give this one to another client as it is (`server_reset_query`).
+    private func isGood() {
+        ask(connection, SessionMark.set, [""]) { check, _ in check.end(nil) }
+    }
+
     /// Ends it without a word.
     func close() {
         witness?.close()
@@ -64,7 +69,7 @@ final class SessionCheck {
 
     private func round(_ seen: Rows) {
         guard SessionMark.isNew(seen.string(0, 0)) else { return end(.pooledTransactions) }
-        guard rounds < SessionMark.rounds else { return end(nil) }
+        guard rounds < SessionMark.rounds else { return isGood() }
         rounds += 1
         askWitness("BEGIN") { check, _ in
             check.askWitness(SessionMark.look) { check, rows in
@@ -86,7 +91,7 @@ final class SessionCheck {
     private func witnessIsGone() {
         guard witness != nil else { return }
         close()
-        lookAgain { $0.end(nil) }
+        lookAgain { $0.isGood() }
     }
 
     private func askWitness(_ sql: String, _ answered: @escaping (SessionCheck, Rows) -> Void) {
