@@ -216,7 +216,7 @@ begin
                                                                       else wanted || ' elements' end));
     elsif frequency = 'weekly' and jsonb_array_length(care.given(doc, 'repeatOn')) <> 1 then
         return care.invalid('payload.repeatOn', 'must have 1 element for this frequency');
-    elsif jsonb_array_length(care.given(doc, 'scheduleIds'))
+    elsif type = 'createMedication' and jsonb_array_length(care.given(doc, 'scheduleIds'))
             <> (case when frequency is null then coalesce(times, 0) else greatest(wanted, 1) end) then
         return care.invalid('payload.scheduleIds', 'must name as many schedules as there will be');
     end if;
