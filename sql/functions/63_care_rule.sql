@@ -54,6 +54,18 @@ as $$
         or (d).scheduled_at <= clock and (d).window_end > clock and not (d).as_needed
 $$;
 
+-- care.is_in_list: whether a dose is in the user's list of today at an instant. One of a zone ahead of the user's may have
+-- tomorrow's date everywhere, and is there all the same. No locks.
+create or replace function care.is_in_list(d care.dose_occurrence, at timestamptz) returns boolean
+language plpgsql stable
+as $$
+declare
+    zone constant text := care.zone_of(d.user_id);
+begin
+    return care.is_of_today(d, (at at time zone zone)::date, zone, at);
+end
+$$;
+
 -- care.untimely: the member `path` that says when a dose was taken, where that is more than a day before its window and
 -- before its day (which may have 25 hours); else null. What was not said of this dose (an action that a resolve names) may as
 -- well be a day before the person acts: a dose far ahead can be marked. `path` null: nobody said when, so it was when the
@@ -77,8 +89,8 @@ $$;
 -- care.rule_act: the five actions on a dose, and the items of bulkMarkAll. A note goes with a status that is applied or
 -- already so, and alone it is always added.
 --
--- The rule of days: nobody takes a dose of a later day than the one on which the person acts (`i.acted_at`), unless told to
--- include the future (`any`). What criteria mean (`due`) must be due by then, and a dose that is missed or made up must have
+-- The rule of days: nobody takes a dose of a later day than the one on which the person acts (`i.acted_at`), unless it is in
+-- today's list, or told to include the future (`any`). What criteria mean (`due`) must be due by then, and a dose that is missed or made up must have
 -- ended by then. The same holds however late the action comes: a dose that was marked missed meanwhile is judged as if it
 -- were open. Nobody is punished for a late synchronisation: such a dose becomes taken, if it was taken on its day or at most
 -- 12 hours before its window, and not too late after it.
@@ -96,7 +108,7 @@ begin
     r.dose := d;
     if i.status is not null then
         if i.status = 'taken' and i.kind <> 'any' and d.status in ('scheduled', 'missed')
-            and not care.day_has_come(d, i.acted_at)
+            and not care.day_has_come(d, i.acted_at) and not care.is_in_list(d, i.acted_at)
         then
             r.status := 'rejected';
             r.code := 'not_due';

@@ -212,3 +212,8 @@ select test.is('a date that a writer has moved stays moved', test.listed('day-b'
 -- A night of 25 hours and one of 23, and an hour that is there twice.
 insert into care.dose_occurrence (id, user_id, scheduled_at, tz) values ('tb-fall', 'day-b', '2025-10-25 21:30Z', 'Europe/Berlin'), ('tb-spring', 'day-b', '2026-03-28 22:30Z', 'Europe/Berlin');
 select test.is('the night of the clocks', test.listed('day-b', '2025-10-25 22:10Z') || ', ' || test.due('day-b', '2025-10-25 22:10Z') || ', ' || test.listed('day-b', '2026-03-28 23:10Z'), '2025-10-26 | tb-fall | -, tb-fall:applied, 2026-03-29 | tb-spring | -');
+-- What is in the list may be taken ahead of its time, also at six in the morning, when no zone has its date yet.
+select test.set_clock('2025-11-13 14:00Z') \g /dev/null
+select test.is('of the list, early: ' || n, test.short(test.act('day-l', 'early ' || n, type, payload)), want) from (values
+    (1, 'markTaken', '{"occurrenceId":"tl4"}'::jsonb, 'applied'), (2, 'bulkMarkAll', '{"occurrenceIds":["tl4"]}', 'noop'), (3, 'markTaken', '{"occurrenceId":"tl5"}', 'rejected not_due'),
+    (4, 'bulkMarkAll', '{"occurrenceIds":["tl5"]}', 'rejected not_due')) as t(n, type, payload, want) order by n;

@@ -42,10 +42,13 @@ export class Account {
 
   /** The doses of today's list in a zone: those of today there, and those that are due now. */
   today(zone, now) {
-    const today = dayAt(now, this.offsetOf(zone, now) ?? 0);
-    const offset = (dose) => this.offsetOf(dose.zone, dose.scheduledAt) ?? dose.utcOffset;
-    const here = (dose) => this.offsetOf(zone, dose.scheduledAt) ?? 0;
-    return [...this.doses.values()].filter((dose) => isOfToday(dose, today, offset, here, now));
+    return [...this.doses.values()].filter((dose) => this.isOfToday(dose, zone, now));
+  }
+
+  isOfToday(dose, zone, now) {
+    const offset = () => this.offsetOf(dose.zone, dose.scheduledAt) ?? dose.utcOffset;
+    const here = () => this.offsetOf(zone, dose.scheduledAt) ?? 0;
+    return isOfToday(dose, dayAt(now, this.offsetOf(zone, now) ?? 0), offset, here, now);
   }
 
   write(dose, key, device, now) {
@@ -266,9 +269,9 @@ class Decision {
     const { intent, reach, seenRev } = item;
     const refuse = (verdict) => ({ verdict, dose: null, note: null });
     const isOpen = ['scheduled', 'missed'].includes(dose.state.status);
-    if (intent.state?.status === 'taken' && reach !== 'any' && isOpen && !this.dayHasCome(dose, this.actedAt)) {
-      return refuse(NOT_DUE);
-    }
+    const isLater = !this.dayHasCome(dose, this.actedAt)
+      && !this.account.isOfToday(dose, this.account.zone, this.actedAt);
+    if (intent.state?.status === 'taken' && reach !== 'any' && isOpen && isLater) return refuse(NOT_DUE);
     const path = this.untimelyPath(intent.state?.takenAt ?? null, item, dose);
     if (path) return refuse(untimely(path));
     if (reach === 'due' && isToCome(dose, this.actedAt, this.now)) return refuse(NOT_DUE);

@@ -52,7 +52,9 @@ extension ActionDecision {
     ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
         let intent = item.intent
         let isOpen = [.scheduled, .missed].contains(dose.state.status)
-        if intent.state?.status == .taken, reach != .any, isOpen, !dayHasCome(dose, at: actedAt) {
+        if intent.state?.status == .taken, reach != .any, isOpen, !dayHasCome(dose, at: actedAt),
+            !model.isOfToday(dose, in: account.zone, at: actedAt)
+        {
             return (.notDue, nil, nil)
         }
         if let path = untimely(intent.state?.takenAt, item, dose) { return (.untimely(path: path), nil, nil) }
