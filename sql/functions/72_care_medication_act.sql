@@ -250,6 +250,32 @@ begin
 end
 $$;
 
+-- care.ask_once: after schedules of a product have changed, no dose ahead is asked for that is there already: one of the same
+-- day and time, of a schedule that is gone, paused or has another time by now, which the person took early, say. What is
+-- cancelled here no plan brings back. Lock order: the doses by id.
+create or replace function care.ask_once(who text, product text) returns void
+language plpgsql
+as $$
+declare
+    at constant timestamptz := care.moment();
+    twice text[];
+begin
+    twice := array(
+        select d.id from care.dose_occurrence as d
+        where d.user_id = who and d.product_id = product and d.status = 'scheduled' and d.scheduled_at > at
+            and d.local_date between (at at time zone 'UTC')::date - 1 and (sync.clock() at time zone 'UTC')::date + 2
+            and exists (select from care.schedule as s where s.id = d.schedule_id and s.time = d.local_time)
+            and exists (
+                select from care.dose_occurrence as x
+                where x.user_id = who and x.product_id = product and x.local_date = d.local_date
+                    and x.local_time = d.local_time and x.id <> d.id and x.schedule_id is not null and x.status <> 'cancelled'
+                    and not exists (select from care.schedule as s
+                                    where s.id = x.schedule_id and s.time = x.local_time and s.enabled))
+        order by d.id collate "C" for update);
+    update care.dose_occurrence as d set status = 'cancelled' where d.id = any(twice) and d.status = 'scheduled';
+end
+$$;
+
 -- care.change_schedules: makes a user's schedules of a medication those that frequency and times mean. A time that stays keeps
 -- its schedule, with its doses and reminders, and so does one that moves (care.paired): id, days that it begins and ends, window.
 -- The rest ends or begins. One that begins where another one ends takes its place, with its reminders; it has the window, the
@@ -313,6 +339,7 @@ begin
         delete from care.schedule as x
         using generate_subscripts(present, 1) as n
         where x.id = (present[n]).id and array_position(pairs, n) is null;
+        perform care.ask_once(who, medication);
     end if;
     if doc ? 'dose' then
         update care.schedule as x set dose = doc ->> 'dose'

@@ -80,6 +80,7 @@ begin
                                ends_on, enabled, timezone, tz_mode)
     values (s.id, s.user_id, s.product_id, s.stack_id, s.time, s.repeat, s.repeat_on, s.dose, s.window_minutes, s.starts_on,
             s.ends_on, s.enabled, s.timezone, s.tz_mode);
+    perform care.ask_once(who, s.product_id);
     select * into s from care.schedule as x where x.id = s.id;
     return care.done('applied', care.schedule_json(s));
 end
@@ -115,6 +116,7 @@ begin
     set time = s.time, repeat = s.repeat, repeat_on = s.repeat_on, dose = s.dose, window_minutes = s.window_minutes,
         starts_on = s.starts_on, ends_on = s.ends_on, enabled = s.enabled, timezone = s.timezone, tz_mode = s.tz_mode
     where x.id = s.id;
+    perform care.ask_once(who, s.product_id);
     select * into s from care.schedule as x where x.id = s.id;
     return care.done('applied', care.schedule_json(s));
 end

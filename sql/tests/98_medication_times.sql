@@ -72,6 +72,24 @@ select test.set_clock('2025-11-20 08:01Z') \g /dev/null
 select test.mt('mt', 'updateMedication', format('{"id":"mt-%s","times":["08:00","20:00"]}', n)::jsonb) from unnest('{c,d,e}'::text[]) as n \g /dev/null
 select test.is(format('a time that was taken away by mistake, and back (%s)', n), test.mt_of('mt-' || n, '2025-11-20'), '08:00 scheduled, 20:00 scheduled') from unnest('{c,d,e}'::text[]) as n;
 
+-- The wrong one of two times, put right after the morning's was taken early; by other actions, too, and after an undo.
+insert into care.product (id, user_id, name) select 'mo-' || n, 'mo', n from unnest('{a,b,c,d}'::text[]) as n;
+select test.set_clock('2025-11-19 12:00Z') \g /dev/null
+select test.mt('mo', 'createSchedule', jsonb_build_object('id', format('mo-%s-%s', n, t), 'productId', 'mo-' || n, 'time', t)) from unnest('{a,b,c,d}'::text[]) as n, unnest('{08:00,20:00}'::text[]) as t \g /dev/null
+select test.set_clock('2025-11-20 07:10Z') \g /dev/null
+select test.act('mo', 'take ' || product_id, 'markTaken', jsonb_build_object('occurrenceId', id)) from care.dose_occurrence where user_id = 'mo' and local_date = '2025-11-20' and local_time = '08:00' \g /dev/null
+select test.mt('mo', type, payload) from (values
+    (1, 'updateMedication', '{"id":"mo-a","times":["20:00"]}'::jsonb), (2, 'updateMedication', '{"id":"mo-a","times":["08:00"]}'), (3, 'deleteSchedule', '{"id":"mo-b-08:00"}'), (4, 'createSchedule', '{"id":"mo-b-new","productId":"mo-b","time":"08:00"}'),
+    (5, 'deleteSchedule', '{"id":"mo-c-08:00"}'), (6, 'updateSchedule', '{"id":"mo-c-20:00","time":"08:00"}'), (7, 'createSchedule', '{"id":"mo-d-new","productId":"mo-d","time":"20:00"}')) as t(n, type, payload) order by n \g /dev/null
+select test.is('what was taken early is asked for once: ' || n, test.mt_of('mo-' || n, '2025-11-20') || ' | ' || test.mt_of('mo-' || n, '2025-11-21'), want) from (values
+    ('a', '08:00 taken | 08:00 scheduled'), ('b', '08:00 taken, 20:00 scheduled | 08:00 scheduled, 20:00 scheduled'), ('c', '08:00 taken | 08:00 scheduled')) as t(n, want);
+select test.is('two schedules of one time are two doses', test.mt_of('mo-d', '2025-11-20'), '08:00 taken, 20:00 scheduled, 20:00 scheduled');
+select test.mt('mo', 'undo', '{"targetKey":"take mo-a"}') \g /dev/null
+select care.replan(array(select id from care.schedule where product_id = 'mo-a')) \g /dev/null
+select test.is('undone: one is open', test.mt_of('mo-a', '2025-11-20'), '08:00 scheduled');
+select test.mt('mo', 'updateMedication', '{"id":"mo-b","times":["20:00"]}'), test.mt('mo', 'updateMedication', '{"id":"mo-b","times":["20:00","23:00"]}') \g /dev/null
+select test.is('the evening is as it says', test.mt_of('mo-b', '2025-11-20'), '08:00 taken, 20:00 scheduled, 23:00 scheduled');
+
 -- Reminders: one of a time that stays stays with it; one of a time that another one replaces goes on with that.
 create function test.mt_rules(product text) returns text language sql as $$
     select string_agg(r.id || ' ' || to_char(r.time, 'HH24:MI') || ' ' || r.enabled || ' ' || coalesce((s.time = r.time)::text, '-'), ', ' order by r.id)
