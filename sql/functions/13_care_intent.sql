@@ -36,3 +36,11 @@ begin
     return coalesce(nullif(current_setting('care.acted_at', true), '')::timestamptz, sync.clock());
 end
 $$;
+
+-- care.was_archived: whether a medication that is archived since then was so when the person acted: what was told late may have
+-- come first. No locks.
+create or replace function care.was_archived(since timestamptz) returns boolean
+language sql
+as $$
+    select coalesce(since <= care.moment(), false)
+$$;

@@ -55,7 +55,7 @@ begin
         where x.id = doc ->> 'productId' and (x.user_id = who or x.user_id is null) for share;
         if p.id is null then
             return care.unknown('payload.productId', 'names no medication');
-        elsif p.archived_at is not null then
+        elsif care.was_archived(p.archived_at) then
             return care.invalid('payload.productId', 'names a medication that is archived');
         end if;
     end if;

@@ -180,9 +180,9 @@ begin
     select * into p from care.product as x where x.id = r.product_id;
     if p.user_id <> r.user_id then
         return care.unknown('payload.productId', 'names no medication');
-    elsif p.archived_at is not null then
+    elsif care.was_archived(p.archived_at) then
         return care.invalid('payload.productId', 'names a medication that is archived');
-    elsif care.is_silent(r.user_id, r.product_id, null) then
+    elsif p.archived_at is null and care.is_silent(r.user_id, r.product_id, null) then
         return care.unknown('payload.productId', 'names no medication');
     end if;
     return null;

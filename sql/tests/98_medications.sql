@@ -147,6 +147,8 @@ select test.is('only of what was offered', test.med('rs', 'r22', 'resolve', '{"o
 select test.is('and nobody else''s', test.med('me', 'r25', 'resolve', '{"of":"r3","choice":"keep_local"}'), 'rejected invalid payload.of');
 select test.med('rs', 'r11', 'archiveMedication', '{"id":"rs-m"}', '{"rev":1}') || ' ' || test.med('rs', 'r12', 'resolve', '{"of":"r11","choice":"keep_local"}') as got \gset
 select test.is('an archive', :'got' || ' ' || (select archived_at is not null from care.product where id = 'rs-m'), 'conflict state applied true');
+select test.is('what was done before an archive may come after it', string_agg(test.short(test.act('rs', 'late' || type, type, doc, client_time => to_jsonb(sync.clock() - interval '1 day'))) || '; ' || test.short(test.act('rs', 'now' || type, type, doc || '{"id":"rs-now"}')), ', ' order by type), 'applied; rejected invalid payload.productId, applied; rejected invalid payload.productId')
+from (values ('createReminder', '{"productId":"rs-m","time":"08:00"}'::jsonb), ('createSchedule', '{"id":"rs-late","productId":"rs-m","time":"08:00"}')) as t(type, doc);
 
 -- An entry that is sent back whole: by its route its rev is the base, by the socket it is in the payload. Both are what the device saw.
 select test.med('wb', 'w0', 'createMedication', '{"id":"wb-m","name":"Iron"}') || test.med('wb', 'w1', 'updateMedication', '{"id":"wb-m","name":"Iron 2"}') || test.med('wb', 'w2', 'createSchedule', '{"id":"wb-s","productId":"wb-m","time":"08:00"}')
@@ -256,7 +258,7 @@ select dblink_exec('one', 'commit') \g /dev/null
 select dblink_exec('two', 'commit') \g /dev/null
 select test.is('the later event has both', (select jsonb_array_length(data -> 'schedules') || ' ' || ((data ->> 'rev')::bigint = (select rev from care.listed where user_id = 'sq' and id = 'sq-2')) from sync.event where user_id = 'sq' and topic = 'medications' order by o desc limit 1), '2 true');
 -- An archiving comes between the two halves of a schedule's making: one waits for the other.
-select test.begin('one', $$update care.product set archived_at = now() where id = 'sq-2'$$) \g /dev/null
+select test.begin('one', $$update care.product set archived_at = sync.clock() where id = 'sq-2'$$) \g /dev/null
 select dblink_send_query('two', $$select test.med('sq', 'race', 'createSchedule', '{"id":"sq-c","productId":"sq-2","time":"10:00"}')$$) \g /dev/null
 select test.is('a schedule waits for an archiving', test.wait_blocked('two'), 'blocked');
 select dblink_exec('one', 'commit') \g /dev/null

@@ -472,10 +472,10 @@ function movedTo({ kept, movedTo: local }, { fields: { timezone } }) {
   return local === null ? null : wall(local).slice(0, 16);
 }
 
-/** The second at which the person acted: a snooze counts from then. A clock that says a time before 2000 is lost. */
+/** The second at which the person acted: a snooze counts from then. A clock that is 90 days behind is lost. */
 function actedAt(row, now) {
   const acted = Math.floor(instantOf(row) / SECOND);
-  return acted < 946_684_800 ? now : Math.min(acted, now);
+  return acted <= now - 7_776_000 ? now : Math.min(acted, now);
 }
 
 const occurrenceOf = (rule, day, told) => told?.id ?? occurrenceID(rule.id, day, rule.fields.time ?? '00:00');
