@@ -122,7 +122,7 @@ struct MigrationLocks {
                     left join pg_prepared_xacts as p on p.transaction::text = split_part(l.virtualtransaction, '/', 2)
                         and l.pid is null
                     where l.granted and l.pid is distinct from pg_backend_pid()
-                        -- Whoever waits for another's lock is not the one to end.
+                        -- A session that waits for another's lock is not the one to end.
                         and a.wait_event_type is distinct from 'Lock'
                         and l.database = (select oid from pg_database where datname = current_database())
                         and c.relnamespace::regnamespace::text in ('sync', 'care')

@@ -52,13 +52,16 @@ import Testing
     ])
     func theyHaveARate(_ request: String) async throws {
         let hub = try await hub()
-        var last = ""
-        var count = 0
-        while count < 100, !last.hasPrefix("HTTP/1.1 429 ") {
-            last = try await answer(request, hub)
-            count += 1
+        for _ in 0..<3 { #expect(try await !answer(request, hub).hasPrefix("HTTP/1.1 429 ")) }
+        // At once: one after the other, a busy machine may be slower than the rate.
+        let clients = try (0..<50).map { _ in try TestClient(port: hub.port) }
+        for client in clients { try await client.sendRaw(request) }
+        var refused = ""
+        for client in clients where refused.isEmpty {
+            let head = try await client.readHeadOnly()
+            if head.hasPrefix("HTTP/1.1 429 ") { refused = head }
         }
-        #expect(count > 3 && last.hasPrefix("HTTP/1.1 429 ") && last.contains("\r\nRetry-After: 1\r\n"))
+        #expect(refused.contains("\r\nRetry-After: 1\r\n"))
         #expect(metrics.text.contains(#"limit="limits.requestsPerSecond""#))
     }
 

@@ -163,12 +163,13 @@ package struct ProductRoute: Sendable {
     ///
     /// - Parameters:
     ///   - name: the snapshot's label in metrics.
-    ///   - function: reads the snapshot, an object, when all is carried out. The client waits for both: the snapshot has less
-    ///     time than one alone, and where it has none, the client sends its queue again.
+    ///   - function: reads the snapshot, an object, when all is carried out. The client waits for both, so the snapshot has
+    ///     less time than one alone. Where that is not enough, the client sends its queue again.
     package static func changes(
         _ path: String, _ name: String, _ function: String, most: Int, by caller: Caller = .userOfPath
     ) -> ProductRoute {
-        ProductRoute(.post, path, caller, [], .changes(SnapshotFunction(name, function, within: .seconds(4)), most: most), [:])
+        let snapshot = SnapshotFunction(name, function, within: .seconds(4))
+        return ProductRoute(.post, path, caller, [], .changes(snapshot, most: most), [:])
     }
 
     /// A route that carries out several actions: `{member: [action, …]}`, answered with `{"results": […]}` in that order.
