@@ -4,16 +4,35 @@
 --   both ahead     it moves, as its doses do. It stays while an open dose of it stays, or where all its doses are acted on
 --   the old ahead  it stays: by the new zone its time has passed, and nobody would be reminded
 --   the new ahead  it stays, for it has come: a snooze of it ends when it ends, and nothing comes a second time. It moves
---                  where the rule was made later than that
+--                  where the rule was made later than that, and where an open dose of it moves: it came before its dose, or
+--                  the hub hears late that the person was elsewhere by then. A snooze that has not ended keeps it
 --   neither        it stays, for as long as it can be snoozed
 --
 -- A schedule that gets another time leaves a dose where it is if the new time has passed: the occurrence of a linked rule
 -- stays with it. A person who gives a rule of its own another time means what it says.
 
--- care.stays_with_doses: whether an occurrence that could move stays with its doses. Those of schedules that follow the user
--- move, if they can. No locks.
-create or replace function care.stays_with_doses(was care.reminder_rule, r care.reminder_rule, on_day date, clock timestamptz)
-returns boolean
+-- care.moves_with_dose: whether a dose of an occurrence goes where its rule goes: its schedule follows the user, or is the
+-- rule's own, and its time lies ahead of when the person acted, here and there. No locks.
+create or replace function care.moves_with_dose(was care.reminder_rule, r care.reminder_rule, d care.dose_occurrence,
+                                                clock timestamptz) returns boolean
+language plpgsql stable
+as $$
+declare
+    since constant timestamptz := care.moment();
+begin
+    return not care.acted(d) and care.open_since(d, clock, since) and d.scheduled_at > since
+        and care.resolve_local(d.local_date + d.local_time, r.timezone) > clock
+        and coalesce(d.schedule_id = r.schedule_id, was.tz_mode = 'follow' and r.tz_mode = 'follow' and exists (
+            select from care.schedule as s where s.id = d.schedule_id and s.tz_mode = 'follow'));
+end
+$$;
+
+-- care.stays_with_doses: whether an occurrence that could move stays with its doses: with an open one that is nearest to its
+-- time, for one before that may have a reminder of its own; or where all are acted on. Those of schedules that follow the
+-- user move, if they can. No locks.
+drop function if exists care.stays_with_doses(care.reminder_rule, care.reminder_rule, date, timestamptz);
+create or replace function care.stays_with_doses(was care.reminder_rule, r care.reminder_rule, on_day date, old_at timestamptz,
+                                                 clock timestamptz) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -21,13 +40,13 @@ declare
     travels constant boolean := r.schedule_id is not null or was.tz_mode = 'follow' and r.tz_mode = 'follow';
 begin
     return (
-        select coalesce(bool_and(care.acted(d)) or travels and bool_or(
-            not care.acted(d) and not (
-                d.status = 'scheduled' and d.scheduled_at > clock
-                and care.resolve_local(d.local_date + d.local_time, r.timezone) > clock
-                and (d.schedule_id = r.schedule_id or exists (
-                    select from care.schedule as s where s.id = d.schedule_id and s.tz_mode = 'follow')))), false)
-        from care.rule_doses(was, on_day) as d);
+        select coalesce(bool_and(acted) or travels and bool_or(
+            not acted and place = 1 and not care.moves_with_dose(was, r, t.d, clock)), false)
+        from (
+            select d, care.acted(d) as acted, rank() over (
+                partition by care.acted(d) order by greatest(d.scheduled_at - old_at, old_at - d.scheduled_at)) as place
+            from care.rule_doses(was, on_day) as d
+        ) as t);
 end
 $$;
 
@@ -66,8 +85,12 @@ begin
         new_at := coalesce(case when x.moved_local is not null then care.resolve_local(x.moved_local, r.timezone)
                                 when not x.kept then x.moved_to end, wall);
         if old_at > clock and new_at > clock then
-            keeps := r.time = was.time and care.stays_with_doses(was, r, on_day, clock);
-        elsif new_at > clock and old_at < r.created_at and r.created_at <= clock then
+            keeps := r.time = was.time and care.stays_with_doses(was, r, on_day, old_at, clock);
+        elsif new_at > clock and (
+            old_at < r.created_at and r.created_at <= clock
+            or r.time = was.time and coalesce(x.snoozed_until <= clock, true) and exists (
+                select from care.rule_doses(was, on_day) as d where care.moves_with_dose(was, r, d, clock)))
+        then
             keeps := false;
         elsif r.time = was.time then
             continue when greatest(old_at, new_at, x.snoozed_until) <= clock - interval '4 hours';

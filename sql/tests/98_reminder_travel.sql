@@ -18,7 +18,7 @@ begin
         insert into care.schedule (id, user_id, product_id, time, tz_mode) values (who, who, who, t.dose, 'follow');
     end if;
     insert into care.reminder_rule (id, user_id, product_id, schedule_id, time, tz_mode, delivery)
-    values (who, who, who, case t.kind when 'linked' then who end, case t.kind when 'late' then '16:30'::time else '16:00' end, 'follow', 'push');
+    values (who, who, who, case t.kind when 'linked' then who end, case t.kind when 'late' then '16:30'::time when 'early' then '15:30' else '16:00' end, 'follow', 'push');
     set constraints all immediate;
     set constraints all deferred;
     while clock < '2025-11-22 12:00Z' loop
@@ -26,6 +26,9 @@ begin
         for step in select string_to_array(s, ' ') from unnest(t.steps) as s where '2025-11-20'::date + split_part(s, ' ', 1)::time = clock at time zone 'UTC' loop
             case step[2]
                 when 'zone' then update care.user_settings set zone = step[3] where user_id = who;
+                when 'late' then
+                    answer := test.act(who, step[1], 'updateSettings', jsonb_build_object('timezone', step[3]), client_time => to_jsonb('2025-11-20T' || step[4] || ':00Z'));
+                    if answer ->> 'status' <> 'applied' then return answer; end if;
                 when 'taken' then update care.dose_occurrence set status = 'taken', taken_at = clock where user_id = who and id = (
                     select d.id from care.dose_occurrence as d where d.user_id = who and d.status = 'scheduled' order by d.scheduled_at limit 1);
                 when 'edit' then update care.schedule set time = step[3]::time where user_id = who;
@@ -86,6 +89,13 @@ from (values
     ('from Kiritimati to Niue', 'linked,own,none', '16:00', '{13:00 zone Pacific/Kiritimati,17:00 zone Pacific/Niue}', '20 16:00, 22 03:00 of 21'),
     ('the dose past and open, its reminder ahead', 'late', '16:00', '{16:15 zone America/Los_Angeles}', '20 16:30, 22 00:30 of 21'),
     ('the dose stays, its later reminder too', 'late', '16:00', '{15:45 zone Europe/Paris}', '20 16:30, 21 15:30'),
+    ('the dose moves, its earlier reminder too', 'early', '16:00', '{15:45 zone America/Los_Angeles}', '20 15:30, 20 23:30, 21 23:30'),
+    ('the dose is taken, its earlier reminder stays', 'early', '16:00', '{15:35 taken,15:45 zone America/Los_Angeles}', '20 15:30, 21 23:30'),
+    ('the dose moves, the one before stays near it', 'linked,own,none', '16:00', '{15:30 zone Pacific/Honolulu,17:00 zone Pacific/Apia,18:00 zone Australia/Lord_Howe}', '21 02:00 of 20, 21 05:00, 22 05:00'),
+    ('told late, the dose moves after all', 'linked,own', '16:00', '{17:00 late America/Los_Angeles 15:30}', '20 16:00, 21 00:00 of 20, 22 00:00 of 21'),
+    ('told late, the dose taken', 'linked,own', '16:00', '{16:15 taken,17:00 late America/Los_Angeles 15:30}', '20 16:00, 22 00:00 of 21'),
+    ('told late, without doses', 'none', '16:00', '{17:00 late America/Los_Angeles 15:30}', '20 16:00, 22 00:00 of 21'),
+    ('told late, snoozed', 'linked,own,none', '16:00', '{16:15 snooze 60,17:00 late America/Los_Angeles 15:30}', '20 16:00, 20 17:15, 22 00:00 of 21'),
     ('a schedule of another zone stays with its dose', 'own', '16:00', '{15:30 fixed America/Los_Angeles}', '21 00:00 of 20, 22 00:00 of 21'),
     ('a rule that is sent elsewhere does not come twice', 'own,none', '16:00', '{17:00 fixed America/Los_Angeles}', '20 16:00, 22 00:00 of 21'),
     ('a schedule set to a time that has passed', 'linked', '16:00', '{15:30 edit 15:00}', '20 16:00, 21 15:00'),
