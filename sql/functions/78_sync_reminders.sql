@@ -127,7 +127,7 @@ begin
         r.timezone := s.timezone;
         r.tz_mode := s.tz_mode;
     end if;
-    r.silent := s.id is null and care.is_silent(r.user_id, r.product_id, r.stack_id);
+    r.silent := (s.id is null or r.stack_id is not null) and care.is_silent(r.user_id, r.product_id, r.stack_id);
     return r;
 end
 $$;

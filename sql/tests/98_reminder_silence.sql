@@ -74,6 +74,12 @@ select test.is('an update to it is refused too', test.short(test.act('si', 'u' |
     (1, '{"productId":"si-b"}'::jsonb, 'rejected invalid payload.productId'), (2, '{"productId":"si-x"}', 'rejected invalid payload.productId'), (3, '{"stackId":"si-none"}', 'rejected invalid payload.stackId'), (4, '{"productId":"si-own2"}', 'applied')) as t(n, payload, want);
 select test.is('a change of a silent one is not', test.short(test.act('si', 'u9', 'updateReminder', '{"id":"si-8","productId":"si-d","label":"x"}')), 'applied');
 select test.is('a preview of it has no times', (select body from sync.preview_reminder('si', '{"time":"15:00","productId":"si-b"}')), '{"upcoming": [], "nextOccurrences": []}');
+update care.product set archived_at = '2025-11-20Z' where id = 'si-a';
+select test.is('a preview of a linked stack of which all is archived has none either', (select body from sync.preview_reminder('si', '{"scheduleId":"si-ss","stackId":"si-s"}')), '{"upcoming": [], "nextOccurrences": []}');
+-- Made offline is made then: what was stopped after the act refuses nothing, and the reminder is silent.
+select test.is(format('before it was stopped: %s at %s', payload, at), test.short(test.act('si', 'o' || n, 'createReminder', payload || '{"time":"15:00","delivery":"push"}', client_time => to_jsonb(at))) || coalesce(' ' || test.speaks(payload ->> 'id'), ''), want) from (values
+    (1, '{"id":"si-o1","productId":"si-a"}'::jsonb, '2025-11-19T23:59:00Z'::text, 'applied silent 1'), (2, '{"id":"si-o2","productId":"si-a"}', '2025-11-20T00:00:00Z', 'rejected invalid payload.productId'),
+    (3, '{"id":"si-o3","stackId":"si-s"}', '2025-11-19T23:59:00Z', 'applied silent 1'), (4, '{"id":"si-o4","stackId":"si-s"}', '2025-11-20T00:01:00Z', 'rejected invalid payload.stackId')) as t(n, payload, at, want);
 -- An upgrade finds what was stopped before.
 begin;
 alter table care.reminder_rule disable trigger user;
