@@ -154,6 +154,9 @@ begin
     end if;
     if care.given(wanted, 'scheduleId') is not null then
         select * into s from care.schedule as x where x.id = wanted ->> 'scheduleId' and x.user_id = who;
+        if s.id is null then
+            return care.unknown('payload.scheduleId', 'names no schedule');
+        end if;
         if not wanted ?| '{productId,stackId}' then
             wanted := wanted || jsonb_build_object('productId', s.product_id, 'stackId', s.stack_id);
         end if;

@@ -68,7 +68,8 @@ update care.product set archived_at = '2025-11-20Z' where id = 'si-b';
 delete from care.product where id = 'si-d';
 select test.is(format('refused: %s', payload), test.short(test.act('si', 'r' || n, 'createReminder', '{"time":"15:00"}' || payload)), want) from (values
     (1, '{"productId":"si-b"}'::jsonb, 'rejected invalid payload.productId'), (2, '{"productId":"si-x"}', 'rejected invalid payload.productId'), (3, '{"productId":"si-d"}', 'rejected invalid payload.productId'),
-    (4, '{"stackId":"si-none"}', 'rejected invalid payload.stackId'), (5, '{"stackId":"si-xs"}', 'rejected invalid payload.stackId'), (6, '{"productId":"si-c"}', 'rejected invalid payload.productId')) as t(n, payload, want);
+    (4, '{"stackId":"si-none"}', 'rejected invalid payload.stackId'), (5, '{"stackId":"si-xs"}', 'rejected invalid payload.stackId'), (6, '{"productId":"si-c"}', 'rejected invalid payload.productId'),
+    (7, '{"scheduleId":"si-none"}', 'rejected invalid payload.scheduleId')) as t(n, payload, want);
 select test.is('of another''s no more is told than of none', (test.act('si', 'm1', 'createReminder', '{"time":"15:00","productId":"si-x"}') - 'key')::text, (test.act('si', 'm2', 'createReminder', '{"time":"15:00","productId":"si-d"}') - 'key')::text);
 select test.is('an update to it is refused too', test.short(test.act('si', 'u' || n, 'updateReminder', '{"id":"si-4"}' || payload)), want) from (values
     (1, '{"productId":"si-b"}'::jsonb, 'rejected invalid payload.productId'), (2, '{"productId":"si-x"}', 'rejected invalid payload.productId'), (3, '{"stackId":"si-none"}', 'rejected invalid payload.stackId'), (4, '{"productId":"si-own2"}', 'applied')) as t(n, payload, want);
