@@ -48,24 +48,58 @@ begin atomic
     from care.schedule as s where s.id = schedule;
 end;
 
--- care.rule_gives: whether a rule gives an occurrence on a day: it repeats then, its medicine was not stopped, and the
--- schedule that it is linked to gives anything. No locks.
+-- care.gives_until: the last day on which schedules give a product or a stack to a user, infinity where one has no end: null
+-- where there is no schedule, so only the app knows; -infinity where none is enabled. A product is given by its own
+-- schedules and those of stacks that have it, a stack by its own and those of its products. `besides`: a schedule that does
+-- not count. No locks.
+create or replace function care.gives_until(who text, product text, stack text, besides text default null) returns date
+language sql stable
+as $$
+    select max(case when s.enabled then coalesce(s.ends_on, 'infinity') else '-infinity' end)
+    from care.schedule as s
+    where s.user_id = who and s.id is distinct from besides and (
+        s.product_id = product or s.stack_id = stack
+        or s.stack_id in (select i.stack_id from care.stack_item as i where i.product_id = product)
+        or s.product_id in (select i.product_id from care.stack_item as i where i.stack_id = stack))
+$$;
+
+-- care.rule_span: the days on which what a rule is about is given at all, by the schedule that it is linked to, else by those
+-- of its product or stack: paused and ended ones are silent. Null: no schedule says. No locks.
+create or replace function care.rule_span(rule care.reminder_rule) returns daterange
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    until date;
+begin
+    if rule.schedule_id is not null then
+        return care.schedule_span(rule.schedule_id);
+    elsif num_nonnulls(rule.product_id, rule.stack_id) = 0 then
+        return null;
+    end if;
+    until := care.gives_until(rule.user_id, rule.product_id, rule.stack_id);
+    return case when until = '-infinity' then 'empty' when isfinite(until) then daterange(null, until, '[]') end;
+end
+$$;
+
+-- care.rule_gives: whether a rule gives an occurrence on a day: it repeats then, its medicine was not stopped, and schedules
+-- give it. No locks.
 create or replace function care.rule_gives(rule care.reminder_rule, day date) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     return not rule.silent and care.repeats_on(rule.repeat, rule.repeat_on, day)
-        and (rule.schedule_id is null or coalesce(day <@ care.schedule_span(rule.schedule_id), true));
+        and coalesce(day <@ care.rule_span(rule), true);
 end
 $$;
 
--- care.gives_nothing: whether nothing of a rule comes, whatever it says: its medicine was stopped, or its schedule is paused or
--- over. No locks.
+-- care.gives_nothing: whether nothing of a rule comes, whatever it says: its medicine was stopped, or its schedules are paused.
+-- No locks.
 create or replace function care.gives_nothing(rule care.reminder_rule) returns boolean
 language sql stable
 begin atomic
-    select (rule).silent or coalesce(isempty(care.schedule_span((rule).schedule_id)), false);
+    select (rule).silent or coalesce(isempty(care.rule_span(rule)), false);
 end;
 
 -- care.occurrence_of: a rule's occurrence of one day: no row where the rule gives none. `start`: its time, or where it was
@@ -94,8 +128,8 @@ end
 $$;
 
 -- care.rule_days: a rule's occurrences that fire at `since` or later, the first `wanted` of them by time and day, without
--- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled or silent rule has none, a linked
--- one those alone that its schedule gives, however far ahead they begin. An exception of an earlier day is found by index,
+-- those that are cancelled. `start` is when it fires: snoozes and moves applied. A disabled or silent rule has none, any
+-- other those alone that schedules give, however far ahead they begin. An exception of an earlier day is found by index,
 -- for it may have been moved or snoozed to now. No locks.
 create or replace function care.rule_days(rule care.reminder_rule, since timestamptz, wanted int)
 returns table(exception text, day date, start timestamptz, status text)
@@ -107,7 +141,7 @@ declare
                                      else (select count(distinct d) from unnest(rule.repeat_on) as d) end;
     exceptions int;
     days int;
-    span constant daterange := case when rule.schedule_id is not null then care.schedule_span(rule.schedule_id) end;
+    span constant daterange := care.rule_span(rule);
     opens constant date := coalesce(lower(span), '-infinity');
     closes constant date := coalesce(upper(span) - 1, 'infinity');
 begin

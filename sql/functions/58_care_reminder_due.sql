@@ -66,7 +66,7 @@ begin
             is not distinct from
            (old.user_id, old.time, old.timezone, old.repeat, old.repeat_on, old.delivery, old.enabled, old.silent,
             old.schedule_id)
-            and new.schedule_id is null
+            and num_nonnulls(new.schedule_id, new.product_id, new.stack_id) = 0
             or new.delivery = 'local' and old.delivery = 'local'
         then
             return null;

@@ -27,6 +27,8 @@ begin
             ('silence', 'BEFORE INSERT', 'reminder_rule', 'silence_reminder()'),
             ('move', 'AFTER UPDATE OF user_id', 'reminder_rule', 'move_reminder()'),
             ('follow_schedule', 'AFTER UPDATE', 'schedule', 'follow_schedule()'),
+            ('pace_reminders', 'AFTER INSERT OR DELETE OR UPDATE OF user_id, product_id, stack_id, enabled, ends_on', 'schedule',
+             'pace_reminders()'),
             ('complete', 'BEFORE INSERT', 'reminder_occurrence', 'complete_reminder_occurrence()'),
             ('belong', 'BEFORE UPDATE OF rule_id, user_id, original_local, day, moved_to, moved_local, snoozed_until',
              'reminder_occurrence', 'complete_reminder_occurrence()'),

@@ -123,7 +123,7 @@ end
 $$;
 
 -- care.delete_schedule: its scheduled doses ahead are cancelled by the planner; history stays. What is not there is deleted
--- already. Locks: the schedule, doses.
+-- already. With the last schedule of a medication or stack, its reminders are switched off. Locks: the schedule, doses, rules.
 create or replace function care.delete_schedule(who text, schedule text, base jsonb) returns sync.verdict
 language plpgsql
 as $$
@@ -137,6 +137,15 @@ begin
         return care.plain_conflict('schedule', s.id, care.schedule_json(s), '{}');
     end if;
     delete from care.schedule as x where x.id = s.id;
+    -- As of rules that are linked to it.
+    if not exists (select from care.product as p where p.id = s.product_id and p.user_id is null) then
+        update care.reminder_rule as r set enabled = false
+        where r.user_id = who and r.schedule_id is null and r.enabled and (
+                r.product_id = s.product_id or r.stack_id = s.stack_id
+                or r.product_id in (select i.product_id from care.stack_item as i where i.stack_id = s.stack_id)
+                or r.stack_id in (select i.stack_id from care.stack_item as i where i.product_id = s.product_id))
+            and care.gives_until(who, r.product_id, r.stack_id) is null;
+    end if;
     return care.done('applied', jsonb_build_object('id', s.id, 'rev', s.rev + 1));
 end
 $$;

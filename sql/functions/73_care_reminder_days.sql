@@ -181,7 +181,8 @@ begin
             wish.moved_local := case when moved is distinct from on_day + r.time then moved end;
             wish.moved_to := care.resolve_local(wish.moved_local, r.timezone);
             was_at := coalesce(care.moved_start(x, r.timezone), care.resolve_local(on_day + r.time, r.timezone));
-            if wish.status is distinct from 'cancelled' and (moved is not null or was_at > acted)
+            -- Also where it is cancelled: it may be brought back.
+            if (moved is not null or wish.status is distinct from 'cancelled' and was_at > acted)
                 and coalesce(wish.moved_to, care.resolve_local(on_day + r.time, r.timezone)) <= acted
             then
                 return care.invalid(case when doc ? 'movedTo' then 'payload.movedTo' else 'payload.time' end, 'has passed');

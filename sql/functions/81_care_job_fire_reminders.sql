@@ -103,7 +103,7 @@ begin
         end if;
     end if;
     -- Nearly always the rule has no exception ahead: then the next day that it gives is the next occurrence.
-    if r.schedule_id is null and not exists (select from care.reminder_occurrence as x where x.rule_id = r.id and x.day > d.day)
+    if care.rule_span(r) is null and not exists (select from care.reminder_occurrence as x where x.rule_id = r.id and x.day > d.day)
         and not exists (
             select from care.reminder_occurrence as x
             where x.rule_id = r.id and greatest(x.moved_to, x.snoozed_until) >= o.fires - interval '2 days')

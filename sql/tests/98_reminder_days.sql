@@ -88,9 +88,9 @@ select test.is('the eleventh is refused by a code, and a shorter one is nothing'
 -- What has passed never comes.
 select test.is(format('moved: %s', payload), test.one_day('rs', 'mv' || n, 'setReminderOccurrence', '{"id":"rs-1","date":"2025-11-20"}' || payload, client_time => seen), want) from (values
     (1, '{"movedTo":"2025-11-20T14:04"}'::jsonb, null::jsonb, 'rejected invalid payload.movedTo'), (2, '{"movedTo":"2025-11-20T14:05"}', null, 'rejected invalid payload.movedTo'), (3, '{"time":"13:00"}', null, 'rejected invalid payload.time'),
-    (4, '{"movedTo":"2025-11-19T20:00"}', null, 'rejected invalid payload.movedTo'), (5, '{"movedTo":"2025-11-20T14:04","enabled":false}', null, 'applied cancelled 2025-11-20T14:04 2025-11-20T15:05 10 11'),
-    (6, '{"movedTo":"2025-11-20T20:00","enabled":true}', null, 'applied scheduled 2025-11-20T20:00 2025-11-20T15:05 10 12'), (7, '{"movedTo":null}', null, 'rejected invalid payload.movedTo'),
-    (8, '{"movedTo":"2025-11-20T13:30"}', '"2025-11-20T13:00:00Z"', 'applied scheduled 2025-11-20T13:30 2025-11-20T15:05 10 13'), (9, '{"movedTo":null}', null, 'applied scheduled 2025-11-20T14:00 2025-11-20T15:05 10 14')) as t(n, payload, seen, want);
+    (4, '{"movedTo":"2025-11-19T20:00"}', null, 'rejected invalid payload.movedTo'), (5, '{"movedTo":"2025-11-20T14:04","enabled":false}', null, 'rejected invalid payload.movedTo'),
+    (6, '{"movedTo":"2025-11-20T20:00","enabled":true}', null, 'applied scheduled 2025-11-20T20:00 2025-11-20T15:05 10 11'), (7, '{"movedTo":null}', null, 'rejected invalid payload.movedTo'),
+    (8, '{"movedTo":"2025-11-20T13:30"}', '"2025-11-20T13:00:00Z"', 'applied scheduled 2025-11-20T13:30 2025-11-20T15:05 10 12'), (9, '{"movedTo":null}', null, 'applied scheduled 2025-11-20T14:00 2025-11-20T15:05 10 13')) as t(n, payload, seen, want);
 select test.is('an id that a device made by its own name for the rule', test.one_day('rs', 'own', 'setReminderOccurrence', jsonb_build_object('occurrenceId', care.occurrence_id('tmp-rs', '2025-11-21 14:00'), 'enabled', false)), 'applied cancelled 2025-11-21T14:00 1');
 select test.is('what is cancelled is not snoozed', test.one_day('rs', 'cz', 'snoozeReminder', jsonb_build_object('occurrenceId', care.occurrence_id('rs-1', '2025-11-21 14:00'), 'until', '2025-11-21T15:00:00Z')), 'noop cancelled 2025-11-21T14:00 1');
 insert into care.product (id, user_id, name) values ('rs-p', 'rs', 'Zinc');

@@ -81,6 +81,31 @@ select test.is('a preview of a linked stack of which all is archived has none ei
 select test.is(format('before it was stopped: %s at %s', payload, at), test.short(test.act('si', 'o' || n, 'createReminder', payload || '{"time":"15:00","delivery":"push"}', client_time => to_jsonb(at))) || coalesce(' ' || test.speaks(payload ->> 'id'), ''), want) from (values
     (1, '{"id":"si-o1","productId":"si-a"}'::jsonb, '2025-11-19T23:59:00Z'::text, 'applied silent 1'), (2, '{"id":"si-o2","productId":"si-a"}', '2025-11-20T00:00:00Z', 'rejected invalid payload.productId'),
     (3, '{"id":"si-o3","stackId":"si-s"}', '2025-11-19T23:59:00Z', 'applied silent 1'), (4, '{"id":"si-o4","stackId":"si-s"}', '2025-11-20T00:01:00Z', 'rejected invalid payload.stackId')) as t(n, payload, at, want);
+-- Its schedules are paused, over or deleted: so is a reminder with a time of its own.
+insert into care.product (id, user_id, name) values ('pz-a', 'pz', 'a');
+insert into care.schedule (id, user_id, product_id, time) values ('pz-1', 'pz', 'pz-a', '08:00'), ('pz-2', 'pz', 'pz-a', '20:00');
+insert into care.stack (id, user_id, name) values ('pz-s', 'pz', 's');
+insert into care.stack_item (stack_id, product_id) values ('pz-s', 'pz-a');
+select test.is('reminders of one medication', string_agg(test.short(test.act('pz', 'r' || n, 'createReminder', doc || '{"time":"15:00","delivery":"push"}')), ' '), 'applied applied applied') from (values (1, '{"id":"pz-r1","productId":"pz-a"}'::jsonb), (2, '{"id":"pz-r2","stackId":"pz-s"}'), (3, '{"id":"pz-r3","productId":"pz-app"}')) as t(n, doc);
+create function test.pz(key text, type text, doc jsonb) returns text language sql as $$
+    select test.short(test.act('pz', key, type, doc)) $$;
+create function test.pz_speak() returns text language sql as $$
+    select string_agg(test.speaks('pz-r' || n), ', ' order by n) from generate_series(1, 3) as n $$;
+create function test.pz_next() returns text language sql as $$
+    select string_agg(jsonb_array_length(care.rule_shown(r, sync.clock()) -> 'upcoming')::text || ' ' || rev, ', ' order by id) from care.reminder_rule as r where user_id = 'pz' $$;
+create function test.pz_on() returns text language sql as $$
+    select string_agg(enabled::text, ', ' order by id) from care.reminder_rule where user_id = 'pz' $$;
+select test.is('one of two is paused', test.pz('p1', 'updateSchedule', '{"id":"pz-1","enabled":false}') || ': ' || test.pz_speak(), 'applied: speaks 1, speaks 1, speaks 1');
+select test.is('both are paused', test.pz('p2', 'updateSchedule', '{"id":"pz-2","enabled":false}') || ': ' || test.pz_speak(), 'applied: silent 2, silent 2, speaks 1');
+select test.is('none fires', (select count(*) from care.push where user_id = 'pz'), 0::bigint);
+select test.is('one goes on', test.pz('p3', 'updateSchedule', '{"id":"pz-2","enabled":true}') || ': ' || test.pz_speak(), 'applied: speaks 3, speaks 3, speaks 1');
+select test.is('one ends, and the other is paused', test.pz('p4', 'updateSchedule', '{"id":"pz-2","endsOn":"2025-11-21"}') || ': ' || test.pz_next(), 'applied: 2 4, 2 4, 10 1');
+select test.set_clock('2025-11-22 12:00Z') \g /dev/null
+select test.is('it is over', (select string_agg(jsonb_array_length(care.rule_shown(r, sync.clock()) -> 'upcoming')::text, ', ' order by id) from care.reminder_rule as r where user_id = 'pz'), '0, 0, 10');
+select test.is('no rule that is over fires', (select count(*) from care.job_fire_reminders(100, sync.clock() + interval '4 hours')) > 0 and not exists (select from care.push where user_id = 'pz' and rule_id <> 'pz-r3'), true);
+select test.set_clock('2025-11-20 12:00Z') \g /dev/null
+select test.is('a schedule of the stack gives it', test.pz('p5', 'createSchedule', '{"id":"pz-3","stackId":"pz-s","time":"09:00"}') || ': ' || test.pz_next(), 'applied: 10 5, 10 5, 10 1');
+select test.is('the last is deleted: they are switched off', test.pz('p6', 'deleteSchedule', '{"id":"pz-3"}') || test.pz('p7', 'deleteSchedule', '{"id":"pz-1"}') || test.pz('p8', 'deleteSchedule', '{"id":"pz-2"}') || ' ' || test.pz_on(), 'appliedappliedapplied false, false, true');
 -- An upgrade finds what was stopped before.
 begin;
 alter table care.reminder_rule disable trigger user;

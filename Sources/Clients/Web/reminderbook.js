@@ -258,8 +258,8 @@ export class ReminderBook {
     else if (change.kind === 'bringBack') after.isCancelled = false;
     else move(after, change.to, number, rule);
     if (same(before, after)) return { status: 'noop', rule };
-    if (change.kind === 'move' && !after.isCancelled) {
-      // What has passed never comes.
+    if (change.kind === 'move' && (change.to !== null || !after.isCancelled)) {
+      // What has passed never comes, also where the day is brought back later.
       const [was, is] = [before, after].map((one) => this.start(rule, number, one));
       if (is <= cause.now && !(change.to === null && was <= cause.now)) return rejected();
     }

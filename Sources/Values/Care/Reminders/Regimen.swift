@@ -13,6 +13,8 @@ package struct Regimen: Sendable {
     var stopped: Set<Identifier> = []
     /// The user's stacks; nil: nobody knows them here.
     var stacks: Set<Identifier>?
+    /// The products of the user's stacks, where they are known.
+    var items: [Identifier: Set<Identifier>] = [:]
     /// Rules of which a hub says that nothing comes.
     var silent: Set<Identifier> = []
     private let zones: [String: ZoneTransitions]
@@ -147,6 +149,30 @@ package struct Regimen: Sendable {
         return stopped.contains(stack)
     }
 
+    /// The last day on which schedules give what a rule with a time of its own is about: `.max` where one has no end, `.min`
+    /// where all are paused; nil: no schedule says.
+    func givenUntil(_ fields: ReminderFields, besides: Identifier? = nil) -> Int? {
+        guard let schedules, fields[.schedule] == .absent else { return nil }
+        return schedules.compactMap { $0.key == besides ? nil : givenUntil(fields, by: $0.value) }.max()
+    }
+
+    /// The same of one schedule; nil where it gives something else.
+    func givenUntil(_ fields: ReminderFields, by schedule: ReminderSchedule) -> Int? {
+        guard gives(schedule, fields) else { return nil }
+        return schedule.isEnabled ? schedule.endsOn?.days ?? .max : .min
+    }
+
+    private func gives(_ schedule: ReminderSchedule, _ fields: ReminderFields) -> Bool {
+        for field in [ReminderField.product, .stack] where fields[field] != .absent {
+            if fields[field] == schedule.fields[field] { return true }
+        }
+        func has(_ stack: ReminderValue, _ product: ReminderValue) -> Bool {
+            guard case .text(let stack) = stack, case .text(let product) = product else { return false }
+            return items[stack]?.contains(product) ?? false
+        }
+        return has(schedule.fields[.stack], fields[.product]) || has(fields[.stack], schedule.fields[.product])
+    }
+
     /// Whether a rule may not be made of what it is about. A product that nobody knows is the app's own.
     func isRefused(_ fields: ReminderFields) -> Bool {
         if case .text(let stack) = fields[.stack] {
@@ -158,7 +184,8 @@ package struct Regimen: Sendable {
 
     /// Whether the rule itself reminds on a day.
     func gives(_ day: LocalDate, by rule: ReminderRule) -> Bool {
-        guard !isStopped(rule.fields), !silent.contains(rule.id) else { return false }
+        guard !isStopped(rule.fields), !silent.contains(rule.id), givenUntil(rule.fields) ?? .max >= day.days
+        else { return false }
         return rule.repeats.fires(on: day) && zone(of: rule).has(day) && schedule(of: rule.fields)?.allows(day) ?? true
     }
 

@@ -49,6 +49,11 @@ package struct ReminderBook: Sendable {
         get { regimen.stacks }
         set { regimen.stacks = newValue }
     }
+    /// The products of the user's stacks, where they are known.
+    package var items: [Identifier: Set<Identifier>] {
+        get { regimen.items }
+        set { regimen.items = newValue }
+    }
 
     /// The days that differ from their rule.
     package var exceptions: [ReminderDay: ReminderException] { days.exceptions }

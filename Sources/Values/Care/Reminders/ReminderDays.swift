@@ -27,8 +27,8 @@ struct ReminderDays: Sendable {
         case .move(let wall): after.move(to: wall, on: day.day, by: rule, in: regimen.zone(of: rule))
         }
         guard after != before else { return ReminderOutcome(status: .noop, rule: rule) }
-        if case .move(let wall) = change, !after.isCancelled {
-            // What has passed never comes.
+        if case .move(let wall) = change, wall != nil || !after.isCancelled {
+            // What has passed never comes, also where the day is brought back later.
             let starts = [before, after].map { rule.start(on: day.day, $0, in: regimen.zone(of: rule)) }
             guard starts[1] > cause.now || wall == nil && starts[0] <= cause.now else { return .rejected("invalid") }
         }
