@@ -84,7 +84,7 @@ enum HubProcess {
         }
         health.serves(
             on: gateway.clientLoops, hasCaughtUp: { gateway.hasCaughtUp },
-            // Devices still hear and read, and keep their actions.
+            // Devices are told, and keep their actions.
             warning: { [postgres = metrics.postgres] in postgres.writeRefusal()?.message })
         let certificates = tls.map { Certificates(server: $0, metrics: metrics.gateway.tls, logger: logger) }
         certificates?.warn()

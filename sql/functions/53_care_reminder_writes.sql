@@ -87,7 +87,8 @@ end
 $$;
 
 -- care.pace_reminders: rules with a time of their own have other occurrences where their product or stack is given until
--- another day, or not at all: a revision of theirs tells so. Lock order: the schedule (held), the rules by id.
+-- another day, or not at all: a revision of theirs tells so. Before a schedule is deleted, while its own rules are linked: these
+-- are told anyway. Lock order: the schedule (held), the rules by id.
 create or replace function care.pace_reminders() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -113,7 +114,7 @@ begin
         perform from care.reminder_rule as r where r.id = any(rules) order by r.id collate "C" for update;
         update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
     end if;
-    return null;
+    return coalesce(new, old);
 end
 $$;
 

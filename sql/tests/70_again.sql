@@ -13,7 +13,7 @@ select test.is('functions again: no lock that stops writers', (
     where l.pid = pg_backend_pid() and c.relnamespace in ('care'::regnamespace, 'sync'::regnamespace) and c.relkind = 'r'
         and c.relname <> 'published' and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')), 0::bigint);
 commit;
-select test.is('and every trigger once', (select count(*) from pg_trigger where not tgisinternal and tgrelid in (select oid from pg_class where relnamespace = 'care'::regnamespace)), 85::bigint);
+select test.is('and every trigger once', (select count(*) from pg_trigger where not tgisinternal and tgrelid in (select oid from pg_class where relnamespace = 'care'::regnamespace)), 86::bigint);
 drop trigger complete on care.reminder_rule;
 create trigger complete before insert on care.reminder_rule for each row execute function care.complete_dose();
 alter table care.product disable trigger bump_rev;

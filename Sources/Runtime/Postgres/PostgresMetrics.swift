@@ -38,6 +38,8 @@ package enum WriteRefusal: Sendable {
         switch error.sqlstate?.code {
         case "53100": self = .diskFull
         case "25006": self = .readOnly
+        // libpq's words where no server of the list lets a session write (`target_session_attrs`).
+        case nil where error.kind == .connecting && error.message.contains("session is read-only"): self = .readOnly
         default: return nil
         }
     }

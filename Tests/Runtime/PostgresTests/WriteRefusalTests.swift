@@ -17,6 +17,9 @@ import Testing
         metrics.meter(.write).failed(Self.failure("25006"))
         #expect(metrics.writeRefusal(at: start.advanced(by: .seconds(59))) == .readOnly)
         #expect(metrics.writeRefusal(at: Instant.read().advanced(by: .seconds(60))) == nil)
+        let connecting = PostgresMetrics()
+        connecting.meter(.write).failed(PostgresError(.connecting, "connection to server failed: session is read-only"))
+        #expect(connecting.writeRefusal() == .readOnly)
     }
 
     /// Snapshots are read in transactions that may not write, and other failures say nothing of the disk.

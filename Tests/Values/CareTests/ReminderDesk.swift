@@ -43,7 +43,7 @@ final class ReminderDesk {
     func difference(seed: UInt64) throws -> String? {
         random = SeededRandom(seed: seed)
         book = ReminderBook(home: ReminderWeek.zones[0], zones: ReminderWeek.zones, schedules: [:], presetTimes: [:])
-        (book.stacks, book.items) = (["s1"], ["s1": ["p2"]])
+        book.stacks = ["s1": ["p2"]]
         (made, top, conflicts, sent, queued, archived) = (0, 0, [], [], nil, [:])
         // March 2026: New York's clocks go forward on the 8th.
         now = 1_772_323_200 + Int.random(in: 0..<900_000, using: &random)

@@ -11,10 +11,8 @@ package struct Regimen: Sendable {
     var presetTimes: [String: Int]?
     /// Products and stacks that were stopped: their rules are silent.
     var stopped: Set<Identifier> = []
-    /// The user's stacks; nil: nobody knows them here.
-    var stacks: Set<Identifier>?
-    /// The products of the user's stacks, where they are known.
-    var items: [Identifier: Set<Identifier>] = [:]
+    /// The user's stacks with their products; nil: nobody knows them here.
+    var stacks: [Identifier: Set<Identifier>]?
     /// Rules of which a hub says that nothing comes.
     var silent: Set<Identifier> = []
     private let zones: [String: ZoneTransitions]
@@ -149,17 +147,26 @@ package struct Regimen: Sendable {
         return stopped.contains(stack)
     }
 
-    /// The last day on which schedules give what a rule with a time of its own is about: `.max` where one has no end, `.min`
-    /// where all are paused; nil: no schedule says.
+    /// The last day on which schedules give the product or stack of a rule with a time of its own: `.max` where one has no
+    /// end, `.min` where all are paused; nil where there is no schedule.
     func givenUntil(_ fields: ReminderFields, besides: Identifier? = nil) -> Int? {
         guard let schedules, fields[.schedule] == .absent else { return nil }
         return schedules.compactMap { $0.key == besides ? nil : givenUntil(fields, by: $0.value) }.max()
     }
 
-    /// The same of one schedule; nil where it gives something else.
-    func givenUntil(_ fields: ReminderFields, by schedule: ReminderSchedule) -> Int? {
-        guard gives(schedule, fields) else { return nil }
+    /// The last day on which one schedule gives it; nil where that is about another product or stack.
+    private func givenUntil(_ fields: ReminderFields, by schedule: ReminderSchedule?) -> Int? {
+        guard let schedule, gives(schedule, fields) else { return nil }
         return schedule.isEnabled ? schedule.endsOn?.days ?? .max : .min
+    }
+
+    /// Whether the product or stack of such a rule is given until another day, with a schedule as it was before.
+    func gives(_ fields: ReminderFields, otherwiseBy id: Identifier, than before: ReminderSchedule?) -> Bool {
+        let others = givenUntil(fields, besides: id)
+        let days = [before, schedules?[id]].map { one in
+            [others, givenUntil(fields, by: one)].compactMap(\.self).max() ?? .max
+        }
+        return days[0] != days[1]
     }
 
     private func gives(_ schedule: ReminderSchedule, _ fields: ReminderFields) -> Bool {
@@ -168,7 +175,7 @@ package struct Regimen: Sendable {
         }
         func has(_ stack: ReminderValue, _ product: ReminderValue) -> Bool {
             guard case .text(let stack) = stack, case .text(let product) = product else { return false }
-            return items[stack]?.contains(product) ?? false
+            return stacks?[stack]?.contains(product) ?? false
         }
         return has(schedule.fields[.stack], fields[.product]) || has(fields[.stack], schedule.fields[.product])
     }
@@ -176,7 +183,7 @@ package struct Regimen: Sendable {
     /// Whether a rule may not be made of what it is about. A product that nobody knows is the app's own.
     func isRefused(_ fields: ReminderFields) -> Bool {
         if case .text(let stack) = fields[.stack] {
-            return stopped.contains(stack) || !(stacks?.contains(stack) ?? true)
+            return stopped.contains(stack) || stacks.map { $0[stack] == nil } ?? false
         }
         guard case .text(let product) = fields[.product] else { return false }
         return stopped.contains(product)

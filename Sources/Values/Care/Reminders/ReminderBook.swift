@@ -44,15 +44,10 @@ package struct ReminderBook: Sendable {
         set { regimen.presetTimes = newValue }
     }
 
-    /// The user's stacks; nil: not known here.
-    package var stacks: Set<Identifier>? {
+    /// The user's stacks with their products; nil: not known here.
+    package var stacks: [Identifier: Set<Identifier>]? {
         get { regimen.stacks }
         set { regimen.stacks = newValue }
-    }
-    /// The products of the user's stacks, where they are known.
-    package var items: [Identifier: Set<Identifier>] {
-        get { regimen.items }
-        set { regimen.items = newValue }
     }
 
     /// The days that differ from their rule.
