@@ -257,8 +257,9 @@ def test_a_database_that_refuses_writes():
     with Hub() as hub:
         hub.wait_until_listening()
         eventually(lambda: get(hub.operations + "/readyz") == (200, "ok\n"), "it is ready")
-        hub.query("alter role carillon_hub set default_transaction_read_only = on")
-        hub.query("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'carillon_hub'")
+        with hub.superuser() as connection:
+            connection.execute("alter role carillon_hub set default_transaction_read_only = on")
+            connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'carillon_hub'")
         eventually(lambda: "PostgreSQL refuses writes: it is read-only" in get(hub.operations + "/readyz")[1],
                    "it says what PostgreSQL refuses")
         assert get(hub.operations + "/readyz")[0] == 200

@@ -34,15 +34,9 @@ final class SessionCheck {
 
     func start() {
         ask(connection, SessionMark.set, [mark.text]) { check, rows in
-            guard SessionMark.isNew(rows.string(0, 1)) else { return check.end(.pooledTransactions) }
             if rows.integer(0, 0) == Int64(check.connection.backendPID) { return check.end(nil) }
             check.callWitness()
         }
-    }
-
-    /// Takes the mark away: a pooler of sessions may give this one to another client as it is (`server_reset_query`).
-    private func isGood() {
-        ask(connection, SessionMark.set, [""]) { check, _ in check.end(nil) }
     }
 
     /// Ends it without a word.
@@ -68,12 +62,12 @@ final class SessionCheck {
     }
 
     private func round(_ seen: Rows) {
-        guard SessionMark.isNew(seen.string(0, 0)) else { return end(.pooledTransactions) }
-        guard rounds < SessionMark.rounds else { return isGood() }
+        guard seen.string(0, 0) != mark.text else { return end(.pooledTransactions) }
+        guard rounds < SessionMark.rounds else { return end(nil) }
         rounds += 1
         askWitness("BEGIN") { check, _ in
             check.askWitness(SessionMark.look) { check, rows in
-                guard SessionMark.isNew(rows.string(0, 0)) else { return check.end(.pooledTransactions) }
+                guard rows.string(0, 0) != check.mark.text else { return check.end(.pooledTransactions) }
                 check.lookAgain { check in
                     check.askWitness("COMMIT") { check, _ in check.askWitness(SessionMark.look) { $0.round($1) } }
                 }
@@ -91,7 +85,7 @@ final class SessionCheck {
     private func witnessIsGone() {
         guard witness != nil else { return }
         close()
-        lookAgain { $0.isGood() }
+        lookAgain { $0.end(nil) }
     }
 
     private func askWitness(_ sql: String, _ answered: @escaping (SessionCheck, Rows) -> Void) {
@@ -120,21 +114,16 @@ final class SessionCheck {
 
 /// What a session sets to know itself again.
 struct SessionMark {
-    /// Sets the mark; the answer is the server's process id, and the mark before.
-    static let set = """
-        SELECT pg_backend_pid(), old, set_config('carillon.session', $1, false) \
-        FROM (SELECT current_setting('carillon.session', true) AS old OFFSET 0) AS before
-        """
+    /// Sets the mark; the answer begins with the server's process id.
+    static let set = "SELECT pg_backend_pid(), set_config('carillon.session', $1, false)"
     static let look = "SELECT current_setting('carillon.session', true)"
     static let rounds = 8
     /// How long the witness may wait for a session.
     static let patience = Duration.seconds(5)
 
-    /// No other session has it.
+    /// No other session has it. A pooler of sessions may lend one with the mark of an earlier client (PgBouncer's
+    /// `server_reset_query`), which says nothing.
     let text = String(UInt64.random(in: .min ... .max), radix: 16)
-
-    /// Whether a session with this mark has not been used before; a pooler of sessions leaves an empty one.
-    static func isNew(_ mark: String?) -> Bool { mark?.isEmpty ?? true }
 }
 
 extension PostgresError {
