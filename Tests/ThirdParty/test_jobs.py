@@ -28,6 +28,8 @@ USERS = [f"job-{number}" for number in range(25)]
 DOSES = 4
 ZONES = ["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"]
 DAY = datetime.timedelta(days=1)
+#: From a dose's time to the end of its window, where its schedule says nothing else.
+WINDOW = datetime.timedelta(hours=4)
 
 #: The hubs' clock: ours, and a distance that the test sets.
 CLOCK = """
@@ -132,7 +134,8 @@ class Plans:
             away = [self.begun, self.made, *(self.gone + self.back if product == "iron" else [])]
             # Before the schedule, while it is made, there; while the product goes, away; while it comes, there again.
             stage = sum(moment <= at for moment in away)
-            if stage % 2:
+            # One whose window runs when the product is back is open again.
+            if stage % 2 or stage == 4 and at + WINDOW > self.back[0]:
                 may[day] = at
             elif stage in (2, 6):
                 must[day] = at
