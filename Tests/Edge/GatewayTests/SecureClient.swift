@@ -140,7 +140,7 @@ final class SecureClient {
     func fill() throws -> Bool {
         if hasEnded { return false }
         var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        guard poll(&entry, 1, 30_000) == 1 else { throw Failure(reason: "nothing came") }
+        guard poll(&entry, 1, 180_000) == 1 else { throw Failure(reason: "nothing came") }
         switch tls.receive(descriptor, into: room) {
         case .bytes(let count): buffer += room[..<count]
         case .wouldBlock: break
