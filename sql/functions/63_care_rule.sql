@@ -61,8 +61,9 @@ language plpgsql stable
 as $$
 declare
     zone constant text := care.zone_of(d.user_id);
+    today constant date := (at at time zone zone)::date;
 begin
-    return care.is_of_today(d, (at at time zone zone)::date, zone, at);
+    return d.local_date between today - 3 and today + 3 and care.is_of_today(d, today, zone, at);
 end
 $$;
 

@@ -48,7 +48,7 @@ package final class BlockingConnection {
         let mark = SessionMark()
         if try query(SessionMark.set, [mark.text]).first?[0] == String(backendPID) { return }
         if let witness = try? witness() {
-            func sees() -> Bool? { (try? witness.query(SessionMark.look).first).map { $0[0] == mark.text } }
+            func sees() -> Bool? { (try? witness.query(SessionMark.look).first).map { SessionMark.isOurs($0[0]) } }
             for _ in 0..<SessionMark.rounds {
                 guard let isSeen = sees() else { break }
                 guard !isSeen else { throw pooled }

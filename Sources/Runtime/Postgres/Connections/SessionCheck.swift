@@ -39,6 +39,16 @@ final class SessionCheck {
         }
     }
 
+    /// Takes the mark away: a pooler of sessions may lend this one again as it is (PgBouncer's `server_reset_query`).
+    private func isGood() {
+        ask(connection, SessionMark.clear) { check, _ in check.end(nil) }
+    }
+
+    /// The witness has seen a mark of this program. If it was left by a check that was broken off, the next one finds none.
+    private func isMixed() {
+        askWitness(SessionMark.clear) { check, _ in check.end(.pooledTransactions) }
+    }
+
     /// Ends it without a word.
     func close() {
         witness?.close()
@@ -62,12 +72,12 @@ final class SessionCheck {
     }
 
     private func round(_ seen: Rows) {
-        guard seen.string(0, 0) != mark.text else { return end(.pooledTransactions) }
-        guard rounds < SessionMark.rounds else { return end(nil) }
+        guard !SessionMark.isOurs(seen.string(0, 0)) else { return isMixed() }
+        guard rounds < SessionMark.rounds else { return isGood() }
         rounds += 1
         askWitness("BEGIN") { check, _ in
             check.askWitness(SessionMark.look) { check, rows in
-                guard rows.string(0, 0) != check.mark.text else { return check.end(.pooledTransactions) }
+                guard !SessionMark.isOurs(rows.string(0, 0)) else { return check.isMixed() }
                 check.lookAgain { check in
                     check.askWitness("COMMIT") { check, _ in check.askWitness(SessionMark.look) { $0.round($1) } }
                 }
@@ -85,7 +95,7 @@ final class SessionCheck {
     private func witnessIsGone() {
         guard witness != nil else { return }
         close()
-        lookAgain { $0.end(nil) }
+        lookAgain { $0.isGood() }
     }
 
     private func askWitness(_ sql: String, _ answered: @escaping (SessionCheck, Rows) -> Void) {
@@ -93,6 +103,8 @@ final class SessionCheck {
             guard let self else { return }
             switch answer {
             case .success(let rows): answered(self, rows)
+            // So a pooler of statements says that it has no transactions.
+            case .failure(let error) where error.sqlstate?.code == "08P01": end(.pooledTransactions)
             case .failure: witnessIsGone()
             }
         }
@@ -117,13 +129,18 @@ struct SessionMark {
     /// Sets the mark; the answer begins with the server's process id.
     static let set = "SELECT pg_backend_pid(), set_config('carillon.session', $1, false)"
     static let look = "SELECT current_setting('carillon.session', true)"
+    static let clear = "SELECT set_config('carillon.session', '', false)"
     static let rounds = 8
     /// How long the witness may wait for a session.
     static let patience = Duration.seconds(5)
 
-    /// No other session has it. A pooler of sessions may lend one with the mark of an earlier client (PgBouncer's
-    /// `server_reset_query`), which says nothing.
-    let text = String(UInt64.random(in: .min ... .max), radix: 16)
+    /// All marks of this program begin so. One of another program was left in a session that is lent again.
+    private static let program = String(UInt64.random(in: .min ... .max), radix: 16) + "."
+
+    /// No other session has it.
+    let text = program + String(UInt64.random(in: .min ... .max), radix: 16)
+
+    static func isOurs(_ mark: String?) -> Bool { mark?.hasPrefix(program) ?? false }
 }
 
 extension PostgresError {
