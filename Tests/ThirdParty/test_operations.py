@@ -260,7 +260,7 @@ def test_a_database_that_refuses_writes():
         with hub.superuser() as connection:
             connection.execute("alter role carillon_hub set default_transaction_read_only = on")
             connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'carillon_hub'")
-        eventually(lambda: "PostgreSQL refuses writes: it is read-only" in get(hub.operations + "/readyz")[1],
+        eventually(lambda: "PostgreSQL refused writes: it is read-only" in get(hub.operations + "/readyz")[1],
                    "it says what PostgreSQL refuses")
         assert get(hub.operations + "/readyz")[0] == 200
 

@@ -131,11 +131,20 @@ def test_a_pool_of_transactions_is_told_of_once_and_never_ready(stage, settings)
         hears(stage, hub, "ada")
 
 
-@pytest.mark.parametrize("settings", [
-    {"default_pool_size": 15}, {"default_pool_size": 40}, {"default_pool_size": 20, "server_reset_query": ""},
-], ids=["few", "many", "as-they-are-left"])
-def test_a_pool_of_sessions_works(stage, settings):
-    with Bouncer(stage, "session", **settings) as bouncer:
+def test_a_pool_of_sessions_that_stay_as_they_are_is_told_of(stage):
+    """They have the settings and statements of whoever had them before."""
+    with Bouncer(stage, "session", default_pool_size=20, server_reset_query="") as bouncer:
+        hub = serving(stage, bouncer)
+        hub.program.err.wait_for(lambda line: '"ready"' in line, "the hub is ready")
+        hub.kill()
+        hub.start()
+        hub.program.err.wait_for(lambda line: REFUSAL in line and "server_reset_query" in line, "the log says what to set")
+        assert not is_ready(hub)
+
+
+@pytest.mark.parametrize("size", [15, 40])
+def test_a_pool_of_sessions_works(stage, size):
+    with Bouncer(stage, "session", default_pool_size=size) as bouncer:
         hub = serving(stage, bouncer)
         hub.program.err.wait_for(lambda line: '"ready"' in line, "the hub is ready")
         hub.kill()

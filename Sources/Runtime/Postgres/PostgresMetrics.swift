@@ -47,9 +47,13 @@ package enum WriteRefusal: Sendable {
     /// A line for operators.
     package var message: StaticString {
         switch self {
-        case .diskFull: "ok, but PostgreSQL refuses writes: its disk is full\n"
+        case .diskFull: "ok, but in the last minute PostgreSQL refused writes: its disk is full\n"
         case .readOnly:
-            "ok, but PostgreSQL refuses writes: it is read-only (default_transaction_read_only, or a standby)\n"
+            """
+            ok, but in the last minute PostgreSQL refused writes: it is read-only (default_transaction_read_only, or a \
+            standby)
+
+            """
         }
     }
 }

@@ -154,6 +154,14 @@ extension Form<String> {
                 throw BadValue(
                     "another: \(ConnectionParameters.encodeAdvice)", of: "databaseURL, of which nothing is shown,")
             }
+            guard (try? ConnectionParameters(text)) != nil else {
+                throw BadValue(
+                    """
+                    one that libpq can read: it has an unknown parameter, a stray blank, or a % that does not begin an \
+                    escape (write %25)
+                    """,
+                    of: "databaseURL, of which nothing is shown,")
+            }
             return text
         }
     }

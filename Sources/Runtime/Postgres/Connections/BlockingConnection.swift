@@ -46,9 +46,11 @@ package final class BlockingConnection {
     private func checkSession(_ witness: () throws(StatementError) -> BlockingConnection) throws(StatementError) {
         let pooled = StatementError(.pooledTransactions, message: PostgresError.pooledTransactions.message)
         let mark = SessionMark()
-        if try query(SessionMark.set, [mark.text]).first?[0] == String(backendPID) { return }
+        let before = try query(SessionMark.set, [mark.text]).first
+        guard SessionMark.isNew(before?[1]) else { throw pooled }
+        if before?[0] == String(backendPID) { return }
         if let witness = try? witness() {
-            func sees() -> Bool? { (try? witness.query(SessionMark.look).first).map { SessionMark.isOurs($0[0]) } }
+            func sees() -> Bool? { (try? witness.query(SessionMark.look).first).map { !SessionMark.isNew($0[0]) } }
             for _ in 0..<SessionMark.rounds {
                 guard let isSeen = sees() else { break }
                 guard !isSeen else { throw pooled }

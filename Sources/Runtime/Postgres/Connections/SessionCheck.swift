@@ -34,19 +34,10 @@ final class SessionCheck {
 
     func start() {
         ask(connection, SessionMark.set, [mark.text]) { check, rows in
+            guard SessionMark.isNew(rows.string(0, 1)) else { return check.end(.pooledTransactions) }
             if rows.integer(0, 0) == Int64(check.connection.backendPID) { return check.end(nil) }
             check.callWitness()
         }
-    }
-
-    /// Takes the mark away: a pooler of sessions may lend this one again as it is (PgBouncer's `server_reset_query`).
-    private func isGood() {
-        ask(connection, SessionMark.clear) { check, _ in check.end(nil) }
-    }
-
-    /// The witness has seen a mark of this program. If it was left by a check that was broken off, the next one finds none.
-    private func isMixed() {
-        askWitness(SessionMark.clear) { check, _ in check.end(.pooledTransactions) }
     }
 
     /// Ends it without a word.
@@ -72,12 +63,12 @@ final class SessionCheck {
     }
 
     private func round(_ seen: Rows) {
-        guard !SessionMark.isOurs(seen.string(0, 0)) else { return isMixed() }
-        guard rounds < SessionMark.rounds else { return isGood() }
+        guard SessionMark.isNew(seen.string(0, 0)) else { return end(.pooledTransactions) }
+        guard rounds < SessionMark.rounds else { return end(nil) }
         rounds += 1
         askWitness("BEGIN") { check, _ in
             check.askWitness(SessionMark.look) { check, rows in
-                guard !SessionMark.isOurs(rows.string(0, 0)) else { return check.isMixed() }
+                guard SessionMark.isNew(rows.string(0, 0)) else { return check.end(.pooledTransactions) }
                 check.lookAgain { check in
                     check.askWitness("COMMIT") { check, _ in check.askWitness(SessionMark.look) { $0.round($1) } }
                 }
@@ -95,7 +86,7 @@ final class SessionCheck {
     private func witnessIsGone() {
         guard witness != nil else { return }
         close()
-        lookAgain { $0.isGood() }
+        lookAgain { $0.end(nil) }
     }
 
     private func askWitness(_ sql: String, _ answered: @escaping (SessionCheck, Rows) -> Void) {
@@ -103,8 +94,6 @@ final class SessionCheck {
             guard let self else { return }
             switch answer {
             case .success(let rows): answered(self, rows)
-            // So a pooler of statements says that it has no transactions.
-            case .failure(let error) where error.sqlstate?.code == "08P01": end(.pooledTransactions)
             case .failure: witnessIsGone()
             }
         }
@@ -126,21 +115,21 @@ final class SessionCheck {
 
 /// What a session sets to know itself again.
 struct SessionMark {
-    /// Sets the mark; the answer begins with the server's process id.
-    static let set = "SELECT pg_backend_pid(), set_config('carillon.session', $1, false)"
+    /// Sets the mark; the answer is the server's process id, and the mark before.
+    static let set = """
+        SELECT pg_backend_pid(), old, set_config('carillon.session', $1, false) \
+        FROM (SELECT current_setting('carillon.session', true) AS old OFFSET 0) AS before
+        """
     static let look = "SELECT current_setting('carillon.session', true)"
-    static let clear = "SELECT set_config('carillon.session', '', false)"
     static let rounds = 8
     /// How long the witness may wait for a session.
     static let patience = Duration.seconds(5)
 
-    /// All marks of this program begin so. One of another program was left in a session that is lent again.
-    private static let program = String(UInt64.random(in: .min ... .max), radix: 16) + "."
-
     /// No other session has it.
-    let text = program + String(UInt64.random(in: .min ... .max), radix: 16)
+    let text = String(UInt64.random(in: .min ... .max), radix: 16)
 
-    static func isOurs(_ mark: String?) -> Bool { mark?.hasPrefix(program) ?? false }
+    /// Whether a session with this mark has not been used before; a pooler of sessions leaves an empty one.
+    static func isNew(_ mark: String?) -> Bool { mark?.isEmpty ?? true }
 }
 
 extension PostgresError {
@@ -148,7 +137,8 @@ extension PostgresError {
     static let pooledTransactions = PostgresError(
         .unexpectedResult,
         """
-        the connection leads through a pooler of transactions (PgBouncer: pool_mode = transaction), which mixes sessions: \
-        let DATABASE_URL name PostgreSQL itself, or a pooler of sessions (pool_mode = session)
+        the connection leads through a pooler of transactions (PgBouncer: pool_mode = transaction), which mixes sessions, \
+        or through one that lends them as they were left: let DATABASE_URL name PostgreSQL itself, or a pooler of sessions \
+        that resets them (pool_mode = session, server_reset_query = DISCARD ALL)
         """)
 }
