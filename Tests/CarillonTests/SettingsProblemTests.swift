@@ -31,6 +31,9 @@ struct SettingsProblemTests {
             ([], ["CARILLON_LOG_LEVEL": "loud"], ["log.level", "trace, debug"]),
             ([], ["CARILLON_API_REFUSE_REPLAYS": "yes"], ["api.refuseReplays", "true or false"]),
             ([], ["DATABASE_URL": "mydb"], ["DATABASE_URL", "postgresql://"]),
+            ([], ["DATABASE_URL": "postgresql://u:pa%ss@h/d"], ["DATABASE_URL", "libpq can read", "%25"]),
+            ([], ["DATABASE_URL": "postgresql://h/d?sslmod=x"], ["DATABASE_URL", "libpq can read"]),
+            ([], ["DATABASE_URL": "host=h dbnam=d"], ["DATABASE_URL", "libpq can read"]),
             (
                 [], ["DATABASE_URL": "postgresql://carillon_hub:change-me@h/hub"],
                 ["environment DATABASE_URL: ", "\"change-me\"", "put your own"]
