@@ -132,7 +132,7 @@ def test_a_pool_of_transactions_is_told_of_once_and_never_ready(stage, settings)
 
 
 def test_a_pool_of_sessions_that_stay_as_they_are_is_told_of(stage):
-    """They have the settings and statements of whoever had them before."""
+    """They have the settings and statements of their client before."""
     with Bouncer(stage, "session", default_pool_size=20, server_reset_query="") as bouncer:
         hub = serving(stage, bouncer)
         hub.program.err.wait_for(lambda line: '"ready"' in line, "the hub is ready")

@@ -6,7 +6,7 @@ import Testing
 @testable import API
 
 /// The description of the product's routes: all rows, told once, and no name that leads nowhere.
-@Suite(.timeLimit(.minutes(15))) struct OpenAPITests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct OpenAPITests {
     private static let text = String(decoding: OpenAPIDocument(RouteTable.product.routes).body, as: UTF8.self)
 
     @Test func everyRowIsDescribed() throws {
