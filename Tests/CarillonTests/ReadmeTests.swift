@@ -53,7 +53,7 @@ struct ReadmeTests {
         }
         #expect(told[5].contains(#""currentStreakDays""#))
         let table = try String(contentsOfFile: folder + "/doses.csv", encoding: .utf8)
-        #expect(table.contains("Ramipril") && table.contains("made_up") && table.contains("was on a journey"))
+        #expect(table.contains("Ramipril") && table.contains("made_up") && table.contains("was travelling"))
         let action = try paste(Array(shell))
         let answers = action.rest().split(separator: "\n")
         #expect(action.end() == 0)
