@@ -9,8 +9,8 @@ import Testing
 /// A failure prints its seed and a short history.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct DifferentialTests {
-    /// Actions of one run; `CARILLON_ACTIONS` changes the number.
-    static let actions = Int(Environment.number("CARILLON_ACTIONS") ?? 100_000)
+    /// Actions of one run, six times as many as find each mutant; `CARILLON_ACTIONS` changes the number.
+    static let actions = Int(Environment.number("CARILLON_ACTIONS") ?? 60_000)
 
     @Test func databaseDoesWhatTheModelSays() async throws {
         var random = SeededRandom()
