@@ -90,7 +90,7 @@ class Program:
         self.err.ended()
         return status
 
-    def interrupt(self, timeout=15):
+    def interrupt(self, timeout=60):
         """SIGINT, as Ctrl-C sends it; returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
