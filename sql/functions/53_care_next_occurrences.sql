@@ -48,19 +48,26 @@ begin atomic
     from care.schedule as s where s.id = schedule;
 end;
 
--- care.gives_until: the last day on which schedules give a product or a stack to a user, infinity where one has no end: null
--- where there is no schedule, so only the app knows; -infinity where none is enabled. A product is given by its own
--- schedules and those of stacks that have it, a stack by its own and those of its products. `besides`: a schedule that does
--- not count. No locks.
-create or replace function care.gives_until(who text, product text, stack text, besides text default null) returns date
+-- care.given_by: the last day on which a schedule gives a product or a stack to a user: infinity where it has no end, -infinity
+-- where it is paused, null where it gives something else. A product is given by its own schedules and those of stacks that
+-- have it, a stack by its own and those of its products. No locks.
+create or replace function care.given_by(s care.schedule, who text, product text, stack text) returns date
 language sql stable
 as $$
-    select max(case when s.enabled then coalesce(s.ends_on, 'infinity') else '-infinity' end)
-    from care.schedule as s
-    where s.user_id = who and s.id is distinct from besides and (
+    select case when s.enabled then coalesce(s.ends_on, 'infinity') else '-infinity' end
+    where s.user_id = who and (
         s.product_id = product or s.stack_id = stack
         or s.stack_id in (select i.stack_id from care.stack_item as i where i.product_id = product)
         or s.product_id in (select i.product_id from care.stack_item as i where i.stack_id = stack))
+$$;
+
+-- care.gives_until: the last day on which any schedule does; null: none does, so only the app knows. `besides`: a schedule that
+-- does not count. No locks.
+create or replace function care.gives_until(who text, product text, stack text, besides text default null) returns date
+language sql stable
+as $$
+    select max(care.given_by(s, who, product, stack)) from care.schedule as s
+    where s.user_id = who and s.id is distinct from besides
 $$;
 
 -- care.rule_span: the days on which what a rule is about is given at all, by the schedule that it is linked to, else by those

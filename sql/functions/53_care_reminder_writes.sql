@@ -94,38 +94,41 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    s care.schedule;
-    rules text[] := '{}';
+    was care.schedule;
+    now care.schedule;
 begin
-    foreach s in array array_remove(array[case when tg_op <> 'INSERT' then old end, case when tg_op <> 'DELETE' then new end], null) loop
-        rules := rules || array(
-            select r.id from care.reminder_rule as r
-            cross join lateral (
-                select care.gives_until(r.user_id, r.product_id, r.stack_id, s.id) as until offset 0
-            ) as others
-            where r.user_id = s.user_id and r.schedule_id is null and (
-                r.product_id = s.product_id or r.stack_id = s.stack_id
-                or r.product_id in (select i.product_id from care.stack_item as i where i.stack_id = s.stack_id)
-                or r.stack_id in (select i.stack_id from care.stack_item as i where i.product_id = s.product_id))
-                and coalesce(greatest(others.until, care.given_by(case when tg_op <> 'INSERT' then old end, s)), 'infinity')
-                    <> coalesce(greatest(others.until, care.given_by(case when tg_op <> 'DELETE' then new end, s)), 'infinity'));
-    end loop;
-    if rules <> '{}' then
-        perform from care.reminder_rule as r where r.id = any(rules) order by r.id collate "C" for update;
-        update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
+    if tg_op <> 'INSERT' then
+        was := old;
     end if;
+    if tg_op <> 'DELETE' then
+        now := new;
+    end if;
+    perform care.tell_rules(array(
+        select r.id from care.reminder_rule as r
+        cross join lateral (
+            select care.given_by(was, r.user_id, r.product_id, r.stack_id) as was,
+                   care.given_by(now, r.user_id, r.product_id, r.stack_id) as now offset 0
+        ) as g
+        where r.user_id in (was.user_id, now.user_id) and r.schedule_id is null and g.was is distinct from g.now and (
+            select coalesce(greatest(o.until, g.was), 'infinity') <> coalesce(greatest(o.until, g.now), 'infinity')
+            from (
+                select care.gives_until(r.user_id, r.product_id, r.stack_id, coalesce(now.id, was.id)) as until offset 0
+            ) as o)));
     return coalesce(new, old);
 end
 $$;
 
--- care.given_by: the last day that a schedule gives, as care.gives_until says; null where it is about something else than `like`,
--- or is not there. No locks.
-create or replace function care.given_by(s care.schedule, "like" care.schedule) returns date
-language sql immutable
+-- care.tell_rules: a revision of rules tells that they have other occurrences. Lock order: the rules by id.
+create or replace function care.tell_rules(rules text[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
-    select case when s.enabled then coalesce(s.ends_on, 'infinity') else '-infinity' end
-    where s.id is not null
-        and (s.user_id, s.product_id, s.stack_id) is not distinct from ("like".user_id, "like".product_id, "like".stack_id)
+begin
+    if rules <> '{}' then
+        perform from care.reminder_rule as r where r.id = any(rules) order by r.id collate "C" for update;
+        update care.reminder_rule as r set rev = r.rev + 1 where r.id = any(rules);
+    end if;
+end
 $$;
 
 drop function if exists care.follow_archiving(text, text);

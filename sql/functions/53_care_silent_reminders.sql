@@ -89,6 +89,14 @@ begin
     else
         select array_agg(distinct k.user_id) into users
         from changed_rows as c join care.stack as k on k.id = c.stack_id;
+        -- Schedules of the stack give the product, or its own give the stack, from now on or no more.
+        perform care.tell_rules(array(
+            select distinct r.id
+            from changed_rows as c
+            join care.stack as k on k.id = c.stack_id
+            join care.reminder_rule as r on r.user_id = k.user_id and r.schedule_id is null
+                and (r.product_id = c.product_id or r.stack_id = c.stack_id)
+            join care.schedule as s on s.user_id = k.user_id and (s.stack_id = c.stack_id or s.product_id = c.product_id)));
     end if;
     users := array_remove(users, null);
     if users <> '{}' and exists (select from care.reminder_rule as r where r.user_id = any(users)) then

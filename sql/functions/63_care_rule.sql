@@ -91,8 +91,8 @@ $$;
 -- already so, and alone it is always added.
 --
 -- The rule of days: nobody takes a dose of a later day than the one on which the person acts (`i.acted_at`), unless it is in
--- today's list, or told to include the future (`any`). What criteria mean (`due`) must be due by then, and a dose that is missed or made up must have
--- ended by then. The same holds however late the action comes: a dose that was marked missed meanwhile is judged as if it
+-- today's list, or told to include the future (`any`). What criteria mean (`due`) must be due by then, and a dose that is
+-- missed or made up must have ended by then. The same holds however late the action comes: a dose that was marked missed meanwhile is judged as if it
 -- were open. Nobody is punished for a late synchronisation: such a dose becomes taken, if it was taken on its day or at most
 -- 12 hours before its window, and not too late after it.
 --

@@ -140,10 +140,8 @@ begin
     -- As of rules that are linked to it.
     if not exists (select from care.product as p where p.id = s.product_id and p.user_id is null) then
         update care.reminder_rule as r set enabled = false
-        where r.user_id = who and r.schedule_id is null and r.enabled and (
-                r.product_id = s.product_id or r.stack_id = s.stack_id
-                or r.product_id in (select i.product_id from care.stack_item as i where i.stack_id = s.stack_id)
-                or r.stack_id in (select i.stack_id from care.stack_item as i where i.product_id = s.product_id))
+        where r.user_id = who and r.schedule_id is null and r.enabled
+            and care.given_by(s, who, r.product_id, r.stack_id) is not null
             and care.gives_until(who, r.product_id, r.stack_id) is null;
     end if;
     return care.done('applied', jsonb_build_object('id', s.id, 'rev', s.rev + 1));

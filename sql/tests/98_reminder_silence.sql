@@ -105,6 +105,12 @@ select test.is('it is over', (select string_agg(jsonb_array_length(care.rule_sho
 select test.is('no rule that is over fires', (select count(*) from care.job_fire_reminders(100, sync.clock() + interval '4 hours')) > 0 and not exists (select from care.push where user_id = 'pz' and rule_id <> 'pz-r3'), true);
 select test.set_clock('2025-11-20 12:00Z') \g /dev/null
 select test.is('a schedule of the stack gives it', test.pz('p5', 'createSchedule', '{"id":"pz-3","stackId":"pz-s","time":"09:00"}') || ': ' || test.pz_next(), 'applied: 10 5, 10 5, 10 1');
+-- What is in a stack is given by its schedules, and no longer when it has left it: what pushes knows it too.
+select test.is('without the stack''s schedule', test.pz('p9', 'updateSchedule', '{"id":"pz-2","enabled":false}') || ': ' || test.pz_next(), 'applied: 10 5, 10 5, 10 1');
+delete from care.stack_item where stack_id = 'pz-s';
+select test.is('it has left the stack', test.pz_speak(), 'silent 6, speaks 6, speaks 1');
+insert into care.stack_item (stack_id, product_id) values ('pz-s', 'pz-a');
+select test.is('it is back', test.pz_speak(), 'speaks 7, speaks 7, speaks 1');
 select test.is('the last is deleted: they are switched off', test.pz('p6', 'deleteSchedule', '{"id":"pz-3"}') || test.pz('p7', 'deleteSchedule', '{"id":"pz-1"}') || test.pz('p8', 'deleteSchedule', '{"id":"pz-2"}') || ' ' || test.pz_on(), 'appliedappliedapplied false, false, true');
 -- An upgrade finds what was stopped before.
 begin;

@@ -42,13 +42,16 @@ export class Account {
 
   /** The doses of today's list in a zone: those of today there, and those that are due now. */
   today(zone, now) {
-    return [...this.doses.values()].filter((dose) => this.isOfToday(dose, zone, now));
+    const today = this.dayIn(zone, now);
+    return [...this.doses.values()].filter((dose) => this.isOfToday(dose, zone, now, today));
   }
 
-  isOfToday(dose, zone, now) {
+  dayIn(zone, now) { return dayAt(now, this.offsetOf(zone, now) ?? 0); }
+
+  isOfToday(dose, zone, now, today = this.dayIn(zone, now)) {
     const offset = () => this.offsetOf(dose.zone, dose.scheduledAt) ?? dose.utcOffset;
     const here = () => this.offsetOf(zone, dose.scheduledAt) ?? 0;
-    return isOfToday(dose, dayAt(now, this.offsetOf(zone, now) ?? 0), offset, here, now);
+    return isOfToday(dose, today, offset, here, now);
   }
 
   write(dose, key, device, now) {

@@ -86,12 +86,18 @@ package struct ParsedRequest {
         return bytes.part(begin..<start)
     }
 
+    /// The host without its port.
+    private var hostName: UnsafeRawBufferPointer? {
+        host.map { host in
+            let colon = host.lastIndex(of: UInt8(ascii: ":"))
+            let hasPort = colon.map { host.part($0 + 1..<host.count).allSatisfy { $0.isASCIIDigit } } ?? false
+            return host.part(0..<(hasPort ? colon ?? host.count : host.count))
+        }
+    }
+
     /// Whether it names this machine as its host, and not a name of another host's page that leads here (DNS rebinding).
     package var namesLoopback: Bool {
-        guard let host else { return false }
-        let colon = host.lastIndex(of: UInt8(ascii: ":"))
-        let hasPort = colon.map { host.part($0 + 1..<host.count).allSatisfy { $0.isASCIIDigit } } ?? false
-        let name = host.part(0..<(hasPort ? colon ?? host.count : host.count))
+        guard let name = hostName else { return false }
         // An address cannot be made to lead elsewhere, and all of 127.0.0.0/8 is this machine (RFC 1122 §3.2.1.3).
         let isAddress = name.hasPrefix("127.") && name.allSatisfy { $0.isASCIIDigit || $0 == UInt8(ascii: ".") }
         return isAddress || name.equals("[::1]") || name.equalsIgnoringCase("localhost")
@@ -99,11 +105,10 @@ package struct ParsedRequest {
 
     /// Whether it names its host by an address, which no page's name can lead to.
     package var namesAddress: Bool {
-        guard let host else { return false }
-        if host.first == UInt8(ascii: "[") { return true }
-        let colon = host.firstIndex(of: UInt8(ascii: ":")) ?? host.count
-        let parts = host.part(0..<colon).split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        return parts.count == 4 && parts.allSatisfy { 1...3 ~= $0.count && $0.allSatisfy(\.isASCIIDigit) }
+        guard let name = hostName else { return false }
+        let parts = name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return name.first == UInt8(ascii: "[")
+            || parts.count == 4 && parts.allSatisfy { 1...3 ~= $0.count && $0.allSatisfy(\.isASCIIDigit) }
     }
 
     /// Whether the connection may serve another request after this one (RFC 9112 §9.3).

@@ -95,8 +95,8 @@ struct ReminderOverlay {
         return nil
     }
 
-    /// A clock that says an earlier second is lost.
-    private static let earliest = 946_684_800
+    /// A clock that is so many seconds behind is lost: 90 days.
+    private static let lostBehind = 7_776_000
 
     /// Performs all rows that count.
     mutating func fold() {
@@ -109,7 +109,7 @@ struct ReminderOverlay {
             // A snooze counts from when the person acted.
             let acted = TimeText.instant(row.clientTime)?.second ?? now
             _ = book.apply(
-                ReminderEnvelope(key, device: "this", action), at: acted < Self.earliest ? now : min(acted, now),
+                ReminderEnvelope(key, device: "this", action), at: acted <= now - Self.lostBehind ? now : min(acted, now),
                 newID: row.payload["id"]?.string.map { Identifier($0) } ?? key)
         }
     }

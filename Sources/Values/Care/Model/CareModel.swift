@@ -181,13 +181,14 @@ package struct CareModel {
     /// The doses of today's list in a zone, else in the user's: those of today there, and those that are due now.
     package func today(of account: CareAccount, in zone: String? = nil, at now: Timestamp) -> [Dose] {
         let zone = zone ?? account.zone
-        return account.doses.values.filter { isOfToday($0, in: zone, at: now) }
+        let today = now.date(utcOffset: utcOffset(zone, now) ?? 0)
+        return account.doses.values.filter { isOfToday($0, in: zone, at: now, today) }
     }
 
-    /// Whether a dose is in today's list in a zone.
-    package func isOfToday(_ dose: Dose, in zone: String, at now: Timestamp) -> Bool {
+    /// Whether a dose is in today's list in a zone. `today`: that day, where the caller knows it.
+    package func isOfToday(_ dose: Dose, in zone: String, at now: Timestamp, _ today: LocalDate? = nil) -> Bool {
         DoseRules.isOfToday(
-            dose, now.date(utcOffset: utcOffset(zone, now) ?? 0),
+            dose, today ?? now.date(utcOffset: utcOffset(zone, now) ?? 0),
             utcOffset: utcOffset(dose.zone, dose.scheduledAt) ?? dose.utcOffset,
             here: utcOffset(zone, dose.scheduledAt) ?? 0, at: now)
     }
