@@ -10,6 +10,9 @@
 --
 -- A schedule that gets another time leaves a dose where it is if the new time has passed: the occurrence of a linked rule
 -- stays with it. A person who gives a rule of its own another time means what it says.
+--
+-- A rule that pushes is judged by the hub's clock: until now it pushed by the old zone. A local one is judged by when the
+-- person acted: the device on which that was has rung by the new zone since.
 
 -- care.moves_with_dose: whether a dose of an occurrence goes where its rule goes: its schedule follows the user, or is the
 -- rule's own, and its time lies ahead of when the person acted, here and there. No locks.
@@ -58,6 +61,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    since constant timestamptz := case when r.delivery = 'local' then least(care.moment(), clock) else clock end;
     x care.reminder_occurrence;
     on_day date;
     wall timestamptz;
@@ -78,15 +82,15 @@ begin
         continue when old_at is null or wall is null;
         select * into x from care.reminder_occurrence as o where o.rule_id = r.id and o.day = on_day for update;
         -- Of a rule that is switched off that alone has come which was pushed before.
-        continue when not (was.enabled and r.enabled) and (old_at > clock or not exists (
+        continue when not (was.enabled and r.enabled) and (old_at > since or not exists (
             select from care.push as p
             where p.user_id = r.user_id
                 and p.occurrence_id = coalesce(x.id, care.occurrence_id(r.id, on_day + was.time))));
         new_at := coalesce(case when x.moved_local is not null then care.resolve_local(x.moved_local, r.timezone)
                                 when not x.kept then x.moved_to end, wall);
-        if old_at > clock and new_at > clock then
+        if old_at > since and new_at > since then
             keeps := r.time = was.time and care.stays_with_doses(was, r, on_day, old_at, clock);
-        elsif new_at > clock and (
+        elsif new_at > since and (
             old_at < r.created_at and r.created_at <= clock
             or r.time = was.time and coalesce(x.snoozed_until <= clock, true) and exists (
                 select from care.rule_doses(was, on_day) as d where care.moves_with_dose(was, r, d, clock)))
@@ -96,7 +100,7 @@ begin
             continue when greatest(old_at, new_at, x.snoozed_until) <= clock - interval '4 hours';
             keeps := true;
         else
-            keeps := old_at > clock and coalesce(was.schedule_id = r.schedule_id, false);
+            keeps := old_at > since and coalesce(was.schedule_id = r.schedule_id, false);
         end if;
         keeps := keeps and old_at <> new_at;
         if keeps and x.id is null then

@@ -105,6 +105,27 @@ cross join lateral unnest(string_to_array(kinds, ',')) as kind;
 update test.trip set dose = null where kind = 'none';
 select test.is(t.what, test.travel(t), t.want) from test.trip as t order by t.n;
 
+-- What a person did offline days ago. A phone that was told has rung by the new zone since; who pushes did by the old one.
+create function test.told_late(zone text, heard timestamptz) returns text language plpgsql as $$
+declare
+    who constant text := 'tw-' || zone || heard;
+begin
+    perform test.set_clock('2025-11-17 12:00Z');
+    insert into care.user_settings (user_id, zone) values (who, 'UTC');
+    perform test.act(who, 'c' || d, 'createReminder', jsonb_build_object('id', who || d, 'productId', 'p', 'time', '16:00', 'timezone', 'UTC', 'tzMode', 'fixed', 'delivery', d)) from unnest('{local,push}'::text[]) as d;
+    perform test.set_clock(heard);
+    perform test.act(who, 'u' || d, 'updateReminder', jsonb_build_object('id', who || d, 'timezone', zone), client_time => '"2025-11-18T12:00:00Z"') from unnest('{local,push}'::text[]) as d;
+    return (
+        select string_agg(to_char((body::jsonb #>> '{nextOccurrences,0}')::timestamptz, 'DD HH24:MI'), ', ' order by d)
+        from unnest('{local,push}'::text[]) as d, sync.reminder(who, who || d, 1, null));
+end
+$$;
+select test.is('west, heard between the two times', test.told_late('America/New_York', '2025-11-20 17:00Z'), '20 21:00, 21 21:00');
+select test.is('west, heard before both', test.told_late('America/New_York', '2025-11-20 12:00Z'), '20 21:00, 20 21:00');
+select test.is('east, heard between the two times', test.told_late('Asia/Tokyo', '2025-11-20 12:00Z'), '21 07:00, 20 16:00');
+select test.is('east, heard after both', test.told_late('Asia/Tokyo', '2025-11-20 17:00Z'), '21 07:00, 21 07:00');
+select test.is('east, heard on the day: its time has passed there when the person acts', test.told_late('Asia/Tokyo', '2025-11-18 14:00Z'), '18 16:00, 18 16:00');
+
 -- What is told, and what is no decision.
 select test.set_clock('2025-11-20 12:00Z') \g /dev/null
 insert into care.user_settings (user_id, zone) values ('tk', 'UTC');
