@@ -391,6 +391,37 @@ def test_a_list_that_is_in_use_stays(hub, browser, user):
         assert console.errors == []
 
 
+def test_an_answer_leaves_a_list_that_came_into_use_meanwhile(hub, browser, user):
+    channel = f"user.{user}.adherence"
+    with Client(hub) as phone, Console(browser, hub) as console:
+        phone.sign_in(user)
+        phone.subscribe(channel, "occurrence.created")
+        phone.subscribed(channel)
+        page, asked = console.page, []
+        page.clock.install()
+        page.reload()
+        console.opens("Events")
+        console.fills("events", "Channel begins with", channel)
+        console.fills("events", "Kind has", "created")
+        add_dose(hub, user)
+
+        def rows():
+            page.clock.run_for(2_500)
+            return page.locator("#events tbody tr", has_text="occurrence.created").count()
+
+        eventually(lambda: rows() == 1, "the list is asked for")
+        page.route("**/console/api/events*", lambda route: asked.append(route))
+        eventually(lambda: rows() == 1 and asked, "it is asked for again")
+        page.get_by_role("button", name="Its way").focus()
+        add_dose(hub, user)
+        with page.expect_response("**/console/api/events*") as answer:
+            asked[0].continue_()
+        answer.value.finished()
+        for _ in range(4):
+            assert rows() == 1 and page.evaluate("document.activeElement.textContent") == "Its way"
+        assert console.errors == []
+
+
 # Who is let in
 
 

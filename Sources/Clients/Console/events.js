@@ -30,10 +30,12 @@ export class Events {
     button.setAttribute('aria-pressed', String(this.held));
   }
 
-  /** While a payload is open, or the list is held or in use, it stays as it is. */
+  /** While a payload is open, or the list is held or in use, it stays as it is: also where that began before the answer. */
   async look(isAsked = false) {
-    if (!isAsked && (this.held || isInUse(this.table) || this.table.querySelector('pre'))) return;
+    const stays = () => !isAsked && (this.held || isInUse(this.table) || this.table.querySelector('pre'));
+    if (stays()) return;
     const { events } = await ask('events', { channel: this.channel.value, name: this.name.value, bytes: this.bytes.value });
+    if (stays()) return;
     table(this.table, ['Time', 'Channel', '#Number', 'Kind', '#Size', 'From', '#After commit', ''], events.map((event) => [
       h('span', { class: 'mono' }, clock(event.age)), h('code', {}, event.channel),
       event.offset === null ? '' : `${event.offset}`,

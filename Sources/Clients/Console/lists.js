@@ -53,8 +53,10 @@ export class Connections extends List {
   }
 
   async look(isAsked = false) {
-    if (!isAsked && isInUse(this.table)) return;
+    const stays = () => !isAsked && isInUse(this.table);
+    if (stays()) return;
     const { connections } = await ask('connections', { user: this.user.value });
+    if (stays()) return;
     const columns = ['Socket', 'User', 'App', 'Kind', 'Address', 'Channels', '#Waits', 'Reads', ''];
     table(this.table, columns, connections.map((one) => [
       h('code', {}, one.socket), one.user ?? '–', one.app ?? '–', one.kind, one.address,
@@ -76,8 +78,10 @@ export class Channels extends List {
 
   /** While somebody's names are open, the list stays as it is. */
   async look(isAsked = false) {
-    if (!isAsked && (isInUse(this.table) || this.table.querySelector('pre'))) return;
+    const stays = () => !isAsked && (isInUse(this.table) || this.table.querySelector('pre'));
+    if (stays()) return;
     const { channels, isComplete } = await ask('channels', { app: this.app.value, prefix: this.prefix.value });
+    if (stays()) return;
     table(this.table, ['Channel', '#Connections', '#Users', ''], channels.map((one) => [
       h('code', {}, one.name), count(one.connections), one.users === null ? '' : count(one.users),
       one.users === null ? '' : this.#who(one.name)]), 'None.');
