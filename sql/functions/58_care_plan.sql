@@ -3,8 +3,9 @@
 --
 -- A slot is (schedule, product, local date). At most one of its doses is not cancelled:
 --   frozen     the slot has a dose that was acted on, was missed, or whose time has come: nothing in it changes
---   cancelled  a scheduled dose ahead that its schedule does not give any more; and one whose time has come, which nobody has
---              touched, where another one of its slot is revived
+--   cancelled  a scheduled dose ahead that its schedule does not give any more, unless it gives the slot at a time that has
+--              passed: today's dose stays where it was. And one whose time has come, which nobody has touched, where another
+--              one of its slot is revived
 --   moved      one that it gives at another instant, of another product or with another window: under the same id, if the new
 --              instant lies ahead too; else it stays as it is
 --   revived    one that the planner cancelled and that is given again, while its window is open or among those that are filled
@@ -93,7 +94,8 @@ begin
             when d.status = 'cancelled' then d.cancelled_by_plan and w.window_end > since
             when not care.open_since(d, clock, since) then false
             when d.scheduled_at <= since then w.id is null and care.gives_way(d, wanted, since)
-            when w.id is null then d.local_date <= r.last or d.local_date > r.ends_on
+            when w.id is null then
+                (d.local_date <= r.last or d.local_date > r.ends_on) and not care.stays_today(d, wanted, since)
             else w.at > since and (d.user_id, d.product_id, d.scheduled_at, d.tz, d.local_date, d.local_time, d.window_end)
                 is distinct from (w.user_id, w.product_id, w.at, w.zone, w.day, w.wall, w.window_end) end;
     end if;
@@ -107,7 +109,7 @@ begin
         update care.dose_occurrence as d set status = 'cancelled', cancelled_by_plan = true
         where fill not in ('gap', 'start') and d.id = any(changing) and care.open_since(d, clock, since)
             and case when d.scheduled_at > since
-                     then not exists (
+                     then not care.stays_today(d, wanted, since) and not exists (
                          select from unnest(wanted) as w
                          where w.id = d.id and (w.product_id = d.product_id or not care.slot_taken(w)))
                      else care.gives_way(d, wanted, since) end;
@@ -153,6 +155,21 @@ begin
         select from unnest(wanted) as w join care.dose_occurrence as x on x.id = w.id
         where w.schedule_id = d.schedule_id and w.day = d.local_date and w.product_id = d.product_id and w.id <> d.id
             and w.window_end > since and x.status = 'cancelled' and x.cancelled_by_plan);
+end
+$$;
+
+-- care.stays_today: whether the slot of a dose ahead is given at a time that has passed, whose dose is not revived: nothing else
+-- of today is to come. No locks.
+create or replace function care.stays_today(d care.dose_occurrence, wanted care.slot[], since timestamptz) returns boolean
+language plpgsql stable
+as $$
+begin
+    return exists (
+        select from unnest(wanted) as w
+        where w.schedule_id = d.schedule_id and w.day = d.local_date and w.product_id = d.product_id and w.id <> d.id
+            and w.at <= since and not exists (
+                select from care.dose_occurrence as x
+                where x.id = w.id and x.status = 'cancelled' and x.cancelled_by_plan and w.window_end > since));
 end
 $$;
 

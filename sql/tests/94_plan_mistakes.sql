@@ -10,7 +10,8 @@ create function test.today(who text, day date default '2025-11-20') returns text
 select test.at('2025-11-19 12:00Z') \g /dev/null
 insert into care.user_settings (user_id, zone) select 'mk-' || zone, zone from unnest('{UTC,Europe/Berlin,America/Los_Angeles,Asia/Kathmandu}'::text[]) as zone;
 
--- At 07:59 by the user's clock, and at 08:01: for each way to take a dose away by mistake, in each zone.
+-- At 07:59 by the user's clock, and at 08:01: for each way to take a dose away by mistake, in each zone. An earlier time, which has
+-- passed, takes none away; a later one stays for today where the window is over.
 create function test.clock_of(who text, wall timestamp) returns timestamptz language sql as $$ select care.resolve_local(wall, care.zone_of(who)) $$;
 create table test.mistake (title text, type text, payload jsonb, back_type text, back jsonb);
 insert into test.mistake values
@@ -47,12 +48,14 @@ begin
 end
 $$;
 select test.is(format('%s in %s, and back within the window', m.title, zone), test.mistaken('mk-' || zone, m, '08:01'),
-               'applied cancelled* applied true 08:00 scheduled ' || case m.title when 'another weekday' then 2 else 14 end)
+               format('applied %s applied true 08:00 scheduled ', case m.title when 'an earlier time' then 'scheduled' else 'cancelled*' end) || case m.title when 'another weekday' then 2 else 14 end)
 from test.mistake as m, unnest('{UTC,Europe/Berlin,America/Los_Angeles,Asia/Kathmandu}'::text[]) as zone;
 select test.is(format('%s, and back in the last minute of the window', m.title), test.mistaken('mk-UTC', m, '11:59'),
-               'applied cancelled* applied true 08:00 scheduled ' || case m.title when 'another weekday' then 2 else 14 end) from test.mistake as m;
+               format('applied %s applied true 08:00 scheduled ', case m.title when 'an earlier time' then 'scheduled' else 'cancelled*' end) || case m.title when 'another weekday' then 2 else 14 end) from test.mistake as m;
 select test.is(format('%s, and back when the window is over', m.title), test.mistaken('mk-UTC', m, '12:00'),
-               'applied cancelled* applied true 08:00 cancelled ' || case m.title when 'another weekday' then 2 else 14 end) from test.mistake as m;
+               case when m.title = 'an earlier time' then 'applied scheduled applied true 08:00 scheduled '
+                    when m.title in ('a later time', 'a time of the medication') then 'applied cancelled* applied true 08:00 cancelled, false 20:00 scheduled '
+                    else 'applied cancelled* applied true 08:00 cancelled ' end || case m.title when 'another weekday' then 2 else 14 end) from test.mistake as m;
 
 -- An evening's dose, put right after midnight; and a window of a whole day.
 select test.at('2025-11-19 12:00Z') \g /dev/null
@@ -94,6 +97,44 @@ update care.schedule set enabled = false where id = 'mk-c';
 select test.at('2025-11-20 12:30Z') \g /dev/null
 update care.schedule set enabled = true where id = 'mk-c';
 select test.is('what a person cancelled does not come back', test.today('mc'), '');
+
+-- A time that has passed: today's dose stays where it was, and with it the reminder of its schedule.
+create table test.moved_back (title text, had text, clock time, steps jsonb, want text, rings text);
+insert into test.moved_back values
+    ('set to a time that has passed', '16:00', '15:30', '[["updateSchedule","time","15:00"]]', '16:00 scheduled', '16:00'),
+    ('of the medication', '16:00', '15:30', '[["updateMedication","times",["15:00"]]]', '16:00 scheduled', '16:00'),
+    ('set to a time ahead afterwards', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateSchedule","time","18:00"]]', '18:00 scheduled', '18:00'),
+    ('set back', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateSchedule","time","16:00"]]', '16:00 scheduled', '16:00'),
+    ('set to two that have passed', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateSchedule","time","14:00"]]', '16:00 scheduled', '16:00'),
+    ('not today any more', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateSchedule","repeatOn",[1]]]', '', null),
+    ('paused', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateSchedule","enabled",false]]', '', null),
+    ('archived', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateMedication","archived",true]]', '', null),
+    ('tomorrow''s by the morning', '16:00', '23:30', '[["updateSchedule","time","08:00"]]', '16:00 scheduled', null);
+create function test.move_back(m test.moved_back) returns text language plpgsql as $$
+declare
+    who constant text := 'mb ' || m.title;
+    medication constant text := gen_random_uuid();
+    schedule constant text := gen_random_uuid();
+    step jsonb;
+begin
+    perform test.at('2025-11-19 12:00Z');
+    perform test.did(who, 'createMedication', jsonb_build_object('id', medication, 'name', 'M', 'times', jsonb_build_array(m.had), 'scheduleIds', jsonb_build_array(schedule)));
+    perform test.did(who, 'createReminder', jsonb_build_object('id', schedule || 'r', 'scheduleId', schedule));
+    perform test.at('2025-11-20 00:00Z'::timestamptz + m.clock::interval);
+    for step in select * from jsonb_array_elements(m.steps) loop
+        perform test.did(who, step ->> 0, jsonb_build_object('id', case step ->> 0 when 'updateSchedule' then schedule else medication end, step ->> 1, step -> 2)
+            || case step ->> 1 when 'times' then '{"frequency":"daily"}' when 'repeatOn' then '{"repeat":"custom"}' else '{}' end::jsonb);
+    end loop;
+    return concat_ws('; ', test.today(who), (
+        select string_agg(to_char(at, 'HH24:MI'), ' ')
+        from care.reminder_rule as r, lateral care.next_occurrences(r, sync.clock(), 3) as at
+        where r.user_id = who and at < '2025-11-21'), (
+        select string_agg(distinct to_char(scheduled_at, 'HH24:MI'), ' ') from care.dose_occurrence
+        where user_id = who and local_date > '2025-11-20' and status <> 'cancelled'));
+end
+$$;
+select test.is(m.title, test.move_back(m), concat_ws('; ', m.want, m.rings, case when m.want <> '' or m.title like 'not%' then coalesce(m.steps #>> '{-1,2,0}', m.steps #>> '{-1,2}') end)) from test.moved_back as m where m.title not like 'not%';
+select test.is(m.title, test.move_back(m), '; 15:00') from test.moved_back as m where m.title like 'not%';
 
 -- A stack's item, one for another, and the stack itself.
 select test.at('2025-11-19 12:00Z') \g /dev/null

@@ -161,7 +161,8 @@ package struct DosePlan: Sendable {
             if let slot = names[dose.name] {
                 return slot.second > moment.since && slot.product != dose.product && isTaken(slot)
             }
-            return dose.name.day <= last || isOver || schedule.endsOn.map { $0 < dose.name.day } ?? false
+            let isLooked = dose.name.day <= last || isOver || schedule.endsOn.map { $0 < dose.name.day } ?? false
+            return isLooked && !staysToday(dose, given, moment)
         }
         for dose in unwanted { cancel(dose) }
         // Moved or revived together: a slot is free or not before any of them.
@@ -191,6 +192,14 @@ package struct DosePlan: Sendable {
         given.contains { slot in
             slot.slot == dose.slot && slot.name != dose.name && slot.windowEnd > moment.since
                 && doses[slot.name].map(isCancelledByPlan) ?? false
+        }
+    }
+
+    /// Its slot is given at a time that has passed, and that dose does not come back: nothing else of today is to come.
+    private func staysToday(_ dose: PlannedDose, _ given: [PlannedDose], _ moment: Moment) -> Bool {
+        given.contains { slot in
+            slot.slot == dose.slot && slot.name != dose.name && slot.second <= moment.since
+                && !(slot.windowEnd > moment.since && doses[slot.name].map(isCancelledByPlan) ?? false)
         }
     }
 
