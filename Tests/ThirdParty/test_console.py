@@ -1,6 +1,6 @@
 """The console of a hub, as an operator with a browser finds it, and who is let in."""
 
-import http.client
+import contextlib
 import json
 import re
 import secrets
@@ -10,10 +10,11 @@ import pytest
 
 from actions import add_dose
 from client import Client
+from console import Console, ask, asked
 from device import BACKEND
 from hub import APP_KEY, APP_SECRET, Hub, Server
 from test_demo import BLOCKING, PALE, nameless
-from waiting import PATIENCE, eventually
+from waiting import eventually
 from web import Browser
 
 TABS = ["Overview", "Connections", "Channels", "Events", "Why not?", "Send"]
@@ -36,59 +37,6 @@ def guarded(credential):
     apps = json.dumps([{"id": "1", "key": APP_KEY, "secret": APP_SECRET}])
     with Server(CARILLON_APPS=apps, CARILLON_CONSOLE_CREDENTIAL=credential) as running:
         yield running
-
-
-class Console:
-    """The page in a browser of its own."""
-
-    def __init__(self, browser, hub, **options):
-        self.context = browser.chromium.new_context(**options)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(PATIENCE * 1000)
-        self.errors, self.requests = [], []
-        self.page.on("console", lambda message: message.type in ("error", "warning") and self.errors.append(message.text))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(f"{hub.operations}/console")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.context.close()
-
-    def opens(self, name):
-        self.page.get_by_role("tab", name=name).click()
-
-    def fills(self, panel, label, text):
-        self.page.locator(f"#{panel}").get_by_label(label, exact=True).fill(text)
-
-    def row(self, panel, *texts):
-        """The first row of the page's table that has all these texts."""
-        rows = self.page.locator(f"#{panel} tbody tr")
-        for text in texts:
-            rows = rows.filter(has_text=text)
-        rows.first.wait_for()
-        return rows.first
-
-
-def ask(hub, method, path, body=None, **headers):
-    address = urlsplit(hub.operations)
-    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=PATIENCE)
-    connection.putrequest(method, path, skip_host=True)
-    for name, text in {"Host": address.netloc, "Content-Length": str(len(body or b"")), **headers}.items():
-        connection.putheader(name, text)
-    connection.endheaders(body)
-    answer = connection.getresponse()
-    text = answer.read()
-    connection.close()
-    return answer, text
-
-
-def asked(hub, route, **parameters):
-    answer, text = ask(hub, "GET", f"/console/api/{route}?{urlencode(parameters)}")
-    assert answer.status == 200, text
-    return json.loads(text)
 
 
 def audit(hub, message):
@@ -354,61 +302,50 @@ def test_an_event_is_sent_by_hand_but_never_to_a_user(hub, browser, user):
         assert "backend, app 1" in row.inner_text() and row.get_by_role("button").count() == 0
 
 
-def test_a_list_that_is_in_use_stays(hub, browser, user):
+@contextlib.contextmanager
+def created(hub, browser, user):
+    """A phone, and the console's list of the doses made for it: a function that lets time go on, and counts them."""
     channel = f"user.{user}.adherence"
     with Client(hub) as phone, Console(browser, hub) as console:
         phone.sign_in(user)
         phone.subscribe(channel, "occurrence.created")
         phone.subscribed(channel)
-        page = console.page
         # The page's own clock stands still unless the test moves it.
-        page.clock.install()
-        page.reload()
+        console.page.clock.install()
+        console.page.reload()
         console.opens("Events")
         console.fills("events", "Channel begins with", channel)
         console.fills("events", "Kind has", "created")
 
         def rows():
-            return page.locator("#events tbody tr", has_text="occurrence.created").count()
-
-        def waits(times):
             # Each look sets the timer of the next one when it has its answer.
-            page.clock.run_for(2_500)
-            return rows() == times
+            console.page.clock.run_for(2_500)
+            return console.page.locator("#events tbody tr", has_text="occurrence.created").count()
 
-        add_dose(hub, user)
-        eventually(lambda: waits(1), "the list is asked for again")
-        page.get_by_role("button", name="Its way").focus()
-        add_dose(hub, user)
-        eventually(lambda: phone.count(channel, "occurrence.created") == 2, "the second one is there")
-        for _ in range(4):
-            assert waits(1) and page.evaluate("document.activeElement.textContent") == "Its way"
-        page.locator("#events").get_by_label("Kind has").focus()
-        eventually(lambda: waits(2), "nobody is at the list any more")
-        page.get_by_role("button", name="Its way").last.press("Enter")
-        page.locator(".verdict", has_text="the socket of the device took it").wait_for()
-        eventually(lambda: page.evaluate("document.activeElement.className") == "verdict", "the focus is at the answer")
+        yield lambda: phone.count(channel, "occurrence.created"), console.page, rows
         assert console.errors == []
 
 
-def test_an_answer_leaves_a_list_that_came_into_use_meanwhile(hub, browser, user):
-    channel = f"user.{user}.adherence"
-    with Client(hub) as phone, Console(browser, hub) as console:
-        phone.sign_in(user)
-        phone.subscribe(channel, "occurrence.created")
-        phone.subscribed(channel)
-        page, asked = console.page, []
-        page.clock.install()
-        page.reload()
-        console.opens("Events")
-        console.fills("events", "Channel begins with", channel)
-        console.fills("events", "Kind has", "created")
+def test_a_list_that_is_in_use_stays(hub, browser, user):
+    with created(hub, browser, user) as (told, page, rows):
         add_dose(hub, user)
+        eventually(lambda: rows() == 1, "the list is asked for again")
+        page.get_by_role("button", name="Its way").focus()
+        add_dose(hub, user)
+        eventually(lambda: told() == 2, "the second one is there")
+        for _ in range(4):
+            assert rows() == 1 and page.evaluate("document.activeElement.textContent") == "Its way"
+        page.locator("#events").get_by_label("Kind has").focus()
+        eventually(lambda: rows() == 2, "nobody is at the list any more")
+        page.get_by_role("button", name="Its way").last.press("Enter")
+        page.locator(".verdict", has_text="the socket of the device took it").wait_for()
+        eventually(lambda: page.evaluate("document.activeElement.className") == "verdict", "the focus is at the answer")
 
-        def rows():
-            page.clock.run_for(2_500)
-            return page.locator("#events tbody tr", has_text="occurrence.created").count()
 
+def test_an_answer_leaves_a_list_that_came_into_use_meanwhile(hub, browser, user):
+    asked = []
+    with created(hub, browser, user) as (_, page, rows):
+        add_dose(hub, user)
         eventually(lambda: rows() == 1, "the list is asked for")
         page.route("**/console/api/events*", lambda route: asked.append(route))
         eventually(lambda: rows() == 1 and asked, "it is asked for again")
@@ -419,7 +356,6 @@ def test_an_answer_leaves_a_list_that_came_into_use_meanwhile(hub, browser, user
         answer.value.finished()
         for _ in range(4):
             assert rows() == 1 and page.evaluate("document.activeElement.textContent") == "Its way"
-        assert console.errors == []
 
 
 # Who is let in

@@ -117,12 +117,12 @@ def test_a_user_on_many_connections_costs_others_little(user, record_property):
 # Strangers
 
 STRANGERS = 32
-#: What they ask: a request, and whether each comes on a connection of its own.
+#: What they ask: the target, a header line, and whether each asks on a connection of its own.
 FLOODS = {
-    "bad tokens": ("GET /sync/occurrences/today HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer eyJhbGciOiJIUzI1NiJ9.e30.AAAA\r\n\r\n", False),
-    "unknown paths": ("GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", False),
-    "the document": ("GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n", False),
-    "event streams": (f"GET /app/{APP_KEY}/events?channels=cats HTTP/1.1\r\nHost: a\r\n\r\n", True),
+    "bad tokens": ("/sync/occurrences/today", "Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.e30.AAAA\r\n", False),
+    "unknown paths": ("/nothing", "", False),
+    "the document": ("/openapi.json", "", False),
+    "event streams": (f"/app/{APP_KEY}/events?channels=cats", "", True),
 }
 
 
@@ -159,7 +159,8 @@ class Flood:
     """A flood at a hub, in a process of its own."""
 
     def __init__(self, hub, name):
-        request, begins = FLOODS[name]
+        target, field, begins = FLOODS[name]
+        request = f"GET {target} HTTP/1.1\r\nHost: a\r\n{field}\r\n"
         self.process = subprocess.Popen([sys.executable, __file__, str(hub.port), request, str(int(begins))])
 
     def __enter__(self):

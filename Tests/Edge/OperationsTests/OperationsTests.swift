@@ -148,7 +148,10 @@ import Testing
     /// field's. Health stays open to balancers, which name whom they like.
     @Test func metricsAreNotForPagesElsewhere() async throws {
         try await withServer { port in
-            let foreign = ["evil.example", "1.2.3.example", "1.2.3", "127.0.0.1.evil.example", "evil.example:\(port)", "localhost.evil.example"]
+            let foreign = [
+                "evil.example", "1.2.3.example", "1.2.3", "127.0.0.1.evil.example", "evil.example:\(port)",
+                "localhost.evil.example",
+            ]
             let own = ["127.0.0.1:\(port)", "localhost", "[::1]:9601", "10.1.2.3:9601", "[fe80::1]"]
             let asked =
                 foreign.map { ("/metrics", $0, 403) } + foreign.map { ("/livez", $0, 200) }

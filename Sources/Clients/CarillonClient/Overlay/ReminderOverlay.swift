@@ -107,9 +107,10 @@ struct ReminderOverlay {
             guard let action = action(of: row) else { continue }
             let key = Identifier(row.key)
             // A snooze counts from when the person acted.
-            let acted = TimeText.instant(row.clientTime)?.second ?? now
+            let told = TimeText.instant(row.clientTime)?.second ?? now
+            let acted = told <= now - Self.lostBehind ? now : min(told, now)
             _ = book.apply(
-                ReminderEnvelope(key, device: "this", action), at: acted <= now - Self.lostBehind ? now : min(acted, now),
+                ReminderEnvelope(key, device: "this", action), at: acted,
                 newID: row.payload["id"]?.string.map { Identifier($0) } ?? key)
         }
     }

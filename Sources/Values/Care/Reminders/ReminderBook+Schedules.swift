@@ -13,7 +13,8 @@ extension ReminderBook {
             case .absent: isOther = regimen.gives(rule.fields, otherwiseBy: id, than: before)
             case .text(id) where schedule == nil:
                 // Its doses are gone.
-                changed.fields = changed.fields.setting(ReminderFields([.enabled: .flag(false)]), [.schedule, .enabled])
+                let alone = ReminderFields([.enabled: .flag(false)])
+                changed.fields = changed.fields.setting(alone, [.schedule, .enabled])
             case .text(id): changed.fields = regimen.linked(rule.fields)
             default: continue
             }
