@@ -49,6 +49,20 @@ struct DevelopmentFolderTests {
         }
     }
 
+    /// Where it leads to a cluster of somebody else's, the doses would be theirs.
+    @Test func trustsNoRecordOfAClusterThatOthersMayWrite() throws {
+        try withFolder { folder in
+            let record = folder.path + "/postgres.path"
+            try Descriptor.replace(record, with: folder.path + "/elsewhere\n")
+            #expect(chmod(record, 0o602) == 0)
+            let user = try ClusterUser.current()
+            let failure = #expect(throws: Failure.self) {
+                try ClusterFolders.prepare(directory: folder.path, user: user)
+            }
+            #expect(failure?.description.hasPrefix("\(record) cannot be trusted: ") == true)
+        }
+    }
+
     @Test func saysHowToMakeWhatIsNotThere() throws {
         let failure = #expect(throws: Failure.self) { try DevelopmentFolder.find("/nowhere/at/all") }
         #expect(failure?.description.contains("carillon dev --dir /nowhere/at/all") == true)

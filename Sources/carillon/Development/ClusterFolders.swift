@@ -25,9 +25,8 @@ struct ClusterFolders: Equatable {
         let mark = mark(of: directory)
         var base = directory + "/postgres"
         let record = directory + "/postgres.path"
-        if let recorded = try? String(contentsOfFile: record, encoding: .utf8) {
-            base = recorded.trimmed
-        }
+        // Where another one has written it, the cluster might be theirs.
+        if let recorded = try Descriptor.own(record) { base = recorded.trimmed }
         try user.makePrivateFolder(base)
         if !user.mayEnter(base) {
             _ = rmdir(base)
