@@ -160,6 +160,8 @@ final class Echo {
             configuration.limits.controlFramesPerSecond = 0
             configuration.limits.sendQueueBytesMax = 64 << 20
             configuration.admission.exemptsLoopback = true
+            // A busy machine lets clients of tests be silent for minutes.
+            configuration.timeouts.activity = .seconds(3_600)
             configuration.timeouts.close = .seconds(60)
             configuration.timeouts.farewell = .seconds(60)
             configuration.responder = { payload, isText in
