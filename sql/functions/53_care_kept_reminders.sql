@@ -8,8 +8,8 @@
 --                  the hub hears late that the person was elsewhere by then. A snooze that has not ended keeps it
 --   neither        it stays, for as long as it can be snoozed
 --
--- A schedule that gets another time leaves a dose where it is if the new time has passed: the occurrence of a linked rule
--- stays with it. A person who gives a rule of its own another time means what it says.
+-- A schedule that gets another time leaves a dose where it is if the new time has passed, or if it is taken or missed: the
+-- occurrence of a linked rule stays with it. A person who gives a rule of its own another time means what it says.
 --
 -- A rule that pushes is judged by the hub's clock: until now it pushed by the old zone. A local one is judged by when the
 -- person acted: the device on which that was has rung by the new zone since.
@@ -99,8 +99,20 @@ begin
         elsif r.time = was.time then
             continue when greatest(old_at, new_at, x.snoozed_until) <= clock - interval '4 hours';
             keeps := true;
+        elsif coalesce(was.schedule_id <> r.schedule_id, true) then
+            keeps := false;
+        elsif old_at > since then
+            -- Not where it has rung before, and the hub hears of two edits late; nor where the next one comes within hours:
+            -- 23:30 is set to 00:30 at 23:00.
+            keeps := not exists (
+                select from care.push as p where p.user_id = r.user_id and p.rule_id = r.id and p.day = on_day)
+                and coalesce(case when care.rule_gives(r, on_day + 1) then care.wall_start(on_day + 1, r.time, r.timezone) end
+                             > old_at + interval '4 hours', true);
         else
-            keeps := old_at > since and coalesce(was.schedule_id = r.schedule_id, false);
+            -- A dose that is over is not made again at the new time.
+            keeps := new_at > since and (
+                select bool_and(d.status <> 'scheduled') from care.rule_doses(was, on_day) as d);
+            keeps := coalesce(keeps, false);
         end if;
         keeps := keeps and old_at <> new_at;
         if keeps and x.id is null then

@@ -55,8 +55,10 @@ begin
             order by r.id collate "C" for update
         ) as k);
     if rules <> '{}' then
-        -- care.silence_reminder says what becomes of them.
-        update care.reminder_rule as r set silent = not r.silent where r.id = any(rules);
+        -- care.silence_reminder says what becomes of them. A schedule may go with its stack, in whatever order.
+        update care.reminder_rule as r
+        set silent = not r.silent, schedule_id = (select s.id from care.schedule as s where s.id = r.schedule_id)
+        where r.id = any(rules);
     end if;
 end
 $$;

@@ -91,7 +91,9 @@ begin
         ) as d
         left join unnest(wanted) as w on w.id = d.id
         where case
-            when d.status = 'cancelled' then d.cancelled_by_plan and w.window_end > since
+            when d.status = 'cancelled' then
+                d.cancelled_by_plan and case when w.id is null then d.scheduled_at > since and care.stays_today(d, wanted, since)
+                                             else w.window_end > since end
             when not care.open_since(d, clock, since) then false
             when d.scheduled_at <= since then w.id is null and care.gives_way(d, wanted, since)
             when w.id is null then
@@ -124,6 +126,21 @@ begin
             and (care.open_since(d, clock, since) and d.scheduled_at > since and w.at > since
                  or d.status = 'cancelled' and d.cancelled_by_plan and (w.window_end > since or w.late)
                     and not care.slot_taken(w));
+        get diagnostics n = row_count;
+        written := written + n;
+
+        -- What stayed today before a mistake took it away. Of several, the latest.
+        update care.dose_occurrence as d set status = 'scheduled', cancelled_by_plan = false
+        where d.id in (
+            select distinct on (x.schedule_id, x.product_id, x.local_date) x.id
+            from care.dose_occurrence as x
+            where fill not in ('gap', 'start') and x.id = any(changing) and x.status = 'cancelled' and x.cancelled_by_plan
+                and x.scheduled_at > since and not exists (select from unnest(wanted) as w where w.id = x.id)
+                and care.stays_today(x, wanted, since) and not exists (
+                    select from care.dose_occurrence as o
+                    where o.schedule_id = x.schedule_id and o.local_date = x.local_date and o.product_id = x.product_id
+                        and (o.status <> 'cancelled' or not o.cancelled_by_plan))
+            order by x.schedule_id, x.product_id, x.local_date, x.scheduled_at desc, x.id collate "C");
         get diagnostics n = row_count;
         written := written + n;
     end if;
@@ -159,7 +176,7 @@ end
 $$;
 
 -- care.stays_today: whether the slot of a dose ahead is given at a time that has passed, whose dose is not revived: nothing else
--- of today is to come. No locks.
+-- of today is to come. Where the next dose comes while its window is open (23:30 is set to 00:30 at 23:00), that is it. No locks.
 create or replace function care.stays_today(d care.dose_occurrence, wanted care.slot[], since timestamptz) returns boolean
 language plpgsql stable
 as $$
@@ -169,7 +186,11 @@ begin
         where w.schedule_id = d.schedule_id and w.day = d.local_date and w.product_id = d.product_id and w.id <> d.id
             and w.at <= since and not exists (
                 select from care.dose_occurrence as x
-                where x.id = w.id and x.status = 'cancelled' and x.cancelled_by_plan and w.window_end > since));
+                where x.id = w.id and x.status = 'cancelled' and x.cancelled_by_plan and w.window_end > since))
+        and not exists (
+            select from unnest(wanted) as w
+            where w.schedule_id = d.schedule_id and w.product_id = d.product_id and w.id <> d.id
+                and w.at > since and w.at <= d.window_end);
 end
 $$;
 

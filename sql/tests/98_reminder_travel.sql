@@ -99,7 +99,10 @@ from (values
     ('a schedule of another zone stays with its dose', 'own', '16:00', '{15:30 fixed America/Los_Angeles}', '21 00:00 of 20, 22 00:00 of 21'),
     ('a rule that is sent elsewhere does not come twice', 'own,none', '16:00', '{17:00 fixed America/Los_Angeles}', '20 16:00, 22 00:00 of 21'),
     ('a schedule set to a time that has passed', 'linked', '16:00', '{15:30 edit 15:00}', '20 16:00, 21 15:00'),
-    ('a schedule set to a time ahead', 'linked', '16:00', '{15:30 edit 18:00}', '20 18:00, 21 18:00')
+    ('a schedule set to a time ahead', 'linked', '16:00', '{15:30 edit 18:00}', '20 18:00, 21 18:00'),
+    ('its dose has come, and comes again later', 'linked', '16:00', '{16:15 edit 18:00}', '20 16:00, 20 18:00, 21 18:00'),
+    ('its dose is taken', 'linked', '16:00', '{16:15 taken,16:30 edit 18:00}', '20 16:00, 21 18:00'),
+    ('set to a later time and back when it has rung', 'linked', '16:00', '{16:15 edit 18:00,16:30 edit 16:00}', '20 16:00, 21 16:00')
 ) as t(what, kinds, dose, steps, want)
 cross join lateral unnest(string_to_array(kinds, ',')) as kind;
 update test.trip set dose = null where kind = 'none';

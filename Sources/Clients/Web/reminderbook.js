@@ -375,11 +375,10 @@ export class ReminderBook {
     if (before) this.keep(before, written, cause.now);
   }
 
-  /** A rule is in another zone: days keep their instants, as doses do, unless the old and the new one both lie ahead. */
+  /** Days that keep their instants, as doses do, unless old and new both lie ahead, or the next comes within hours of it. */
   keep(was, rule, now) {
-    const isOtherTime = minute(was) !== minute(rule);
-    const isEnabled = was.fields.enabled === true && rule.fields.enabled === true;
-    if (!isEnabled || (!isOtherTime && was.fields.timezone === rule.fields.timezone)) return;
+    const [isOtherTime, isOtherZone] = [minute(was) !== minute(rule), was.fields.timezone !== rule.fields.timezone];
+    if (!(isOtherTime || isOtherZone) || was.fields.enabled !== true || rule.fields.enabled !== true) return;
     const days = new Set([-2, -1, 0, 1, 2].map((n) => n + Math.floor((now + offset(was.fields.timezone, now)) / 86_400)));
     for (const [key, { kept, movedTo, snoozedUntil }] of this.exceptions) {
       const start = kept ?? (movedTo === null ? -Infinity : secondOf(movedTo, was.fields.timezone));
@@ -392,9 +391,10 @@ export class ReminderBook {
       const exception = this.exceptions.get(key) ?? noException();
       const [before, after] = [this.start(was, day, exception), this.start(rule, day, { ...exception, kept: null })];
       const moves = after > now && (before > now || before < rule.createdAt);
-      const last = Math.max(before, after, exception.snoozedUntil ?? before);
-      if (!moves && !isOtherTime && last <= now - SNOOZE_SECONDS) continue;
-      const keeps = !moves && before !== after && (!isOtherTime || (before > now && isLinked));
+      const last = Math.max(before, after, exception.snoozedUntil ?? before) + SNOOZE_SECONDS;
+      if (!moves && !isOtherTime && last <= now) continue;
+      const isNextNear = this.isGiven(day + 1, rule) && this.start(rule, day + 1, noException()) <= before + SNOOZE_SECONDS;
+      const keeps = !moves && before !== after && (!isOtherTime || (before > now && isLinked && !isNextNear));
       if (keeps === (exception.kept !== null)) continue;
       this.exceptions.set(key, { ...exception, kept: keeps ? before : null, rev: exception.rev + 1 });
     }

@@ -128,7 +128,7 @@ package struct ParsedRequest {
     /// Whether it says who sends it, by a bearer token or by a signature of Pusher's HTTP API; whether that is good is
     /// another matter.
     package var claimsIdentity: Bool {
-        if bearerToken != nil { return true }
-        return query.map { FormReader.value("auth_signature", in: $0) != nil } ?? false
+        if let query, FormReader.rawValue("auth_signature", in: query) != nil { return true }
+        return bearerToken != nil
     }
 }

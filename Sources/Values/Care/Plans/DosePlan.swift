@@ -174,6 +174,7 @@ package struct DosePlan: Sendable {
             return isCancelledByPlan(dose) && (slot.windowEnd > moment.since || isLate(slot.name.day)) && !isTaken(slot)
         }
         for slot in written { doses[slot.name] = slot }
+        bringBack(schedule, given, moment)
         for slot in given where slot.second > moment.since || isLate(slot.name.day) { make(slot) }
         guard schedules[schedule.id] != nil else { return }
         plannedUntil[schedule.id] = last
@@ -195,11 +196,28 @@ package struct DosePlan: Sendable {
         }
     }
 
-    /// Its slot is given at a time that has passed, and that dose does not come back: nothing else of today is to come.
+    /// Its slot is given at a time that has passed, and that dose does not come back: nothing else of today is to come, nor
+    /// the next one while its window is open.
     private func staysToday(_ dose: PlannedDose, _ given: [PlannedDose], _ moment: Moment) -> Bool {
-        given.contains { slot in
-            slot.slot == dose.slot && slot.name != dose.name && slot.second <= moment.since
+        let others = given.filter { $0.product == dose.product && $0.name != dose.name }
+        let isPast = others.contains { slot in
+            slot.slot == dose.slot && slot.second <= moment.since
                 && !(slot.windowEnd > moment.since && doses[slot.name].map(isCancelledByPlan) ?? false)
+        }
+        return isPast && !others.contains { $0.second > moment.since && $0.second <= dose.windowEnd }
+    }
+
+    /// What stayed today before a mistake took it away; of several of a slot, the latest.
+    private mutating func bringBack(_ schedule: PlannedSchedule, _ given: [PlannedDose], _ moment: Moment) {
+        let names = Set(given.map(\.name))
+        let lost = doses.values.filter { dose in
+            dose.name.schedule == schedule.id && !names.contains(dose.name) && isCancelledByPlan(dose)
+                && dose.second > moment.since && staysToday(dose, given, moment)
+                && !doses.values.contains { $0.slot == dose.slot && !isCancelledByPlan($0) }
+        }
+        for dose in lost.sorted(by: { $1.second < $0.second }) where !isTaken(dose) {
+            doses[dose.name]?.status = .scheduled
+            doses[dose.name]?.isCancelledByPlan = false
         }
     }
 

@@ -34,7 +34,12 @@ extension ReminderDays {
                     keeps = true
                 } else {
                     let link = rule.fields[.schedule]
-                    keeps = oldStart > now && link != .absent && link == was.fields[.schedule]
+                    let next = day.adding(1)
+                    // Not where the next one comes within hours: 23:30 is set to 00:30 at 23:00.
+                    let isNextNear =
+                        regimen.gives(next, by: rule)
+                        && rule.start(on: next, ReminderException(), in: new) <= oldStart + Self.snoozeSeconds
+                    keeps = oldStart > now && link != .absent && link == was.fields[.schedule] && !isNextNear
                 }
             }
             keeps = keeps && oldStart != newStart
