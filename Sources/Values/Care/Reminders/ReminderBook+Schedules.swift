@@ -13,8 +13,7 @@ extension ReminderBook {
             case .absent: isOther = regimen.gives(rule.fields, otherwiseBy: id, than: before)
             case .text(id) where schedule == nil:
                 // Its doses are gone.
-                let alone = ReminderFields([.enabled: .flag(false)])
-                changed.fields = changed.fields.setting(alone, [.schedule, .enabled])
+                changed.fields = changed.fields.setting(.init([.enabled: .flag(false)]), [.schedule, .enabled])
             case .text(id): changed.fields = regimen.linked(rule.fields)
             default: continue
             }
