@@ -141,6 +141,14 @@ end
 $$;
 select test.is(m.title, test.move_back(m), m.want) from test.moved_back as m;
 
+-- A time that was given up days ago does not come back, when a pause has outlasted today's window.
+select test.at('2025-11-17 12:00Z') \g /dev/null
+select test.did('mz', 'createMedication', '{"id":"mz-m","name":"M","times":["20:00"],"scheduleIds":["mz-s"]}') \g /dev/null
+select test.did('mz', 'updateSchedule', '{"id":"mz-s","time":"08:00"}'), test.at('2025-11-20 07:00Z') \g /dev/null
+select test.did('mz', 'updateSchedule', '{"id":"mz-s","enabled":false}'), test.at('2025-11-20 13:00Z') \g /dev/null
+select test.did('mz', 'updateSchedule', '{"id":"mz-s","enabled":true}') \g /dev/null
+select test.is('a time that was given up stays so', test.today('mz'), '');
+
 -- A stack's item, one for another, and the stack itself.
 select test.at('2025-11-19 12:00Z') \g /dev/null
 insert into care.stack (id, user_id, name) values ('mk-st', 'mk', 'Morning');

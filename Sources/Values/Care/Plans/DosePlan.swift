@@ -207,13 +207,15 @@ package struct DosePlan: Sendable {
         return isPast && !others.contains { $0.second > moment.since && $0.second <= dose.windowEnd }
     }
 
-    /// What stayed today before a mistake took it away; of several of a slot, the latest.
+    /// What stayed today before a mistake took it away: the new time has had no dose today. Of several of a slot, the latest.
     private mutating func bringBack(_ schedule: PlannedSchedule, _ given: [PlannedDose], _ moment: Moment) {
         let names = Set(given.map(\.name))
         let lost = doses.values.filter { dose in
             dose.name.schedule == schedule.id && !names.contains(dose.name) && isCancelledByPlan(dose)
                 && dose.second > moment.since && staysToday(dose, given, moment)
-                && !doses.values.contains { $0.slot == dose.slot && !isCancelledByPlan($0) }
+                && !doses.values.contains {
+                    $0.slot == dose.slot && (names.contains($0.name) || !isCancelledByPlan($0))
+                }
         }
         for dose in lost.sorted(by: { $1.second < $0.second }) where !isTaken(dose) {
             doses[dose.name]?.status = .scheduled
