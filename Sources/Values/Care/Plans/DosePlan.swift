@@ -207,7 +207,8 @@ package struct DosePlan: Sendable {
         return isPast && !others.contains { $0.second > moment.since && $0.second <= dose.windowEnd }
     }
 
-    /// What stayed today before a mistake took it away: the new time has had no dose today. Of several of a slot, the latest.
+    /// What stayed today before a mistake took it away: the new time has had no dose today. Of several of a slot, the
+    /// latest.
     private mutating func bringBack(_ schedule: PlannedSchedule, _ given: [PlannedDose], _ moment: Moment) {
         let names = Set(given.map(\.name))
         let lost = doses.values.filter { dose in
