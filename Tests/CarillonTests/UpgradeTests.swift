@@ -8,6 +8,9 @@ import Testing
 /// Upgrades of a database that is in use: nobody fails, nobody waits for long, and who is in the way is named.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct UpgradeTests {
+    /// For whoever migrates among writers who never rest: the machine may be slow.
+    private static let patience = Duration.seconds(300)
+
     /// A database as carillon 0.1.0 left it, with rows.
     private struct Released {
         let server: PrivateCluster
@@ -161,8 +164,7 @@ struct UpgradeTests {
         let loops = try writers(old) + readers(old) + [hub(old)]
         for loop in loops { #expect(loop.goes(on: 3)) }
         var migrator = try Migrator(url: old.url, files: try SQLFileSet.embedded())
-        // They never rest, and the machine may be slow.
-        migrator.patience = .seconds(300)
+        migrator.patience = Self.patience
         #expect(try migrator.migrate { _ in }.isCurrent)
         for loop in loops { #expect(loop.goes(on: 3)) }
         #expect(loops.flatMap { $0.stop() } == [])
@@ -208,7 +210,8 @@ struct UpgradeTests {
             _ = eventually { ((try? watching.query(waiting))?.first?.first).flatMap { $0 } != "0" }
             try? leaving.execute("commit")
         }
-        #expect(try Migrator(url: old.url, files: try SQLFileSet.embedded()).migrate { _ in }.isCurrent)
+        migrator.patience = Self.patience
+        #expect(try migrator.migrate { _ in }.isCurrent)
         #expect(loops.flatMap { $0.stop() } == [])
     }
 
@@ -236,7 +239,8 @@ struct UpgradeTests {
         #expect(text.contains("session \(idle.backendPID) ("), "\(text)")
         #expect(writer.goes(on: 3))
         try idle.execute("commit")
-        #expect(try Migrator(url: url, files: files).migrate { _ in }.isCurrent)
+        migrator.patience = Self.patience
+        #expect(try migrator.migrate { _ in }.isCurrent)
         #expect(writer.stop() == [])
     }
 }
