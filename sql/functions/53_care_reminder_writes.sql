@@ -18,7 +18,7 @@ as $$
 $$;
 
 -- care.linked: a rule with the time, the days and the zone of its schedule. One of another user is no link. A schedule that is
--- taken as needed has no time: its reminder keeps its own, and is silent. Locks: the schedule (SHARE), where `held`.
+-- taken as needed has no time: its reminder keeps its own, and nothing of it comes (care.schedule_span). Locks: the schedule (SHARE), where `held`.
 create or replace function care.linked(r care.reminder_rule, held boolean) returns care.reminder_rule
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -35,9 +35,7 @@ begin
         return r;
     elsif s.user_id <> r.user_id then
         r.schedule_id := null;
-    elsif s.repeat = 'as_needed' then
-        r.enabled := false;
-    else
+    elsif s.repeat <> 'as_needed' then
         r.time := s.time;
         r.repeat := s.repeat;
         r.repeat_on := s.repeat_on;
@@ -80,7 +78,8 @@ begin
     perform from care.reminder_rule as r where r.schedule_id = new.id order by r.id collate "C" for update;
     -- care.link_reminder says what becomes of them.
     update care.reminder_rule as r
-    set rev = r.rev + ((new.enabled, new.starts_on, new.ends_on) is distinct from (old.enabled, old.starts_on, old.ends_on))::int
+    set rev = r.rev + ((new.enabled, new.starts_on, new.ends_on, new.repeat = 'as_needed')
+                       is distinct from (old.enabled, old.starts_on, old.ends_on, old.repeat = 'as_needed'))::int
     where r.schedule_id = new.id;
     return null;
 end

@@ -1,6 +1,6 @@
 -- A stopped medicine is silent: a rule of a product that is archived, deleted, or not in the user's list any more, or of a
--- stack that is deleted, or whose products are all archived, has no occurrences. It speaks again when that is back. Of what
--- the list never had, the app knows: its rules speak. A rule that is linked to a product's schedule goes by that
+-- stack that is deleted, or that has no product which is not archived, has no occurrences. It speaks again when that is back.
+-- Of what the list never had, the app knows: its rules speak. A rule that is linked to a product's schedule goes by that
 -- (care.schedule_span).
 
 -- care.is_silent: whether a rule of that user and target is silent. No locks.
@@ -18,7 +18,7 @@ begin
     elsif stack is null then
         return false;
     elsif exists (select from care.stack as k where k.id = stack and k.user_id = who) then
-        return exists (select from care.stack_item as i where i.stack_id = stack) and not exists (
+        return not exists (
             select from care.stack_item as i join care.product as x on x.id = i.product_id
             where i.stack_id = stack and x.archived_at is null);
     end if;

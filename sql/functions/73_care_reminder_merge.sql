@@ -161,7 +161,7 @@ end
 $$;
 
 -- care.target_problem: what is wrong with a rule's new medication or stack: it is somebody else's, or stopped, or was in the
--- list and is not there any more; a stack is the user's. A medication that Carillon has never known is the app's own, and one
+-- list and is not there any more; a stack is the user's, and may be filled later. A medication that Carillon has never known is the app's own, and one
 -- that was stopped after the person acted is no mistake. Of another's no more is told than of none. No locks.
 create or replace function care.target_problem(r care.reminder_rule) returns sync.verdict
 language plpgsql stable
@@ -172,9 +172,9 @@ begin
     if r.stack_id is not null then
         if not exists (select from care.stack as k where k.id = r.stack_id and k.user_id = r.user_id) then
             return care.unknown('payload.stackId', 'names no stack');
-        elsif care.is_silent(r.user_id, null, r.stack_id) and not exists (
-            select from care.stack_item as i join care.product as x on x.id = i.product_id
-            where i.stack_id = r.stack_id and x.archived_at > care.moment())
+        elsif (
+            select bool_and(care.was_archived(x.archived_at))
+            from care.stack_item as i join care.product as x on x.id = i.product_id where i.stack_id = r.stack_id)
         then
             return care.invalid('payload.stackId', 'names a stack whose medications are archived');
         end if;
@@ -218,8 +218,6 @@ begin
             return care.invalid('payload.repeat', 'is that of its schedule');
         elsif (r.timezone, r.tz_mode) is distinct from (was.timezone, was.tz_mode) then
             return care.invalid('payload.timezone', 'is that of its schedule');
-        elsif s.repeat = 'as_needed' and r.enabled and not was.enabled then
-            return care.invalid('payload.enabled', 'cannot be: its schedule is as needed');
         end if;
         return null;
     end if;

@@ -13,7 +13,7 @@ where (r.schedule_id is null or r.stack_id is not null) and case
                     or exists (select from care.stack as k join care.stack_item as i on i.stack_id = k.id
                                where k.user_id = r.user_id and i.product_id = p.id))))
     when exists (select from care.stack as k where k.id = r.stack_id and k.user_id = r.user_id)
-        then exists (select from care.stack_item as i where i.stack_id = r.stack_id) and not exists (
+        then not exists (
             select from care.stack_item as i join care.product as p on p.id = i.product_id
             where i.stack_id = r.stack_id and p.archived_at is null)
     else exists (select from care.listed as l where l.user_id = r.user_id and l.kind = 'stack' and l.id = r.stack_id) end;

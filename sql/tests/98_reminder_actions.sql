@@ -200,8 +200,10 @@ select test.is(format('linked: %s', payload), test.rule('rl', 'lx' || n, 'update
     (6, '{"scheduleId":"rl-n"}', 'rejected invalid payload.scheduleId'), (7, '{"scheduleId":null,"time":"09:00"}', 'applied'), (8, '{"scheduleId":"rl-s"}', 'applied')) as t(n, payload, want);
 select test.is('unlinked and linked again', test.fields('rl-1', 'time', 'scheduleId'), '06:45 rl-s');
 update care.schedule set repeat = 'as_needed', time = null where id = 'rl-s';
-select test.is('a schedule as needed silences its reminder', test.fields('rl-1', 'time', 'enabled'), '06:45 false');
+select test.is('a schedule as needed silences its reminder, and switches it off for nobody', test.fields('rl-1', 'time', 'enabled', 'rev') || ' ' || (select (data ->> 'silent') || ' ' || (data ->> 'upcoming') from sync.event where user_id = 'rl' and topic = 'reminders' order by o desc limit 1), '06:45 true 7 true []');
+select test.is('nor does it change for who sends it back, off and on', test.rule('rl', 'ln' || n, 'updateReminder', jsonb_build_object('id', 'rl-1', 'enabled', enabled)), 'applied') from (values (1, false), (2, true)) as t(n, enabled);
 update care.schedule set repeat = 'daily', time = '06:00' where id = 'rl-s';
+select test.is('a time again, and it speaks', test.fields('rl-1', 'time', 'repeat', 'enabled') || ' ' || (select (data ->> 'silent') || ' ' || jsonb_array_length(data -> 'upcoming') from sync.event where user_id = 'rl' and topic = 'reminders' order by o desc limit 1), '06:00 daily true false 10');
 delete from care.schedule where id = 'rl-s';
 select test.is('a rule whose schedule was deleted is disabled', test.fields('rl-1', 'time', 'scheduleId', 'enabled'), '06:00 - false');
 select test.is('which its devices are told', (select (data ->> 'enabled') || ' ' || (data ->> 'nextOccurrences') from sync.event where user_id = 'rl' and topic = 'reminders' order by o desc limit 1), 'false []');

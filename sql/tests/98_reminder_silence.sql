@@ -11,9 +11,9 @@ create function test.speaks(rule text) returns text language sql as $$
     ) as e
     cross join lateral (select exists (select from care.reminder_due as x where x.rule_id = r.id) as due) as d
     where r.id = rule $$;
-insert into care.product (id, user_id, name) values ('si-a', 'si', 'a'), ('si-b', 'si', 'b'), ('si-d', 'si', 'd'), ('si-c', null, 'of the catalogue'), ('si-never', null, 'never in the list'), ('si-x', 'si-other', 'x');
-insert into care.stack (id, user_id, name) values ('si-s', 'si', 's'), ('si-e', 'si', 'empty'), ('si-g', 'si', 'goes'), ('si-xs', 'si-other', 'xs');
-insert into care.stack_item (stack_id, product_id) values ('si-s', 'si-a'), ('si-s', 'si-b');
+insert into care.product (id, user_id, name) values ('si-a', 'si', 'a'), ('si-b', 'si', 'b'), ('si-d', 'si', 'd'), ('si-z', 'si', 'z'), ('si-c', null, 'of the catalogue'), ('si-never', null, 'never in the list'), ('si-x', 'si-other', 'x');
+insert into care.stack (id, user_id, name) values ('si-s', 'si', 's'), ('si-e', 'si', 'e'), ('si-g', 'si', 'goes'), ('si-xs', 'si-other', 'xs');
+insert into care.stack_item (stack_id, product_id) values ('si-s', 'si-a'), ('si-s', 'si-b'), ('si-e', 'si-z'), ('si-g', 'si-z');
 insert into care.schedule (id, user_id, product_id, time) values ('si-cs', 'si', 'si-c', '08:00'), ('si-as', 'si', 'si-a', '08:00');
 insert into care.schedule (id, user_id, stack_id, time) values ('si-ss', 'si', 'si-s', '08:00');
 select test.is(format('made: %s', payload), test.short(test.act('si', 'c' || n, 'createReminder', '{"time":"14:00","delivery":"push"}' || payload || jsonb_build_object('id', 'si-' || n))), 'applied') from (values
@@ -40,7 +40,7 @@ select test.is('a product that is deleted', test.speaks('si-8'), 'silent 2');
 insert into care.product (id, user_id, name) values ('si-d', 'si', 'd');
 select test.is('made again', test.speaks('si-8'), 'speaks 3');
 select test.is('a stack that is deleted', test.short(test.act('si', 's1', 'deleteStack', '{"id":"si-g"}')) || ' ' || test.speaks('si-7'), 'applied silent 2');
-insert into care.stack (id, user_id, name) values ('si-g', 'si', 'goes');
+insert into care.stack (id, user_id, name) values ('si-g', 'si', 'goes'); insert into care.stack_item (stack_id, product_id) values ('si-g', 'si-z');
 select test.is('made again, the stack too', test.speaks('si-7'), 'speaks 3');
 -- The catalogue: what leaves the list.
 select test.is('a schedule of it goes, the last one', test.short(test.act('si', 'k1', 'deleteSchedule', '{"id":"si-cs"}')) || ' ' || test.speaks('si-3'), 'applied silent 2');
@@ -108,10 +108,28 @@ select test.is('a schedule of the stack gives it', test.pz('p5', 'createSchedule
 -- What is in a stack is given by its schedules, and no longer when it has left it: what pushes knows it too.
 select test.is('without the stack''s schedule', test.pz('p9', 'updateSchedule', '{"id":"pz-2","enabled":false}') || ': ' || test.pz_next(), 'applied: 10 5, 10 5, 10 1');
 delete from care.stack_item where stack_id = 'pz-s';
-select test.is('it has left the stack', test.pz_speak(), 'silent 6, speaks 6, speaks 1');
+select test.is('it has left the stack', test.pz_speak(), 'silent 6, silent 6, speaks 1');
 insert into care.stack_item (stack_id, product_id) values ('pz-s', 'pz-a');
 select test.is('it is back', test.pz_speak(), 'speaks 7, speaks 7, speaks 1');
 select test.is('the last is deleted: they are switched off', test.pz('p6', 'deleteSchedule', '{"id":"pz-3"}') || test.pz('p7', 'deleteSchedule', '{"id":"pz-1"}') || test.pz('p8', 'deleteSchedule', '{"id":"pz-2"}') || ' ' || test.pz_on(), 'appliedappliedapplied false, false, true');
+-- What is in no stack any more, by an action, by a backend, and of the catalogue; a stack that is not filled yet.
+insert into care.product (id, user_id, name) values ('em-a', 'em', 'a'), ('em-c', null, 'c');
+insert into care.stack (id, user_id, name) values ('em-s', 'em', 's'), ('em-k', 'em', 'k'), ('em-n', 'em', 'not filled yet');
+insert into care.stack_item (stack_id, product_id) values ('em-s', 'em-a'), ('em-k', 'em-c');
+insert into care.schedule (id, user_id, stack_id, time) values ('em-ss', 'em', 'em-s', '08:00');
+create function test.em(type text, doc jsonb) returns text language sql as $$ select test.short(test.act('em', gen_random_uuid()::text, type, doc)) $$;
+create function test.em_speak() returns text language sql as $$
+    select string_agg(n || ' ' || test.speaks('em-' || n), ', ' order by n) from generate_series(1, 3) as n $$;
+select test.is('reminders of a stack, linked or not', string_agg(test.em('createReminder', doc || '{"delivery":"push"}'), ' '), 'applied applied applied')
+from (values ('{"id":"em-1","stackId":"em-s","time":"14:00"}'::jsonb), ('{"id":"em-2","scheduleId":"em-ss"}'), ('{"id":"em-3","stackId":"em-k","time":"14:00"}')) as t(doc);
+select test.is('a stack is emptied', test.em('updateStack', '{"id":"em-s","items":[]}') || ': ' || test.em_speak(), 'applied: 1 silent 2, 2 silent 2, 3 speaks 1');
+select test.is('and filled again', test.em('updateStack', '{"id":"em-s","items":[{"productId":"em-a"}]}') || ': ' || test.em_speak(), 'applied: 1 speaks 3, 2 speaks 3, 3 speaks 1');
+delete from care.stack_item where stack_id = 'em-s';
+select test.is('emptied by a backend', test.em_speak(), '1 silent 4, 2 silent 4, 3 speaks 1');
+select test.is('the last of the catalogue is archived', test.em('archiveMedication', '{"id":"em-c"}') || ': ' || test.em_speak(), 'applied: 1 silent 4, 2 silent 4, 3 silent 2');
+select test.is('a stack that is not filled yet may have a reminder', test.em('createReminder', '{"id":"em-4","stackId":"em-n","time":"14:00","delivery":"push"}') || ' ' || test.speaks('em-4'), 'applied silent 1');
+insert into care.stack_item (stack_id, product_id) values ('em-n', 'em-a');
+select test.is('which speaks once it is', test.speaks('em-4'), 'speaks 2');
 -- An upgrade finds what was stopped before.
 begin;
 alter table care.reminder_rule disable trigger user;

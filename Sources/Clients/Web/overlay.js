@@ -349,15 +349,20 @@ export function occurrenceDay(id, book, mirror, now) {
   return null;
 }
 
-/** The user's medicines as the hub has them, and after what the hub has not confirmed. */
+/** The user's medicines, and stacks that hold one, as the hub has them, and after what the hub has not confirmed. */
 function medicines(mirror) {
   const list = (kind) => [...mirror.kind(kind).values()].map(({ value }) => value).filter(Boolean);
   const settings = mirror.kind('settings').get('settings')?.value ?? {};
   const before = { items: list('medication'), stacks: list('stack'), settings };
-  const known = ({ items, stacks }, all = [...items, ...stacks]) => ({
-    ids: new Set(all.map((one) => one.id)),
-    schedules: new Map(all.flatMap((one) => one.schedules ?? []).map((one) => [one.id, one])),
-  });
+  const known = ({ items, stacks }) => {
+    const ids = new Set(items.map((one) => one.id));
+    const filled = stacks.filter((stack) => stack.items?.some((one) => ids.has(one.productId)));
+    const schedules = [...items, ...stacks].flatMap((one) => one.schedules ?? []);
+    return {
+      ids: new Set([...ids, ...filled.map((stack) => stack.id)]),
+      schedules: new Map(schedules.map((one) => [one.id, one])),
+    };
+  };
   return { before: known(before), after: known(foldMedications(before, counting(mirror))) };
 }
 

@@ -150,6 +150,29 @@ import Testing
         #expect(try times(mirror, at: "2025-11-20T12:00:00Z") == [])
     }
 
+    /// The person takes the last medicine out of a stack, archives it, or fills the stack with another.
+    @Test(arguments: [
+        ("updateStack", #"{"id": "k", "items": []}"#, 0), ("archiveMedication", #"{"id": "p"}"#, 0),
+        ("archiveMedication", #"{"id": "q"}"#, 10), ("deleteStack", #"{"id": "k"}"#, 0),
+        ("updateStack", #"{"id": "k", "items": [{"productId": "q"}]}"#, 10),
+        ("updateStack", #"{"id": "k", "name": "Evening"}"#, 10),
+    ], [#""schedules": []"#, #""schedules": [{"id": "s", "stackId": "k", "time": "05:57", "repeat": "daily"}]"#])
+    func anEmptyStackIsSilent(action: (type: String, payload: String, count: Int), schedules: String) throws {
+        let link = schedules.contains("stackId") ? #""s""# : "null"
+        let rule = rule(#"{"productId": null, "stackId": "k", "appliesTo": "stack", "scheduleId": \#(link)}"#)
+        let stack = JSONTree.parsed(#"{"id": "k", "items": [{"productId": "p"}], \#(schedules)}"#)
+        var mirror = mirror([
+            entity(.reminder, rule), entity(.stack, stack), entity(.medication, .parsed(#"{"id": "p"}"#)),
+            entity(.medication, .parsed(#"{"id": "q"}"#)),
+        ])
+        #expect(try times(mirror, at: "2025-11-20T12:00:00Z").count == 10)
+        mirror.append(
+            QueuedAction(
+                key: "k", type: action.type, payload: .parsed(action.payload), clientTime: "2025-11-20T12:00:00Z",
+                zone: "UTC"))
+        #expect(try times(mirror, at: "2025-11-20T12:00:00Z").count == action.count)
+    }
+
     // MARK: Planning
 
     private func plan(_ value: CarillonReminders, at time: String, zone: String) -> [NotificationRequest] {

@@ -38,7 +38,7 @@ struct MedicationOverlay {
     private var stacks: [Item]
     private var zone: String
 
-    /// Which medications and stacks there are, and all schedules, by id.
+    /// Which medications there are, which stacks hold one, and all schedules, by id.
     struct Medicines {
         let ids: Set<String>
         let schedules: [String: JSONTree]
@@ -54,9 +54,13 @@ struct MedicationOverlay {
     }
 
     private var medicines: Medicines {
-        let all = items + stacks
-        let schedules = all.flatMap(\.schedules).compactMap { one in one["id"]?.string.map { ($0, one) } }
-        return Medicines(ids: Set(all.map(\.id)), schedules: Dictionary(schedules) { first, _ in first })
+        let ids = Set(items.map(\.id))
+        let filled = stacks.filter { stack in
+            stack.value["items"]?.elements.contains { ids.contains($0["productId"]?.string ?? "") } ?? false
+        }
+        let schedules = (items + stacks).flatMap(\.schedules).compactMap { one in one["id"]?.string.map { ($0, one) } }
+        return Medicines(
+            ids: ids.union(filled.map(\.id)), schedules: Dictionary(schedules) { first, _ in first })
     }
 
     private mutating func fold(_ mirror: Mirror) {

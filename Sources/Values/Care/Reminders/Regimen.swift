@@ -59,13 +59,10 @@ package struct Regimen: Sendable {
         return schedules?[id]
     }
 
-    /// With what their schedule says. One that is taken as needed has no time: its reminder is silent.
+    /// With what their schedule says. One that is taken as needed has no time: its reminder keeps its own, and is silent.
     func linked(_ fields: ReminderFields) -> ReminderFields {
-        guard let schedule = schedule(of: fields) else { return fields }
-        guard schedule.isAsNeeded else { return fields.setting(schedule.fields, ReminderSchedule.taken) }
-        var silent = fields
-        silent[.enabled] = .flag(false)
-        return silent
+        guard let schedule = schedule(of: fields), !schedule.isAsNeeded else { return fields }
+        return fields.setting(schedule.fields, ReminderSchedule.taken)
     }
 
     /// Whether a link may be so. While a rule is linked, its time, days and zone are changed at the schedule.
@@ -74,8 +71,7 @@ package struct Regimen: Sendable {
             schedule.fields[.stack] == fields[.stack]
         else { return false }
         guard let was, was[.schedule] == fields[.schedule] else { return !schedule.isAsNeeded }
-        let isEnabledNow = fields[.enabled] == .flag(true) && was[.enabled] != .flag(true)
-        return ReminderSchedule.taken.allSatisfy { fields[$0] == was[$0] } && !(schedule.isAsNeeded && isEnabledNow)
+        return ReminderSchedule.taken.allSatisfy { fields[$0] == was[$0] }
     }
 
     // MARK: Fields of rules
@@ -183,7 +179,9 @@ package struct Regimen: Sendable {
     /// Whether a rule may not be made of what it is about. A product that nobody knows is the app's own.
     func isRefused(_ fields: ReminderFields) -> Bool {
         if case .text(let stack) = fields[.stack] {
-            return stopped.contains(stack) || stacks.map { $0[stack] == nil } ?? false
+            // One that is empty may be filled.
+            guard let stacks else { return stopped.contains(stack) }
+            return stacks[stack].map { stopped.contains(stack) && !$0.isEmpty } ?? true
         }
         guard case .text(let product) = fields[.product] else { return false }
         return stopped.contains(product)

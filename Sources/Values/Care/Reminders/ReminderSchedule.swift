@@ -29,7 +29,7 @@ package struct ReminderSchedule: Hashable, Sendable {
 
     /// Whether it gives anything on other days than `other`, at the same time and repetition.
     func hasOtherDays(than other: ReminderSchedule) -> Bool {
-        (isEnabled, isArchived) != (other.isEnabled, other.isArchived)
+        (isEnabled, isArchived, isAsNeeded) != (other.isEnabled, other.isArchived, other.isAsNeeded)
             || (startsOn, endsOn) != (other.startsOn, other.endsOn)
     }
 }
