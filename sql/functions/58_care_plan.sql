@@ -129,7 +129,8 @@ begin
         get diagnostics n = row_count;
         written := written + n;
 
-        -- What stayed today before a mistake took it away: the new time has had no dose today. Of several, the latest.
+        -- What stayed today before a mistake took it away: the new time has had no dose today. Of several, the one that was
+        -- taken away last.
         update care.dose_occurrence as d set status = 'scheduled', cancelled_by_plan = false
         where d.id in (
             select distinct on (x.schedule_id, x.product_id, x.local_date) x.id
@@ -141,7 +142,7 @@ begin
                     where o.schedule_id = x.schedule_id and o.local_date = x.local_date and o.product_id = x.product_id
                         and (o.status <> 'cancelled' or not o.cancelled_by_plan
                              or exists (select from unnest(wanted) as w where w.id = o.id)))
-            order by x.schedule_id, x.product_id, x.local_date, x.scheduled_at desc, x.id collate "C");
+            order by x.schedule_id, x.product_id, x.local_date, x.updated_at desc, x.scheduled_at desc, x.id collate "C");
         get diagnostics n = row_count;
         written := written + n;
     end if;

@@ -117,6 +117,7 @@ insert into test.moved_back values
     ('archived by mistake', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateMedication","archived",true],["updateMedication","archived",false]]', '16:00 scheduled; 16:00; 15:00'),
     ('ended by mistake', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateSchedule","endsOn","2025-11-19"],["updateSchedule","endsOn",null]]', '16:00 scheduled; 16:00; 15:00'),
     ('later, and the later one paused by mistake', '16:00', '15:30', '[["updateSchedule","time","18:00"],["updateSchedule","time","14:00"],["updateSchedule","enabled",false],["updateSchedule","enabled",true]]', '18:00 scheduled; 18:00; 14:00'),
+    ('earlier twice, and paused by mistake: not the time that was given up first', '18:00', '15:30', '[["updateSchedule","time","16:00"],["updateSchedule","time","15:00"],["updateSchedule","enabled",false],["updateSchedule","enabled",true]]', '16:00 scheduled; 16:00; 15:00'),
     ('past midnight: the next dose is tonight''s', '23:30', '23:00', '[["updateSchedule","time","00:30"]]', '; 00:30'),
     ('to the morning: tonight''s stays', '20:00', '12:00', '[["updateSchedule","time","08:00"]]', '20:00 scheduled; 20:00; 08:00');
 create function test.move_back(m test.moved_back) returns text language plpgsql as $$
@@ -131,6 +132,7 @@ begin
     perform test.did(who, 'createReminder', jsonb_build_object('id', schedule || 'r', 'scheduleId', schedule));
     perform test.at('2025-11-20 00:00Z'::timestamptz + m.clock::interval);
     for step in select * from jsonb_array_elements(m.steps) loop
+        perform test.at(sync.clock() + interval '1 second');
         perform test.did(who, step ->> 0, jsonb_build_object('id', case step ->> 0 when 'updateSchedule' then schedule else medication end, step ->> 1, step -> 2)
             || case step ->> 1 when 'times' then '{"frequency":"daily"}' when 'repeatOn' then '{"repeat":"custom"}' else '{}' end::jsonb);
     end loop;

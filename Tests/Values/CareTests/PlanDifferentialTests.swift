@@ -296,7 +296,7 @@ private final class PlanDesk {
                 '1970-01-01'::date + $3::int + '00:00'::time + make_interval(mins => $4::int), $5)
             """,
             [status.rawValue, dose.name.schedule, String(dose.name.day.days), String(dose.name.minute), dose.name.item])
-        plan.set(dose.name, status)
+        plan.set(dose.name, status, at: now)
         return "\(status) \(dose.name)"
     }
 

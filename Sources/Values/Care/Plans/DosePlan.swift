@@ -24,6 +24,8 @@ package struct DosePlan: Sendable {
     /// Products that give no new doses, and since when.
     private var archived: [String: Int] = [:]
     private var plannedUntil: [String: LocalDate] = [:]
+    /// When a plan took doses away.
+    private var cancelledAt: [PlannedDose.Name: Int] = [:]
     /// When the job is to plan a schedule again: when its day ends.
     private var due: [String: Int] = [:]
 
@@ -84,7 +86,7 @@ package struct DosePlan: Sendable {
     }
 
     /// A person, or the job of missed doses, sets a status.
-    package mutating func set(_ name: PlannedDose.Name, _ status: DoseStatus) {
+    package mutating func set(_ name: PlannedDose.Name, _ status: DoseStatus, at now: Int) {
         guard var dose = doses[name], dose.status != status else { return }
         let isBack = dose.status == .cancelled
         dose.status = status
@@ -92,7 +94,7 @@ package struct DosePlan: Sendable {
         doses[name] = dose
         guard isBack, schedules[name.schedule] != nil else { return }
         for other in doses.values where other.slot == dose.slot && other.name != name && other.status == .scheduled {
-            cancel(other)
+            cancel(other, at: now)
         }
     }
 
@@ -106,9 +108,10 @@ package struct DosePlan: Sendable {
         }
     }
 
-    private mutating func cancel(_ dose: PlannedDose) {
+    private mutating func cancel(_ dose: PlannedDose, at now: Int) {
         doses[dose.name]?.status = .cancelled
         doses[dose.name]?.isCancelledByPlan = true
+        cancelledAt[dose.name] = now
     }
 
     private mutating func goOn(_ schedule: PlannedSchedule, at moment: Moment) {
@@ -164,7 +167,7 @@ package struct DosePlan: Sendable {
             let isLooked = dose.name.day <= last || isOver || schedule.endsOn.map { $0 < dose.name.day } ?? false
             return isLooked && !staysToday(dose, given, moment)
         }
-        for dose in unwanted { cancel(dose) }
+        for dose in unwanted { cancel(dose, at: moment.now) }
         // Moved or revived together: a slot is free or not before any of them.
         let written = given.filter { slot in
             guard let dose = doses[slot.name], !unwanted.contains(where: { $0.name == dose.name }) else { return false }
@@ -207,8 +210,8 @@ package struct DosePlan: Sendable {
         return isPast && !others.contains { $0.second > moment.since && $0.second <= dose.windowEnd }
     }
 
-    /// What stayed today before a mistake took it away: the new time has had no dose today. Of several of a slot, the
-    /// latest.
+    /// What stayed today before a mistake took it away: the new time has had no dose today. Of several of a slot, the one
+    /// that was taken away last.
     private mutating func bringBack(_ schedule: PlannedSchedule, _ given: [PlannedDose], _ moment: Moment) {
         let names = Set(given.map(\.name))
         let lost = doses.values.filter { dose in
@@ -218,7 +221,8 @@ package struct DosePlan: Sendable {
                     $0.slot == dose.slot && (names.contains($0.name) || !isCancelledByPlan($0))
                 }
         }
-        for dose in lost.sorted(by: { $1.second < $0.second }) where !isTaken(dose) {
+        let ordered = lost.map { (cancelledAt[$0.name] ?? 0, $0.second, $0) }.sorted { ($1.0, $1.1) < ($0.0, $0.1) }
+        for (_, _, dose) in ordered where !isTaken(dose) {
             doses[dose.name]?.status = .scheduled
             doses[dose.name]?.isCancelledByPlan = false
         }
