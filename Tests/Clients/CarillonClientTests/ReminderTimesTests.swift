@@ -151,12 +151,13 @@ import Testing
     }
 
     /// The person takes the last medicine out of a stack, archives it, or fills the stack with another.
-    @Test(arguments: [
-        ("updateStack", #"{"id": "k", "items": []}"#, 0), ("archiveMedication", #"{"id": "p"}"#, 0),
-        ("archiveMedication", #"{"id": "q"}"#, 10), ("deleteStack", #"{"id": "k"}"#, 0),
-        ("updateStack", #"{"id": "k", "items": [{"productId": "q"}]}"#, 10),
-        ("updateStack", #"{"id": "k", "name": "Evening"}"#, 10),
-    ], [#""schedules": []"#, #""schedules": [{"id": "s", "stackId": "k", "time": "05:57", "repeat": "daily"}]"#])
+    @Test(
+        arguments: [
+            ("updateStack", #"{"id": "k", "items": []}"#, 0), ("archiveMedication", #"{"id": "p"}"#, 0),
+            ("archiveMedication", #"{"id": "q"}"#, 10), ("deleteStack", #"{"id": "k"}"#, 0),
+            ("updateStack", #"{"id": "k", "items": [{"productId": "q"}]}"#, 10),
+            ("updateStack", #"{"id": "k", "name": "Evening"}"#, 10),
+        ], [#""schedules": []"#, #""schedules": [{"id": "s", "stackId": "k", "time": "05:57", "repeat": "daily"}]"#])
     func anEmptyStackIsSilent(action: (type: String, payload: String, count: Int), schedules: String) throws {
         let link = schedules.contains("stackId") ? #""s""# : "null"
         let rule = rule(#"{"productId": null, "stackId": "k", "appliesTo": "stack", "scheduleId": \#(link)}"#)
