@@ -9,7 +9,7 @@ tools := deploy/development
 plain := --no-color-diagnostics
 
 # Pure values and machines, the loops, and what the command and the pages say. Skipped are a suite that needs PostgreSQL, and one that takes minutes.
-quick := '^(Bytes|Clock|Digests|JSON|HTTP|WebSocket|Pusher|Sync|Care|Metrics|Notifications|Reminding|CarillonClient|Channels|Reactor|Identity|Operations)Tests[.]|^CarillonTests[.](Pages|Layer|Tidy|TypeName|TypeSize|PageNames|Settings|SettingsTable|SettingsTogether|SettingValues|ApplicationSettings|Help|Log|LimitLog|HubMetrics)Tests/'
+quick := '^(Bytes|Clock|Digests|JSON|HTTP|WebSocket|Pusher|Sync|Care|Metrics|Notifications|Reminding|CarillonClient|HubEngine|Reactor|Identity|Operations)Tests[.]|^CarillonTests[.](Pages|Layer|Tidy|TypeName|TypeSize|PageNames|Settings|SettingsTable|SettingsTogether|SettingValues|ApplicationSettings|Help|Log|LimitLog|HubMetrics)Tests/'
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -118,7 +118,7 @@ let package = Package(
 
         // Engine: values in, effects out
         room(
-            "Engine/Channels", ["Bytes", "Clock", "JSON", "Metrics", "Pusher", "Sync"], settings: hubSettings),
+            "Engine/HubEngine", ["Bytes", "Clock", "JSON", "Metrics", "Pusher", "Sync"], settings: hubSettings),
 
         // Runtime: the system, as values and callbacks
         room("Runtime/Reactor", ["CLinux", "COpenSSL", "Bytes", "Clock"], settings: hubSettings),
@@ -164,7 +164,7 @@ let package = Package(
         room(
             "Edge/Gateway",
             [
-                "Bytes", "Clock", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "Channels", "Reactor",
+                "Bytes", "Clock", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "HubEngine", "Reactor",
                 "Feed",
                 "Store", "Identity",
                 logging,
@@ -172,7 +172,7 @@ let package = Package(
         room(
             "Edge/API",
             [
-                "CWebClient", "Bytes", "Clock", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "Channels",
+                "CWebClient", "Bytes", "Clock", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "HubEngine",
                 "Reactor",
                 "Store",
                 "Identity", "Gateway",
@@ -180,7 +180,7 @@ let package = Package(
         room(
             "Edge/Courier",
             [
-                "CCurl", "CLinux", "Bytes", "Clock", "Digests", "JSON", "Pusher", "Sync", "Metrics", "Channels",
+                "CCurl", "CLinux", "Bytes", "Clock", "Digests", "JSON", "Pusher", "Sync", "Metrics", "HubEngine",
                 "Reactor", "Outbox",
                 logging,
             ]),
@@ -188,7 +188,7 @@ let package = Package(
         room(
             "Edge/Console",
             [
-                "Bytes", "Channels", "Clock", "Digests", "HTTP", "JSON", "Pusher", "Sync", "Reactor", "Store",
+                "Bytes", "HubEngine", "Clock", "Digests", "HTTP", "JSON", "Pusher", "Sync", "Reactor", "Store",
                 "Gateway",
                 "API", "Operations",
                 logging,
@@ -205,7 +205,7 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Console", "Courier", "Gateway", "Feed", "Store", "Jobs", "Outbox", "Identity",
+                "API", "HubEngine", "Console", "Courier", "Gateway", "Feed", "Store", "Jobs", "Outbox", "Identity",
                 "Operations", "Postgres", "Reactor",
                 "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
                 "WebSocket",
@@ -230,7 +230,7 @@ let package = Package(
         .executableTarget(
             name: "corehub",
             dependencies: [
-                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "Sync",
+                "API", "Bytes", "HubEngine", "Feed", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "Sync",
                 arguments,
                 logging,
             ],
@@ -264,7 +264,7 @@ let package = Package(
         support(
             "TestHub",
             [
-                "Bytes", "Channels", "Clock", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres", "Pusher",
+                "Bytes", "HubEngine", "Clock", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres", "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "WebSocket",
                 tokens, logging,
             ], settings: mixedSettings),
@@ -287,12 +287,12 @@ let package = Package(
         tests(
             "Clients/CarillonClientTests",
             [
-                "API", "Bytes", "Care", "CarillonClient", "Channels", "Clock", "Feed", "Gateway", "Identity",
+                "API", "Bytes", "Care", "CarillonClient", "HubEngine", "Clock", "Feed", "Gateway", "Identity",
                 "JSON", "Notifications", "Postgres",
                 "Reactor", "Reminding", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport", database, crypto,
                 security,
             ]),
-        tests("Engine/ChannelsTests", ["Bytes", "Channels", "Clock", "Pusher", "Sync", "TestSupport"]),
+        tests("Engine/HubEngineTests", ["Bytes", "HubEngine", "Clock", "Pusher", "Sync", "TestSupport"]),
         tests("Runtime/ReactorTests", ["CDescriptorGuard", "COpenSSL", "Clock", "Reactor", "TestSupport"]),
         tests(
             "Runtime/PostgresTests",
@@ -333,7 +333,7 @@ let package = Package(
         tests(
             "Edge/GatewayTests",
             [
-                "Bytes", "CLockCount", "COpenSSL", "CZlib", "Channels", "Clock", "Feed", "Gateway", "HTTP", "Identity",
+                "Bytes", "CLockCount", "COpenSSL", "CZlib", "HubEngine", "Clock", "Feed", "Gateway", "HTTP", "Identity",
                 "Metrics",
                 "Postgres", "Pusher", "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport", "WebSocket",
                 logging,
@@ -341,14 +341,14 @@ let package = Package(
         tests(
             "Edge/APITests",
             [
-                "API", "Bytes", "Channels", "Clock", "Digests", "Feed", "Gateway", "HTTP", "Metrics", "Postgres",
+                "API", "Bytes", "HubEngine", "Clock", "Digests", "Feed", "Gateway", "HTTP", "Metrics", "Postgres",
                 "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport",
             ]),
         tests(
             "Edge/CourierTests",
             [
-                "Bytes", "CCurl", "Channels", "Clock", "Courier", "Digests", "JSON", "Metrics", "Outbox", "Pusher",
+                "Bytes", "CCurl", "HubEngine", "Clock", "Courier", "Digests", "JSON", "Metrics", "Outbox", "Pusher",
                 "Reactor", "TestSupport",
                 logging,
             ]),
@@ -357,7 +357,7 @@ let package = Package(
         tests(
             "Edge/ConsoleTests",
             [
-                "API", "Bytes", "Channels", "Clock", "Console", "Feed", "Gateway", "HTTP", "JSON", "Operations",
+                "API", "Bytes", "HubEngine", "Clock", "Console", "Feed", "Gateway", "HTTP", "JSON", "Operations",
                 "Postgres",
                 "Pusher", "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport",
                 logging,
@@ -365,7 +365,7 @@ let package = Package(
         tests(
             "CarillonTests",
             [
-                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Clock", "Courier", "Feed", "Gateway", "HTTP",
+                "carillon", "CDescriptorGuard", "Bytes", "HubEngine", "Clock", "Courier", "Feed", "Gateway", "HTTP",
                 "Jobs", "Postgres",
                 "Store",
                 "Sync",

@@ -1,6 +1,5 @@
 import API
 import CLinux
-import Channels
 import Clock
 import Console
 import Courier
@@ -9,6 +8,7 @@ import FoundationEssentials
 import Gateway
 import Glibc
 import HTTP
+import HubEngine
 import Identity
 import Jobs
 import Logging

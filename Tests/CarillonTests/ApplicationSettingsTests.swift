@@ -1,7 +1,7 @@
-import Channels
 import Courier
 import Foundation
 import Gateway
+import HubEngine
 import Logging
 import Testing
 

@@ -38,7 +38,7 @@ import Testing
 
     /// The engine decides a session's messages; the sink decides how they are sent.
     @Test func theEngineKnowsNoTransport() throws {
-        let reach = try SourceTree().reach(of: "Channels")
+        let reach = try SourceTree().reach(of: "HubEngine")
         #expect(reach.contains("Pusher"))
         #expect(reach.isDisjoint(with: ["WebSocket", "HTTP", "CZlib", "Reactor"]))
     }

@@ -1,10 +1,10 @@
-import Channels
 import Clock
 import Feed
 import Foundation
 import Gateway
 import Glibc
 import HTTP
+import HubEngine
 import Jobs
 import Reactor
 import Store

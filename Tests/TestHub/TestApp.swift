@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Pusher
 
 /// One of a test's several apps.

@@ -1,10 +1,10 @@
 import API
 import ArgumentParser
-import Channels
 import Feed
 import Foundation
 import Gateway
 import HTTP
+import HubEngine
 import Identity
 import Logging
 import Pusher

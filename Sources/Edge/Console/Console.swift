@@ -1,9 +1,9 @@
 import API
 import Bytes
-import Channels
 import Clock
 import Gateway
 import HTTP
+import HubEngine
 import JSON
 import Logging
 import Operations

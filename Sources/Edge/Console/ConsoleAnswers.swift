@@ -1,8 +1,8 @@
 import Bytes
-import Channels
 import Clock
 import Gateway
 import HTTP
+import HubEngine
 import JSON
 import Pusher
 import Store

@@ -1,6 +1,6 @@
-import Channels
 import Clock
 import Glibc
+import HubEngine
 import Logging
 import Reactor
 
@@ -16,7 +16,7 @@ import Reactor
 // - Each event is delivered at least once, counted as dropped, or cancelled together with its reverse that came while it
 //   waited.
 //
-// Depends on Channels and Pusher for the vocabulary, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
+// Depends on HubEngine and Pusher for the vocabulary, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
 
 /// How webhooks are sent.
 package struct CourierConfiguration: Sendable {

@@ -1,6 +1,6 @@
 import CCurl
-import Channels
 import Clock
+import HubEngine
 import Logging
 import Reactor
 

@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Pusher
 import Reactor
 

@@ -1,6 +1,6 @@
-import Channels
 import Clock
 import Feed
+import HubEngine
 import Identity
 import Logging
 import Metrics

@@ -1,6 +1,6 @@
 import Bytes
-import Channels
 import HTTP
+import HubEngine
 import Reactor
 
 /// The gateway's configuration: where to listen, for which apps, within which bounds and times.

@@ -1,9 +1,9 @@
 import API
-import Channels
 import Courier
 import Feed
 import Gateway
 import HTTP
+import HubEngine
 import Identity
 import Store
 

@@ -1,11 +1,11 @@
 import API
-import Channels
 import Clock
 import Console
 import Courier
 import Feed
 import FoundationEssentials
 import Gateway
+import HubEngine
 import Identity
 import Jobs
 import Reactor

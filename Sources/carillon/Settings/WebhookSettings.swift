@@ -1,6 +1,6 @@
-import Channels
 import Courier
 import FoundationEssentials
+import HubEngine
 import JSON
 
 extension CourierConfiguration {

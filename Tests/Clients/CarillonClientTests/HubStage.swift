@@ -1,8 +1,8 @@
 import API
-import Channels
 import Clock
 import Foundation
 import Gateway
+import HubEngine
 import Postgres
 import Store
 import TestDatabase

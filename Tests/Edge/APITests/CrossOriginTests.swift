@@ -1,7 +1,7 @@
 import API
-import Channels
 import Gateway
 import HTTP
+import HubEngine
 import TestHub
 import TestSupport
 import Testing

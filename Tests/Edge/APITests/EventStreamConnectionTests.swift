@@ -1,8 +1,8 @@
-import Channels
 import Clock
 import Feed
 import Foundation
 import Gateway
+import HubEngine
 import Postgres
 import Pusher
 import Sync

@@ -1,7 +1,7 @@
 import API
-import Channels
 import Feed
 import Gateway
+import HubEngine
 import Store
 import TestHub
 

@@ -1,8 +1,8 @@
 import API
 import Bytes
-import Channels
 import Digests
 import Gateway
+import HubEngine
 import Pusher
 import Reactor
 

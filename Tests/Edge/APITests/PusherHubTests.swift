@@ -1,7 +1,7 @@
 import API
-import Channels
 import Clock
 import Gateway
+import HubEngine
 import Pusher
 import Sync
 import TestHub

@@ -1,7 +1,7 @@
-import Channels
 import Clock
 import Gateway
 import HTTP
+import HubEngine
 import Pusher
 import Reactor
 import TestHub

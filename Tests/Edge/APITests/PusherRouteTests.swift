@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Metrics
 import Pusher
 import Reactor

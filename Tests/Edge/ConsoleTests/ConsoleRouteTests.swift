@@ -1,8 +1,8 @@
 import API
-import Channels
 import Foundation
 import Gateway
 import HTTP
+import HubEngine
 import Pusher
 import Reactor
 import Sync

@@ -1,7 +1,7 @@
 import CCurl
-import Channels
 import Foundation
 import Glibc
+import HubEngine
 import Reactor
 import TestSupport
 import Testing

@@ -1,7 +1,7 @@
 import CCurl
-import Channels
 import Foundation
 import Glibc
+import HubEngine
 import Logging
 import Metrics
 import Pusher

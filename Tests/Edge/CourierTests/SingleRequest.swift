@@ -1,5 +1,5 @@
 import CCurl
-import Channels
+import HubEngine
 import Testing
 
 @testable import Courier

@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Pusher
 import TestHub
 import TestSupport

@@ -1,6 +1,6 @@
 import Bytes
-import Channels
 import Glibc
+import HubEngine
 import Pusher
 import Reactor
 import TestHub

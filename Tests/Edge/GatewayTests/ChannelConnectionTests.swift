@@ -1,6 +1,6 @@
 import CLockCount
-import Channels
 import HTTP
+import HubEngine
 import Pusher
 import Reactor
 import Sync

@@ -1,5 +1,5 @@
-import Channels
 import Glibc
+import HubEngine
 import Reactor
 import TestHub
 import TestSupport

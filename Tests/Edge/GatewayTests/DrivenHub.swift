@@ -1,7 +1,7 @@
 import Bytes
-import Channels
 import Clock
 import Glibc
+import HubEngine
 import Identity
 import Logging
 import Pusher

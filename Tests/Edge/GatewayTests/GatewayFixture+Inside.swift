@@ -1,7 +1,7 @@
-import Channels
 import Clock
 import Feed
 import HTTP
+import HubEngine
 import Identity
 import Metrics
 import Store

@@ -1,7 +1,7 @@
-import Channels
 import Foundation
 import Gateway
 import HTTP
+import HubEngine
 import TestHub
 import TestSupport
 import Testing

@@ -1,9 +1,9 @@
 import CLockCount
-import Channels
 import Feed
 import Gateway
 import Glibc
 import HTTP
+import HubEngine
 import Metrics
 import Postgres
 import TestDatabase

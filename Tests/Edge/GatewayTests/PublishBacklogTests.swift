@@ -1,6 +1,6 @@
-import Channels
 import Clock
 import Dispatch
+import HubEngine
 import Pusher
 import Sync
 import TestHub

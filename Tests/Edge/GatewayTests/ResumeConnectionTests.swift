@@ -1,5 +1,5 @@
-import Channels
 import Feed
+import HubEngine
 import Postgres
 import Sync
 import TestDatabase

@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Reactor
 import Testing
 

@@ -1,8 +1,8 @@
 import Bytes
-import Channels
 import Foundation
 import Glibc
 import HTTP
+import HubEngine
 import Metrics
 import Reactor
 import TestHub

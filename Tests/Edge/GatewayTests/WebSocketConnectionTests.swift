@@ -1,7 +1,7 @@
 import Bytes
-import Channels
 import Gateway
 import Glibc
+import HubEngine
 import TestHub
 import TestSupport
 import Testing

@@ -1,7 +1,7 @@
 import Bytes
-import Channels
 import Gateway
 import HTTP
+import HubEngine
 import JSON
 import Pusher
 

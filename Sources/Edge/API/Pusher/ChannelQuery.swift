@@ -1,7 +1,7 @@
 import Bytes
-import Channels
 import Gateway
 import HTTP
+import HubEngine
 import Pusher
 
 /// A call that queries an app's channels, or closes a user's connections.

@@ -1,6 +1,6 @@
 import Bytes
-import Channels
 import Gateway
+import HubEngine
 import Pusher
 
 /// What a call publishes: its events with their channels, and the form of its answer.

@@ -1,6 +1,6 @@
-import Channels
 import Gateway
 import HTTP
+import HubEngine
 import Pusher
 import Sync
 

@@ -1,8 +1,8 @@
 import Bytes
-import Channels
 import Clock
 import Glibc
 import HTTP
+import HubEngine
 import Metrics
 import Pusher
 import Reactor

@@ -1,5 +1,5 @@
-import Channels
 import HTTP
+import HubEngine
 import Pusher
 import Sync
 

@@ -1,6 +1,6 @@
-import Channels
 import Clock
 import HTTP
+import HubEngine
 import Reactor
 import Store
 

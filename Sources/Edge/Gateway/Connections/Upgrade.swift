@@ -1,7 +1,7 @@
 import Bytes
-import Channels
 import Clock
 import HTTP
+import HubEngine
 import Identity
 import Metrics
 import Pusher

@@ -1,6 +1,6 @@
 import Bytes
-import Channels
 import Clock
+import HubEngine
 import Identity
 import Metrics
 import Pusher

@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Pusher
 
 /// The apps and their channels, as a route asks for them. Used on the loop that called the route, only during the call.

@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Identity
 import Metrics
 import Pusher

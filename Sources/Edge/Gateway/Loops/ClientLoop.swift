@@ -1,8 +1,8 @@
 import Bytes
-import Channels
 import Clock
 import Feed
 import HTTP
+import HubEngine
 import Identity
 import Metrics
 import Pusher

@@ -1,5 +1,5 @@
 import Bytes
-import Channels
+import HubEngine
 import Reactor
 
 /// Connections with work done in turns: those that sent more than one turn takes, and those whose peers have gone.

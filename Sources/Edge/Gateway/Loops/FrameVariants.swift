@@ -1,5 +1,5 @@
 import Bytes
-import Channels
+import HubEngine
 import Synchronization
 import WebSocket
 

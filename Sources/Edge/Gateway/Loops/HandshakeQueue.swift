@@ -1,6 +1,6 @@
 import Bytes
-import Channels
 import Clock
+import HubEngine
 import Reactor
 
 /// The queue of one loop's TLS handshakes. A full one costs as much as some hundred deliveries, so only a few begin in one

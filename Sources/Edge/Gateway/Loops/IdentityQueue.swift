@@ -1,6 +1,6 @@
 import Bytes
-import Channels
 import Clock
+import HubEngine
 import Reactor
 
 /// When each session's identity must be looked at, the earliest first. An abandoned look stays until its time or until

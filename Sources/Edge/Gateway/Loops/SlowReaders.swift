@@ -1,5 +1,5 @@
-import Channels
 import Clock
+import HubEngine
 import Metrics
 import Pusher
 import Reactor

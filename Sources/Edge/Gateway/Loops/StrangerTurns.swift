@@ -1,5 +1,5 @@
 import Bytes
-import Channels
+import HubEngine
 import Reactor
 
 /// Requests of this loop that name nobody who sends them: no token, no signature. They are cheap each, and cost as much as

@@ -1,5 +1,5 @@
-import Channels
 import Clock
+import HubEngine
 
 /// How much input of each user one tick of a loop handles: a whole turn of one connection, and what is left of a quarter of
 /// a turn for the user's others. What comes beyond it waits for a turn. So a user who comes back on hundreds of

@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Pusher
 
 /// One loop's tokens in verification, and users terminated meanwhile: an earlier token must not sign in after a termination.

@@ -1,7 +1,7 @@
 import Bytes
-import Channels
 import Clock
 import Feed
+import HubEngine
 import Pusher
 import Reactor
 import Sync

@@ -1,5 +1,5 @@
-import Channels
 import Clock
+import HubEngine
 import Reactor
 
 /// The users that this loop owns.

@@ -1,4 +1,4 @@
-import Channels
+import HubEngine
 import Synchronization
 
 /// How much of each app's ordinary channels is in the loops' mailboxes. Any thread.

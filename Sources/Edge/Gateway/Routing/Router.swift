@@ -1,6 +1,6 @@
 import Bytes
-import Channels
 import Feed
+import HubEngine
 import Pusher
 import Reactor
 import Sync

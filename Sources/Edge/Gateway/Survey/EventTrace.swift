@@ -1,6 +1,6 @@
 import Bytes
-import Channels
 import Clock
+import HubEngine
 import Pusher
 import Reactor
 import Sync

@@ -1,5 +1,5 @@
-import Channels
 import Clock
+import HubEngine
 import Pusher
 import Reactor
 import Store
