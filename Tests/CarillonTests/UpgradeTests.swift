@@ -8,7 +8,7 @@ import Testing
 /// Upgrades of a database that is in use: nobody fails, nobody waits for long, and who is in the way is named.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct UpgradeTests {
-    /// For whoever migrates among writers who never rest: the machine may be slow.
+    /// A migrator among writers who never rest: the machine may be slow.
     private static let patience = Duration.seconds(300)
 
     /// A database as carillon 0.1.0 left it, with rows.

@@ -357,16 +357,11 @@ function medicines(mirror) {
   const known = ({ items, stacks }) => {
     const ids = new Set(items.map((one) => one.id));
     const filled = stacks.filter((stack) => stack.items?.some((one) => ids.has(one.productId)));
-    const schedules = [...items, ...stacks].flatMap((one) => one.schedules ?? []);
-    return {
-      ids: new Set([...ids, ...filled.map((stack) => stack.id)]),
-      schedules: new Map(schedules.map((one) => [one.id, one])),
-    };
+    const schedules = [...items, ...stacks].flatMap((one) => one.schedules ?? []).map((one) => [one.id, one]);
+    return { ids: new Set([...ids, ...filled.map((stack) => stack.id)]), schedules: new Map(schedules) };
   };
   return { before: known(before), after: known(foldMedications(before, counting(mirror))) };
 }
-
-const NEVER = { allows: () => false };
 
 /**
  * The days on which a rule may remind at all. A schedule that is here says so itself. Of what else silences a rule (an
@@ -396,6 +391,7 @@ function daysOf(rule, value, book, { before, after }) {
 
 /** How many next times of a rule the hub tells. */
 const UPCOMING = 10;
+const NEVER = { allows: () => false };
 
 const localStart = (second, zone) => localTime(second * SECOND, zoneOffset(zone, second * SECOND) ?? 0);
 
