@@ -64,7 +64,7 @@ struct PagesTests {
     /// A walk that names a moved file misleads the reader; a walk that names a file twice turns back. `shared`: files of
     /// the subscribe walk that the walk begins with.
     @Test(arguments: [
-        ("event", 14, 0), ("subscribe", 14, 0), ("resume", 14, 5), ("action", 15, 5), ("publish", 15, 0),
+        ("event", 14, 0), ("subscribe", 14, 0), ("resume", 14, 5), ("action", 15, 5), ("publish", 16, 0),
         ("snapshot", 15, 0),
     ])
     func walksNameTheirFilesInOrder(_ walk: String, _ most: Int, _ shared: Int) throws {

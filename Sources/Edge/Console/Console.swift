@@ -142,7 +142,7 @@ package final class Console: OperationsRoutes {
         case .channels(let prefix, let id):
             guard let app = apps.first(where: { $0.id == id }) else { return answer { Self.unknownApp } }
             gateway.channels(of: app, prefix: prefix, max: ConsoleLimits.channelsMax) { found in
-                answer { ConsoleAnswers.channels(found) }
+                answer { Self.answer(found) { ConsoleAnswers.channels($0) } }
             }
         case .events(let filter):
             gateway.events(filter) { found in answer { ConsoleAnswers.events(found, apps, now: .read()) } }
@@ -152,7 +152,9 @@ package final class Console: OperationsRoutes {
             look(gateway, stream, nil, most: ConsoleLimits.loggedMax, shows: false, answer)
         case .members(let channel, let id):
             guard let app = apps.first(where: { $0.id == id }) else { return answer { Self.unknownApp } }
-            gateway.users(in: channel, of: app) { users in answer { ConsoleAnswers.members(users) } }
+            gateway.users(in: channel, of: app) { users in
+                answer { Self.answer(users) { ConsoleAnswers.members($0) } }
+            }
         case .payload(let stream, let number):
             guard rules.showsPayloads else {
                 return answer { .problem(.forbidden, "This hub shows no payloads (console.payloads).") }
@@ -175,6 +177,17 @@ package final class Console: OperationsRoutes {
         }
     }
 
+    private static func answer<Value>(
+        _ known: Result<Value, StateUnavailable>, _ form: (Value) -> HTTPResponse
+    ) -> HTTPResponse {
+        switch known {
+        case .success(let value): form(value)
+        case .failure:
+            .problem(.serviceUnavailable, "What this hub shares with others is out of reach.")
+                .retrying(after: .seconds(StateUnavailable.retryAfter))
+        }
+    }
+
     private static let unknownApp = HTTPResponse.problem(.notFound, "This hub does not serve the app.")
 
     private func publish(
@@ -193,7 +206,7 @@ package final class Console: OperationsRoutes {
                 "by": "\(peer)",
             ])
         gateway.publish(publications, of: app) { facts in
-            answer { ConsoleAnswers.published(publications, facts) }
+            answer { Self.answer(facts) { ConsoleAnswers.published(publications, $0) } }
         }
     }
 

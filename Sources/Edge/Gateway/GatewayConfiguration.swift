@@ -35,6 +35,8 @@ package struct GatewayConfiguration: Sendable {
     package var compression: CompressionSettings? = CompressionSettings()
     /// Each loop remembers the way of its last events (`EventTrace`), for the console.
     package var keepsTraces = false
+    /// The way to what all hubs share; nil: this hub is alone, and has it in its memory.
+    package var sharedLink: (any SharedLink)?
     /// Answers every message in place of the engine; nil in a hub. For servers of another protocol on this transport, such
     /// as the echo server of conformance suites: every upgrade below `/app/` is taken, without apps or greeting.
     package var responder: Responder?

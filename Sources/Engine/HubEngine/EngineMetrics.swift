@@ -31,6 +31,8 @@ package final class EngineMetrics: MetricSource {
     let refusedStreams = Counter()
     /// The ordinary channels of all shards.
     package let channels = ChannelQuota()
+    /// Messages of other processes that were dropped.
+    package let sharedProblems = CounterTable("reason", SharedProblem.allCases.map(\.rawValue))
     let refusedClientEvents = CounterTable("reason", ["disabled", "kind", "outside", "overload", "rate", "size"])
 
     /// - Parameter authFailures: the hub's table; its reasons include `authFailureReasons`.

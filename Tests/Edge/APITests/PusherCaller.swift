@@ -64,6 +64,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         var published: [Publication] = []
         var terminated: [String] = []
         var isOverloaded = false
+        var isUnavailable = false
         var holds = false
         var held: [@Sendable () -> Void] = []
     }
@@ -115,6 +116,12 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         set { state.withLock { $0.isOverloaded = newValue } }
     }
 
+    /// Whether the shared state is out of reach.
+    var isUnavailable: Bool {
+        get { state.withLock { $0.isUnavailable } }
+        set { state.withLock { $0.isUnavailable = newValue } }
+    }
+
     func isOverloaded(by app: App) -> Bool { isOverloaded }
 
     /// Holds answers from now on.
@@ -146,31 +153,36 @@ final class ModelDirectory: ChannelDirectory, Sendable {
     func app(id: String) -> App? { apps.first { $0.id == id } }
     func app(key: String) -> App? { apps.first { $0.credentials.key == key } }
 
+    /// What is known, unless the shared state is out of reach.
+    private func know<Value>(_ value: Value) -> Known<Value> {
+        isUnavailable ? .failure(StateUnavailable()) : .success(value)
+    }
+
     func publish(
         _ publications: [Publication], of app: App, tellsFacts: Bool,
-        _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
-    ) -> [ChannelFacts]? {
+        _ answer: @escaping @Sendable (Known<[ChannelFacts]>) -> Void
+    ) -> Known<[ChannelFacts]>? {
         state.withLock { $0.published += publications }
-        return give(publications.map { facts($0.channel.string) }, answer)
+        return give(know(publications.map { facts($0.channel.string) }), answer)
     }
 
     func channels(
-        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
-    ) -> [String: ChannelFacts]? {
+        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable (Known<[String: ChannelFacts]>) -> Void
+    ) -> Known<[String: ChannelFacts]>? {
         let found = state.withLock { $0.facts }.filter { $0.key.hasPrefix(prefix) && $0.value.subscriptionCount > 0 }
-        return give(found, answer)
+        return give(know(found), answer)
     }
 
     func facts(
-        of channel: ChannelName, of app: App, _ answer: @escaping @Sendable (ChannelFacts) -> Void
-    ) -> ChannelFacts? {
-        give(facts(channel.string), answer)
+        of channel: ChannelName, of app: App, _ answer: @escaping @Sendable (Known<ChannelFacts>) -> Void
+    ) -> Known<ChannelFacts>? {
+        give(know(facts(channel.string)), answer)
     }
 
     func users(
-        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
-    ) -> [String]? {
-        give(state.withLock { $0.users[channel.string] } ?? [], answer)
+        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable (Known<[String]>) -> Void
+    ) -> Known<[String]>? {
+        give(know(state.withLock { $0.users[channel.string] } ?? []), answer)
     }
 
     func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void? {

@@ -104,6 +104,24 @@ import Testing
         #expect(backend.directory.published.count == 1)
     }
 
+    /// Nobody knows whether it was done: the same call may try again.
+    @Test(arguments: [false, true]) func aStateOutOfReachLeavesTheKeyFree(isLater: Bool) async throws {
+        let backend = try await PusherBackend()
+        let request = backend.caller.publish("x", fields: Self.key("k"))
+        backend.directory.isUnavailable = true
+        if isLater { backend.directory.hold() }
+        try await backend.send(request)
+        if isLater {
+            await backend.directory.untilHeld()
+            backend.directory.release()
+        }
+        let refused = try await backend.answer()
+        #expect(refused.status == 503 && refused.head.contains("Retry-After: 1\r\n"))
+        backend.directory.isUnavailable = false
+        #expect(try await backend.ask(request).status == 200)
+        #expect(backend.directory.published.count == 2)
+    }
+
     @Test func whatIsRefusedLeavesTheKeyFree() async throws {
         let backend = try await PusherBackend()
         let caller = backend.caller
@@ -212,7 +230,7 @@ import Testing
             _ = Issue.record("not new")
             return
         }
-        answers.complete(ticket, ChannelAnswers.nothing)
+        answers.settle(ticket, ChannelAnswers.nothing)
         guard case .kept(let answer) = Self.kept(answers, "k", at: 159) else {
             _ = Issue.record("not kept")
             return
@@ -230,7 +248,7 @@ import Testing
         let answers = IdempotencyCache(keysMax: 3, time: .seconds(60))
         for key in ["a", "b", "c"] {
             guard case .new(let ticket) = Self.kept(answers, key, at: 1) else { continue }
-            answers.complete(ticket, ChannelAnswers.nothing)
+            answers.settle(ticket, ChannelAnswers.nothing)
         }
         #expect(answers.size.keys == 3)
         #expect(Self.isNew(Self.kept(answers, "d", at: 1)))
@@ -249,7 +267,7 @@ import Testing
         let answer = HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: 50))
         for key in ["a", "b", "c"] {
             guard case .new(let ticket) = Self.kept(answers, key, at: 1) else { continue }
-            answers.complete(ticket, answer)
+            answers.settle(ticket, answer)
             #expect(answers.size.bytes <= 100)
         }
         #expect(answers.size.keys == 2)
@@ -257,7 +275,7 @@ import Testing
             _ = Issue.record("not new")
             return
         }
-        answers.complete(ticket, HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: 101)))
+        answers.settle(ticket, HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: 101)))
         #expect(answers.size == (0, 0))
     }
 
@@ -269,7 +287,7 @@ import Testing
             guard case .new(let ticket) = Self.kept(answers, "\(number % 2)", at: 1) else { continue }
             answers.abandon(ticket)
             // Of an earlier use of the key.
-            answers.complete(ticket, ChannelAnswers.nothing)
+            answers.settle(ticket, ChannelAnswers.nothing)
         }
         #expect(answers.size == (1, 0))
         #expect(answers.orderCount < 200)
@@ -278,7 +296,7 @@ import Testing
     /// Begins and completes a call; false if the key is not new.
     private static func keep(_ answers: IdempotencyCache, _ key: String, of app: Int, bytes: Int = 2) -> Bool {
         guard case .new(let ticket) = kept(answers, key, of: app, at: 1) else { return false }
-        answers.complete(ticket, HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: bytes)))
+        answers.settle(ticket, HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: bytes)))
         return true
     }
 

@@ -233,6 +233,12 @@ import Testing
             backend.directory.hold()
             #expect(sortedChannels(try await backend.answer().body) == expected, "\(path) \(query), answered later")
         }
+        backend.directory.release()
+        backend.directory.isUnavailable = true
+        for (path, query, _) in answers {
+            let answer = try await backend.ask(backend.caller.get(path, query))
+            #expect(answer.status == 503 && answer.head.contains("Retry-After: 1\r\n"), "\(path)")
+        }
     }
 
     /// Lists up to a bound; beyond it the answer says how to ask for fewer.

@@ -131,7 +131,7 @@ import Testing
         }
         var facts = ChannelFacts()
         repeat {
-            facts = await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }
+            facts = try await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }.get()
         } while facts.subscriptionCount > 1
         #expect(facts.userCount == (end.isLeave ? 1 : 2))
         if end.isLeave {
@@ -151,13 +151,15 @@ import Testing
         }
         let name = try #require(ChannelName("cache-a"))
         let publication = Publication(channel: name, event: "e", data: Array("1".utf8))
-        let facts = await fixture.ask { loop, answer in
+        let facts = try await fixture.ask { loop, answer in
             loop.directory.publish([publication], of: app, tellsFacts: true, answer)
-        }
+        }.get()
         #expect(facts[0].cached == CachedEvent(name: "e", data: Array("1".utf8), secondsLeft: 1))
         var isKept = true
         while isKept {
-            isKept = await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }.cached != nil
+            isKept =
+                try await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }
+                .get().cached != nil
         }
         let (client, socketID) = try await TestClient.opened(port: fixture.port)
         try await subscribe("cache-a", client, socketID, app)
@@ -182,10 +184,10 @@ import Testing
         let data = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
         var subscribers = 2
         while subscribers == 2 {
-            let facts = await fixture.ask { loop, answer in
+            let facts = try await fixture.ask { loop, answer in
                 loop.directory.publish(
                     [Publication(channel: name, event: "e", data: data)], of: app, tellsFacts: true, answer)
-            }
+            }.get()
             subscribers = facts[0].subscriptionCount
             guard case .text = try await quick.next() else { throw TestClient.Failure(reason: "no event") }
         }
@@ -211,7 +213,7 @@ import Testing
             for _ in 0..<10_000 where left > 0 {
                 let facts = loop.directory.publish(
                     [Publication(channel: name, event: "e", data: data)], of: app, tellsFacts: true, { _ in })
-                left = facts?[0].subscriptionCount ?? -1
+                left = (try? facts?.get())?[0].subscriptionCount ?? -1
             }
             return left
         }
@@ -321,14 +323,16 @@ import Testing
         while count < 4 {
             // Whatever the serial of its watch is.
             for serial in 1...4 as ClosedRange<UInt32> { fixture.feed([.positioned(stream, serial: serial, position)]) }
-            count = await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }
-                .subscriptionCount
+            count = try await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }
+                .get().subscriptionCount
         }
-        let all = await fixture.ask { loop, answer in loop.directory.channels(of: app, prefix: "user.", max: 10, answer)
-        }
+        let all = try await fixture.ask { loop, answer in
+            loop.directory.channels(of: app, prefix: "user.", max: 10, answer)
+        }.get()
         #expect(all.count == 1 && all["user.u1.items"]?.subscriptionCount == 4)
         #expect(
-            await fixture.ask { loop, answer in loop.directory.channels(of: app, prefix: "x", max: 10, answer) }.isEmpty
+            try await fixture.ask { loop, answer in loop.directory.channels(of: app, prefix: "x", max: 10, answer) }
+                .get().isEmpty
         )
     }
 

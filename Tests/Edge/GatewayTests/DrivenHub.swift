@@ -135,13 +135,20 @@ final class DrivenHub {
     func facts(_ channel: String) -> ChannelFacts {
         guard let name = ChannelName(channel) else { return ChannelFacts() }
         let key = ChannelKey(0, name)
-        return clients[key.shard(of: clients.count)].channels.facts(of: key)
+        return if case .facts(let facts) = asked(.facts(key), key) { facts } else { ChannelFacts() }
     }
 
     func users(_ channel: String) -> [String] {
         guard let name = ChannelName(channel) else { return [] }
         let key = ChannelKey(0, name)
-        return clients[key.shard(of: clients.count)].channels.users(in: key).sorted()
+        return if case .users(let users) = asked(.users(key), key) { users.sorted() } else { [] }
+    }
+
+    /// The owner's reply. It is there at once: the state is in the hub's memory.
+    private func asked(_ call: ChannelCall, _ key: ChannelKey) -> ChannelReply {
+        let reply = Locked(ChannelReply.unavailable)
+        clients[key.shard(of: clients.count)].channels.ask(call) { known in reply.withLock { $0 = known } }
+        return reply.withLock { $0 }
     }
 }
 

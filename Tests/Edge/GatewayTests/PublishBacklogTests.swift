@@ -115,9 +115,9 @@ import Testing
             _ = try await client.text()
         }
         for (max, range) in [(5, 6...11), (59, 60...60), (60, 60...60)] {
-            let list = await fixture.ask { loop, answer in
+            let list = try await fixture.ask { loop, answer in
                 loop.directory.channels(of: app.app, prefix: "", max: max, answer)
-            }
+            }.get()
             #expect(range.contains(list.count), "\(list.count)")
         }
     }

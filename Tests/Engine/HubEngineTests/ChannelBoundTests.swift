@@ -190,17 +190,17 @@ import Testing
         }
         #expect(taken[0] == most, "alone, it has all")
         for _ in 0..<most { quota.leave(app) }
-        let refused = ofApp == nil ? SubscriptionRefusal.Bound.hub : .app
+        let refused = ofApp == nil ? EntryRefusal.channelsFull : .appChannelsFull
         // Again, with other connections present.
         let shares = (0..<30).map { _ in flood(quota, app, most: 10_000) }
         #expect(shares[0] == most / 2 && shares[1] < shares[0] / 10, "\(shares)")
         #expect(shares.allSatisfy { $0 > 0 }, "\(shares)")
         #expect(quota.count < most)
-        do throws(SubscriptionRefusal) {
+        do throws(EntryRefusal) {
             try quota.enter(app, subscriptions: most, most: 10_000, few: 0)
             Issue.record("more than a share was given")
         } catch {
-            #expect(error.bound == refused)
+            #expect(error == refused)
         }
         // Channels kept by the backend count for no connection's share.
         #expect(flood(quota, app, by: nil, most: 10_000) > 0 && quota.count == most)

@@ -3,6 +3,7 @@ import Clock
 import HubEngine
 import Pusher
 import Sync
+import Testing
 
 /// Several loops with their mailboxes, each with a shard of ordinary channels, and connections that read at once: everything
 /// between a client's message and a receiver's socket, each step by hand. As `ClientLoop` does, a loop posts nothing to
@@ -31,19 +32,34 @@ final class ChannelWorld {
     private final class Loop {
         let engine: SessionEngine
         var shard: ChannelShard
+        /// The state, where it is not in the shard's memory.
+        let link: SlowLink?
         var effects = ChannelShard.Effects()
         /// Of each effect that is an answer, how many events of its channel came before it.
         var eventsBefore: [Int] = []
         var isPerforming = false
         var mailbox: [Message] = []
         var nextMessage = 0
+        var state: MemoryChannels? { link?.memory ?? shard.memory }
 
-        init(loops: Int, limits: ShardLimits, metrics: EngineMetrics, now: @escaping () -> Instant) {
+        init(
+            loops: Int, limits: ShardLimits, metrics: EngineMetrics, link: SlowLink?, now: @escaping () -> Instant
+        ) {
             var all = ChannelLimits()
             all.shards = limits
             engine = SessionEngine(
                 limits: all, metrics: metrics, now: { UnixTime(microseconds: Int64(now().nanoseconds / 1_000)) })
-            shard = ChannelShard(loops: loops, limits: limits, metrics: metrics)
+            self.link = link
+            let linked = link.map { link in
+                LinkedChannels(as: ChannelWorld.hub) { bytes in
+                    do {
+                        try link.send(bytes, at: now(), to: [ChannelWorld.hub])
+                    } catch {
+                        Issue.record("a call cannot be read: \(error)")
+                    }
+                }
+            }
+            shard = ChannelShard(loops: loops, limits: limits, metrics: metrics, link: linked)
         }
     }
 
@@ -70,8 +86,19 @@ final class ChannelWorld {
     /// of the channel its shard had handed on before it said so.
     var heardAnswer: (Wire, ChannelKey, Int, Int) -> Void = { _, _, _, _ in }
 
+    /// The one hub, where the state is elsewhere.
+    static let hub = HubID(1)
+    private var decided: [Decision: [Int]] = [:]
+
+    /// A subscribe whose answer has not come.
+    private struct Decision: Hashable {
+        let session: SessionID
+        let serial: UInt32
+    }
+
+    /// - Parameter slow: the seed of a state that is elsewhere; nil: it is in the shards' memory.
     init(
-        loops count: Int, limits: ShardLimits = ShardLimits(), appLimits: AppLimits = AppLimits(),
+        loops count: Int, limits: ShardLimits = ShardLimits(), appLimits: AppLimits = AppLimits(), slow: UInt64? = nil,
         _ change: (inout AppFeatures) -> Void = { _ in }
     ) {
         var features = AppFeatures()
@@ -81,8 +108,13 @@ final class ChannelWorld {
         app = App(
             id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 3, ownsDatabase: false,
             features: features, limits: appLimits)
-        let (clock, metrics) = (clock, metrics)
-        loops = (0..<count).map { _ in Loop(loops: count, limits: limits, metrics: metrics, now: { clock.now }) }
+        let (clock, metrics, app) = (clock, metrics, app)
+        loops = (0..<count).map { loop in
+            let link = slow.map {
+                SlowLink(limits, metrics: metrics, of: [app], seed: $0 &* 64 &+ UInt64(loop))
+            }
+            return Loop(loops: count, limits: limits, metrics: metrics, link: link, now: { clock.now })
+        }
     }
 
     // MARK: State
@@ -101,9 +133,16 @@ final class ChannelWorld {
 
     private func shard(_ name: String) -> Loop { loops[key(name).shard(of: loops.count)] }
 
-    func facts(_ name: String) -> ChannelFacts { shard(name).shard.facts(of: key(name), now: clock.now) }
+    func facts(_ name: String) -> ChannelFacts {
+        shard(name).state.map { $0.facts(of: key(name), now: clock.now) } ?? ChannelFacts()
+    }
 
-    func users(_ name: String) -> Set<String> { Set(shard(name).shard.users(in: key(name))) }
+    func users(_ name: String) -> Set<String> { Set(shard(name).state?.users(in: key(name)) ?? []) }
+
+    /// The state of the channel's shard.
+    func link(_ name: String) -> SlowLink? { shard(name).link }
+    /// Those of all shards.
+    var links: [SlowLink] { loops.compactMap(\.link) }
 
     /// The sessions that get the channel's events, over all loops.
     func subscriberCount(_ name: String) -> Int {
@@ -115,11 +154,13 @@ final class ChannelWorld {
     func subscribersEverywhere(_ names: [String]) -> Int { names.reduce(0) { $0 + subscriberCount($1) } }
 
     /// Channels that anything is known of: at shards, and on loops.
-    var channelCount: Int { loops.reduce(0) { $0 + $1.shard.channelCount + $1.engine.channels.count(of: app) } }
+    var channelCount: Int { heldCount + loops.reduce(0) { $0 + $1.engine.channels.count(of: app) } }
     /// Those that shards hold.
-    var heldCount: Int { loops.reduce(0) { $0 + $1.shard.channelCount } }
-    var cachedBytes: Int { loops.reduce(0) { $0 + $1.shard.cachedBytes } }
-    var nextDue: Instant? { loops.compactMap(\.shard.nextDue).min() }
+    var heldCount: Int { loops.reduce(0) { $0 + ($1.state?.channelCount ?? 0) } }
+    /// Those with subscribers, at their shards.
+    var localCount: Int { loops.reduce(0) { $0 + $1.shard.localCount } }
+    var cachedBytes: Int { loops.reduce(0) { $0 + ($1.state?.cachedBytes ?? 0) } }
+    var nextDue: Instant? { loops.flatMap { [$0.shard.nextDue, $0.link?.memory.nextDue] }.compactMap(\.self).min() }
     var now: Instant { clock.now }
 
     // MARK: Connections
@@ -204,6 +245,9 @@ final class ChannelWorld {
     /// Loop `loop` looks at its next message.
     func look(at loop: Int) {
         let from = loops[loop]
+        if let news = from.link?.next(for: Self.hub) {
+            atShard(loop) { [now] shard, effects in shard.received(news, now: now, &effects) }
+        }
         guard from.nextMessage < from.mailbox.count else { return }
         from.nextMessage += 1
         take(from.mailbox[from.nextMessage - 1], at: loop)
@@ -214,7 +258,7 @@ final class ChannelWorld {
 
     /// Until no message is under way.
     func settle() {
-        while loops.contains(where: { !$0.mailbox.isEmpty }) {
+        while loops.contains(where: { !$0.mailbox.isEmpty || $0.link?.isQuiet == false }) {
             for loop in loops.indices { look(at: loop) }
         }
     }
@@ -230,6 +274,7 @@ final class ChannelWorld {
 
     func tick() {
         for loop in loops.indices {
+            loops[loop].link?.tick(at: clock.now, to: [Self.hub])
             while let due = loops[loop].shard.nextDue, due <= clock.now { turn(loop) }
         }
     }
@@ -245,8 +290,12 @@ final class ChannelWorld {
             if case .relay(let relay) = request {
                 eventCounts[relay.key, default: 0] += 1
                 published(
-                    relay.key, #""data":"\#(String(decoding: relay.data, as: UTF8.self))""#,
+                    relay.key, #""data":"\#(String(decoding: relay.event.data, as: UTF8.self))""#,
                     wires[relay.sender]?.session.socketID)
+            }
+            if case .enter(let entry) = request {
+                decided[Decision(session: entry.session, serial: entry.serial), default: []]
+                    .append(eventCounts[entry.key] ?? 0)
             }
             atShard(loop) { [now] shard, effects in shard.received(request, from: from, now: now, &effects) }
         case .publication(let publication):
@@ -283,9 +332,13 @@ final class ChannelWorld {
         let loop = loops[number]
         input(&loop.shard, &loop.effects)
         for effect in loop.effects[loop.eventsBefore.count...] {
-            var key: ChannelKey?
-            if case .answer(_, .entered(let entered)) = effect { key = entered.key }
-            loop.eventsBefore.append(key.flatMap { eventCounts[$0] } ?? 0)
+            var before = 0
+            if case .answer(_, .entered(let entered)) = effect {
+                let decision = Decision(session: entered.session, serial: entered.serial)
+                before = decided[decision]?.removeFirst() ?? 0
+                if decided[decision]?.isEmpty == true { decided[decision] = nil }
+            }
+            loop.eventsBefore.append(before)
         }
         guard !loop.isPerforming else { return }
         loop.isPerforming = true
@@ -300,6 +353,7 @@ final class ChannelWorld {
                     post(.publish(key, texts, except: except), to: target, from: number)
                 }
             case .webhook(_, let event): webhooks.append(event)
+            case .reply: break
             }
             next += 1
         }

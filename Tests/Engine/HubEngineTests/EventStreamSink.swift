@@ -127,7 +127,7 @@ final class EventStreamSink {
                         self.sent[id, default: ""] += text
                     }
                 }
-            case .webhook: break
+            case .webhook, .reply: break
             }
         }
     }

@@ -77,6 +77,11 @@ struct CallProblem: Error {
         .serviceUnavailable, .overload, "More is being published, or asked, than this hub can pass on.",
         retryAfter: .seconds(1))
 
+    static let unavailable = CallProblem(
+        .serviceUnavailable, nil,
+        "What this hub shares with others is out of reach: nobody knows whether this was done.",
+        retryAfter: .seconds(StateUnavailable.retryAfter))
+
     static let listUnderWay = CallProblem(
         .tooManyRequests, .rate, "This app's channels are being listed for another call: one at a time.",
         retryAfter: .seconds(1))
@@ -92,6 +97,16 @@ struct CallProblem: Error {
         switch refusal {
         case .signature, .timestamp, .body, .unknownApp, .disabled: true
         default: status == .methodNotAllowed
+        }
+    }
+
+    /// The answer to a question, or why there is none.
+    static func answer<Value>(
+        _ known: Result<Value, StateUnavailable>, _ answer: (Value) -> HTTPResponse
+    ) -> HTTPResponse {
+        switch known {
+        case .success(let value): answer(value)
+        case .failure: unavailable.response
         }
     }
 

@@ -72,23 +72,28 @@ struct ChannelQuery {
     func ask(
         of app: App, _ channels: any ChannelDirectory, _ answer: @escaping PusherRoutes.Answer
     ) -> HTTPResponse? {
+        /// Tells what is known in that form.
+        func form<Value>(
+            _ form: @escaping @Sendable (Value) -> HTTPResponse
+        ) -> @Sendable (Result<Value, StateUnavailable>) -> HTTPResponse {
+            { CallProblem.answer($0, form) }
+        }
         switch kind {
         case .channels(let prefix, let info):
-            channels.channels(of: app, prefix: prefix, max: APILimits.channelsNamed) {
-                answer(ChannelAnswers.channels($0, info))
-            }
-            .map { ChannelAnswers.channels($0, info) }
+            let form = form { ChannelAnswers.channels($0, info) }
+            return channels.channels(of: app, prefix: prefix, max: APILimits.channelsNamed) { answer(form($0)) }
+                .map(form)
         case .channel(let name, let info):
-            channels.facts(of: name, of: app) { answer(ChannelAnswers.channel($0, info)) }
-                .map { ChannelAnswers.channel($0, info) }
+            let form = form { ChannelAnswers.channel($0, info) }
+            return channels.facts(of: name, of: app) { answer(form($0)) }.map(form)
         case .stats(let name):
-            channels.facts(of: name, of: app) { answer(ChannelAnswers.stats($0)) }
-                .map { ChannelAnswers.stats($0) }
+            let form = form { ChannelAnswers.stats($0) }
+            return channels.facts(of: name, of: app) { answer(form($0)) }.map(form)
         case .users(let name):
-            channels.users(in: name, of: app) { answer(ChannelAnswers.users($0)) }
-                .map { ChannelAnswers.users($0) }
+            let form = form { ChannelAnswers.users($0) }
+            return channels.users(in: name, of: app) { answer(form($0)) }.map(form)
         case .terminate(let user):
-            channels.terminate(user, of: app) { answer(ChannelAnswers.nothing) }
+            return channels.terminate(user, of: app) { answer(ChannelAnswers.nothing) }
                 .map { ChannelAnswers.nothing }
         }
     }

@@ -1,6 +1,7 @@
 import Bytes
 import Clock
 import Gateway
+import HTTP
 import Reactor
 
 /// Keeps the answers to publishes with an `Idempotency-Key`. A backend that missed the answer and sends the call again gets
@@ -103,8 +104,13 @@ final class IdempotencyCache: Sendable {
         }
     }
 
+    /// Keeps the answer; one that says to come back later leaves the key free.
+    func settle(_ ticket: Ticket, _ answer: HTTPResponse) {
+        if answer.status == .serviceUnavailable { abandon(ticket) } else { complete(ticket, answer) }
+    }
+
     /// Stores the answer of a call that was carried out.
-    func complete(_ ticket: Ticket, _ answer: HTTPResponse) {
+    private func complete(_ ticket: Ticket, _ answer: HTTPResponse) {
         state.withLock { state in
             let index = ticket.key.index
             guard let entry = state.entries[ticket.key], entry.serial == ticket.serial, entry.answer == nil else {

@@ -174,11 +174,11 @@ package final class PusherRoutes: Sendable {
         do throws(CallProblem) {
             let response = try once(call, seconds, of: app) { () throws(CallProblem) in
                 try publish(request, path, call, of: app, channels) { response in
-                    idempotencyCache.complete(ticket, response)
+                    idempotencyCache.settle(ticket, response)
                     answer(response)
                 }
             }
-            if let response { idempotencyCache.complete(ticket, response) }
+            if let response { idempotencyCache.settle(ticket, response) }
             return response
         } catch {
             idempotencyCache.abandon(ticket)
@@ -227,8 +227,9 @@ package final class PusherRoutes: Sendable {
         }
         let publications = order.publications
         metrics.published.add(publications.count)
-        let facts = channels.publish(publications, of: app, tellsFacts: order.asksForFacts) { answer(order.answer($0)) }
-        return facts.map { order.answer($0) }
+        return channels.publish(publications, of: app, tellsFacts: order.asksForFacts) {
+            answer(CallProblem.answer($0, order.answer))
+        }.map { CallProblem.answer($0, order.answer) }
     }
 }
 

@@ -107,6 +107,7 @@ final class ClientLoop: EffectPerformer {
             received(outputs)
         case .accepted(let descriptor, let address, let refusal, let usesTLS, let time):
             accepted(descriptor, address, refusal, usesTLS: usesTLS, beginsAt: time)
+        case .shared(let messages): channels.received(messages)
         case .ask(let question): question(self)
         case .answer(let id, .token(let result)): identities.verified(id, result)
         case .answer(let id, .action(let answer)):

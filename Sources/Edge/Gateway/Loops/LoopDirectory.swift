@@ -21,35 +21,40 @@ struct LoopDirectory: ChannelDirectory {
     /// owner's loop itself. The next one then goes behind it (`EventLoop`, `Router.have`).
     func publish(
         _ publications: [Publication], of app: App, tellsFacts: Bool,
-        _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
-    ) -> [ChannelFacts]? {
-        if !tellsFacts, !own.isBusyPublishing {
+        _ answer: @escaping @Sendable (Known<[ChannelFacts]>) -> Void
+    ) -> Known<[ChannelFacts]>? {
+        if !tellsFacts, !own.isBusyPublishing, own.channels.repliesAtOnce {
             for publication in publications {
                 let owner = router.owner(of: ChannelKey(app.index, publication.channel))
                 router.have(owner, for: app.index, on: own) { _ = $0.channels.publish(publication, of: app) }
             }
-            return publications.map { _ in ChannelFacts() }
+            return .success(publications.map { _ in ChannelFacts() })
         }
         // One event to one channel without subscribers on other loops.
         if publications.count == 1,
             router.isFirst(at: router.owner(of: ChannelKey(app.index, publications[0].channel))),
             router.isAlone(in: loops(in: publications[0], app))
         {
-            return [own.channels.publish(publications[0], of: app)]
+            return own.channels.publish(publications[0], of: app) { answer($0.facts.map { [$0] }) }?
+                .facts.map { [$0] }
         }
         let owners = publications.map { router.owner(of: ChannelKey(app.index, $0.channel)) }
         let targets = Set(owners).sorted()
         // An owner's answers are in the order of its publications.
-        let inOrder = { @Sendable (parts: [[ChannelFacts]]) in
+        let inOrder = { @Sendable (parts: [[Known<ChannelFacts>]]) in
             var next = Dictionary(uniqueKeysWithValues: zip(targets, parts.map { $0[...] }))
-            return owners.map { next[$0]?.popFirst() ?? ChannelFacts() }
+            return Known { () throws(StateUnavailable) in
+                var facts: [ChannelFacts] = []
+                for owner in owners { facts.append(try next[owner]?.popFirst()?.get() ?? ChannelFacts()) }
+                return facts
+            }
         }
         let gather = ScatterGather(targets.count) { answer(inOrder($0)) }
         let asker = router.here
         for (index, target) in targets.enumerated() {
             router.have(target, for: app.index, on: own) { loop in
-                let part = zip(publications, owners).lazy.filter { $0.1 == target }.map(\.0)
-                gather.take(LoopDirectory(own: loop).publish(part, of: app, for: asker, gather), at: index)
+                let part = zip(publications, owners).filter { $0.1 == target }.map(\.0)
+                LoopDirectory(own: loop).publish(part, of: app, for: asker, gather, at: index)
             }
         }
         return nil
@@ -62,81 +67,107 @@ struct LoopDirectory: ChannelDirectory {
     /// Publishes to channels that this loop owns. The other loops with subscribers report when they have taken all of it:
     /// the question follows the publishes in their mailboxes. The asking loop is not asked: the answer itself follows there.
     private func publish(
-        _ publications: some Sequence<Publication>, of app: App, for asker: Int, _ gather: ScatterGather<[ChannelFacts]>
-    ) -> [ChannelFacts] {
+        _ publications: [Publication], of app: App, for asker: Int, _ gather: ScatterGather<[Known<ChannelFacts>]>,
+        at index: Int
+    ) {
         var subscribed: LoopSet = []
-        var facts: [ChannelFacts] = []
-        for publication in publications {
+        let part = ScatterGather<Known<ChannelFacts>>(publications.count) { gather.take($0, at: index) }
+        // Until the loops below are asked.
+        part.wait()
+        for (number, publication) in publications.enumerated() {
             subscribed.formUnion(loops(in: publication, app))
-            facts.append(own.channels.publish(publication, of: app))
+            let reply = own.channels.publish(publication, of: app) { part.take($0.facts, at: number) }
+            if let reply { part.take(reply.facts, at: number) }
         }
         for target in router.others(of: subscribed.subtracting(LoopSet(loop: asker))) {
             gather.wait()
             router.ask(target, for: app.index) { _ in gather.waited() }
         }
-        return facts
+        part.waited()
     }
 
     // MARK: Questions
 
     func channels(
-        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
-    ) -> [String: ChannelFacts]? {
-        let merge = { @Sendable (parts: [[String: ChannelFacts]]) in
-            // Each loop with sessions in a stream names it; an ordinary channel is named only by its owner.
-            var all: [String: ChannelFacts] = [:]
-            for part in parts where all.count <= max {
-                all.merge(part) { left, right in
-                    var sum = left
-                    sum.subscriptionCount += right.subscriptionCount
-                    return sum
+        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable (Known<[String: ChannelFacts]>) -> Void
+    ) -> Known<[String: ChannelFacts]>? {
+        let merge = { @Sendable (parts: [Known<[String: ChannelFacts]>]) in
+            Known { () throws(StateUnavailable) in
+                // Each loop with sessions in a stream names it; an ordinary channel is named only by its owner.
+                var all: [String: ChannelFacts] = [:]
+                for part in parts where all.count <= max {
+                    all.merge(try part.get()) { left, right in
+                        var sum = left
+                        sum.subscriptionCount += right.subscriptionCount
+                        return sum
+                    }
                 }
+                return all
             }
-            return all
         }
+        let call = ChannelCall.list(app: app.index, prefix: prefix, most: max)
         let parts = router.gather(
             from: router.all, for: app.index, on: own,
-            { loop in
-                let ordinary = loop.channels.channels(of: app, prefix: prefix, max: max)
+            { loop, take in
                 let streams = loop.engine.channels.streams(of: app, prefix: prefix, max: max)
-                return ordinary.merging(streams) { own, _ in own }
+                loop.channels.ask(call) { take($0.list.map { $0.merging(streams) { own, _ in own } }) }
             }, { answer(merge($0)) })
         return parts.map(merge)
     }
 
     func facts(
-        of channel: ChannelName, of app: App, _ answer: @escaping @Sendable (ChannelFacts) -> Void
-    ) -> ChannelFacts? {
+        of channel: ChannelName, of app: App, _ answer: @escaping @Sendable (Known<ChannelFacts>) -> Void
+    ) -> Known<ChannelFacts>? {
         if app.ownsDatabase, let stream = try? StreamName.parse(channel.string) {
             let sum = { @Sendable (parts: [Int]) in
                 var facts = ChannelFacts()
                 facts.subscriptionCount = parts.reduce(0, +)
-                return facts
+                return Known.success(facts)
             }
             return router.gather(
-                from: router.all, for: app.index, on: own, { $0.engine.channels[stream]?.memberCount ?? 0 },
+                from: router.all, for: app.index, on: own, { $1($0.engine.channels[stream]?.memberCount ?? 0) },
                 { answer(sum($0)) }
             ).map(sum)
         }
-        let key = ChannelKey(app.index, channel)
-        return router.gather(
-            from: [router.owner(of: key)], for: app.index, on: own, { $0.channels.facts(of: key) }, { answer($0[0]) }
-        )?[0]
+        return ask(.facts(ChannelKey(app.index, channel)), \.facts, answer)
     }
 
     func users(
-        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
-    ) -> [String]? {
-        let key = ChannelKey(app.index, channel)
+        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable (Known<[String]>) -> Void
+    ) -> Known<[String]>? {
+        ask(.users(ChannelKey(app.index, channel)), \.users, answer)
+    }
+
+    /// Asks the owner of the channel that the call is about.
+    private func ask<Value: Sendable>(
+        _ call: ChannelCall, _ value: @escaping @Sendable (ChannelReply) -> Known<Value>,
+        _ answer: @escaping @Sendable (Known<Value>) -> Void
+    ) -> Known<Value>? {
+        guard let key = call.key else { return .failure(StateUnavailable()) }
         return router.gather(
-            from: [router.owner(of: key)], for: app.index, on: own, { $0.channels.users(in: key) },
-            { answer($0[0]) })?[0]
+            from: [router.owner(of: key)], for: key.app, on: own, { $0.channels.ask(call, $1) },
+            { answer(value($0[0])) }
+        ).map { value($0[0]) }
     }
 
     func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void? {
         let user = UserKey(userID, of: app.index)
         return router.gather(
-            from: router.all, for: app.index, on: own, { $0.terminate(user) }, { _ in answer() }
+            from: router.all, for: app.index, on: own, { $1($0.terminate(user)) }, { (_: [Void]) in answer() }
         ).map { _ in }
+    }
+}
+
+extension ChannelReply {
+    fileprivate var facts: Result<ChannelFacts, StateUnavailable> {
+        if case .facts(let facts) = self { .success(facts) } else { .failure(StateUnavailable()) }
+    }
+
+    fileprivate var users: Result<[String], StateUnavailable> {
+        if case .users(let users) = self { .success(users) } else { .failure(StateUnavailable()) }
+    }
+
+    fileprivate var list: Result<[String: ChannelFacts], StateUnavailable> {
+        if case .list(let channels) = self { .success(channels) } else { .failure(StateUnavailable()) }
     }
 }

@@ -16,6 +16,8 @@ final class ChannelOwner: EffectPerformer {
     private let compression: LoopCompression?
     private let turns: ConnectionTurns
     private let trace: EventTrace?
+    /// Who waits for a reply of the shared state, by the call's number.
+    private var askers: [UInt64: @Sendable (ChannelReply) -> Void] = [:]
 
     init(
         on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?,
@@ -28,8 +30,16 @@ final class ChannelOwner: EffectPerformer {
         self.compression = compression
         self.turns = turns
         self.trace = trace
-        shard = ChannelShard(loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine)
+        let (link, here) = (context.configuration.sharedLink, runner.router.here)
+        shard = ChannelShard(
+            loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine,
+            link: link.map { link in LinkedChannels(as: link.hub) { link.send($0, from: here) } })
+        let mailbox = runner.router.mailbox
+        link?.open(loop: here) { mailbox.post(.shared($0)) }
     }
+
+    /// Whether replies come at once.
+    var repliesAtOnce: Bool { ask { $0.memory != nil } }
 
     // MARK: From loops
 
@@ -41,30 +51,52 @@ final class ChannelOwner: EffectPerformer {
     /// Handles the request once departed connections have made room.
     func judge(_ request: ChannelRequest, from loop: Int) {
         if let trace, case .relay(let relay) = request {
-            trace.publishes(relay.event, relay.data.count, to: relay.key.name, of: relay.key.app, isOfClient: true)
+            trace.publishes(
+                relay.event.event, relay.event.data.count, to: relay.key.name, of: relay.key.app, isOfClient: true)
         }
         input { shard, now, effects in shard.received(request, from: loop, now: now, &effects) }
     }
 
     // MARK: From routes
 
-    func publish(_ publication: Publication, of app: App) -> ChannelFacts {
+    /// Publishes. Returns the reply; if nil, `later` gets it, once.
+    func publish(
+        _ publication: Publication, of app: App, _ later: (@Sendable (ChannelReply) -> Void)? = nil
+    ) -> ChannelReply? {
         if let trace {
             trace.publishes(
                 publication.event, publication.data.count, to: publication.channel, of: app.index, isOfClient: false)
         }
-        return input { shard, now, effects in shard.publish(publication, of: app, now: now, &effects) }
+        return reply(
+            input { shard, now, effects in shard.publish(publication, of: app, now: now, &effects) }, later)
     }
 
-    func facts(of key: ChannelKey) -> ChannelFacts { ask { $0.facts(of: key, now: loop.now) } }
+    /// Asks the shared state. `answer` gets the reply, once: before this returns, if the state is here.
+    func ask(_ call: ChannelCall, _ answer: @escaping @Sendable (ChannelReply) -> Void) {
+        let asked = input { shard, now, effects in shard.ask(call, now: now, &effects) }
+        if let reply = reply(asked, answer) { answer(reply) }
+    }
 
-    func users(in key: ChannelKey) -> [String] { ask { $0.users(in: key) } }
+    private func reply(
+        _ asked: ChannelAsked, _ later: (@Sendable (ChannelReply) -> Void)?
+    ) -> ChannelReply? {
+        switch asked {
+        case .reply(let reply): return reply
+        case .later(let number):
+            askers[number] = later
+            return nil
+        }
+    }
 
     func loops(in key: ChannelKey) -> LoopSet { ask { $0.loops(in: key) } }
 
-    /// Those whose names begin with `prefix`; stops above `max`.
-    func channels(of app: App, prefix: String, max: Int) -> [String: ChannelFacts] {
-        ask { $0.channels(of: app, prefix: prefix, max: max, now: loop.now) }
+    // MARK: From the shared state
+
+    /// The link has brought this.
+    func received(_ messages: [[UInt8]]) {
+        input { shard, now, effects in
+            for bytes in messages { shard.received(bytes, now: now, &effects) }
+        }
     }
 
     func replace(_ apps: AppTable) {
@@ -127,6 +159,7 @@ final class ChannelOwner: EffectPerformer {
             let variants = isWorthCompressing(kept.plain) ? kept : nil
             runner.router.tell(.publish(key, kept.plain, except: except, variants, isEvent: isEvent), loops: loops)
         case .webhook(let app, let event): context.webhooks?.post(event, of: app)
+        case .reply(let number, let reply): askers.removeValue(forKey: number)?(reply)
         }
     }
 

@@ -174,18 +174,21 @@ final class Router {
     }
 
     /// Has each of these loops, none twice, give its part, which may be a long list: this one at once, the others in their
-    /// turn. Returns the parts in the order of the loops, if only this one is asked; otherwise `answer` gets them, on any
+    /// turn. Returns the parts in the order of the loops, if they are there at once; otherwise `answer` gets them, on any
     /// thread.
     func gather<Part: Sendable>(
         from targets: some Collection<Int>, for app: Int, on own: ClientLoop,
-        _ part: @escaping @Sendable (ClientLoop) -> Part, _ answer: @escaping @Sendable ([Part]) -> Void
+        _ part: @escaping @Sendable (ClientLoop, _ take: @escaping @Sendable (Part) -> Void) -> Void,
+        _ answer: @escaping @Sendable ([Part]) -> Void
     ) -> [Part]? {
-        if targets.allSatisfy({ isFirst(at: $0) }) { return targets.map { _ in part(own) } }
-        let gather = ScatterGather(targets.count, answer)
+        let outcome = Outcome(answer)
+        let gather = ScatterGather<Part>(targets.count) { outcome.complete($0) }
+        let isAtOnce = targets.allSatisfy { isFirst(at: $0) }
         for (index, target) in targets.enumerated() {
-            mailboxes[target].post(counted({ gather.take(part($0), at: index) }, for: app))
+            let question = { @Sendable (loop: ClientLoop) in part(loop) { gather.take($0, at: index) } }
+            if isAtOnce { question(own) } else { mailboxes[target].post(counted(question, for: app)) }
         }
-        return nil
+        return outcome.now()
     }
 
     /// Whether that loop is this one.

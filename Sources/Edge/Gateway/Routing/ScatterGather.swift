@@ -1,5 +1,39 @@
 import Reactor
 
+/// A value that is there when somebody looks, or is told later.
+final class Outcome<Value: Sendable>: Sendable {
+    private enum State {
+        case open, missed
+        case known(Value)
+    }
+
+    private let state = Locked(State.open)
+    private let answer: @Sendable (Value) -> Void
+
+    /// - Parameter answer: called at most once: with a value that comes after `now`.
+    init(_ answer: @escaping @Sendable (Value) -> Void) {
+        self.answer = answer
+    }
+
+    func complete(_ value: Value) {
+        let isMissed = state.withLock { state in
+            if case .missed = state { return true }
+            state = .known(value)
+            return false
+        }
+        if isMissed { answer(value) }
+    }
+
+    /// The value, if it is known. Called once.
+    func now() -> Value? {
+        state.withLock { state in
+            if case .known(let value) = state { return value }
+            state = .missed
+            return nil
+        }
+    }
+}
+
 /// Collects the parts of an answer from several loops; the last part to come completes it.
 final class ScatterGather<Part: Sendable>: Sendable {
     private struct State {

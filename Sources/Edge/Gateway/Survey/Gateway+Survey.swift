@@ -35,7 +35,8 @@ extension Gateway {
 
     /// The app's channels whose names begin with `prefix`, and how many are in each; hardly more than `max`.
     package func channels(
-        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
+        of app: App, prefix: String, max: Int,
+        _ answer: @escaping @Sendable (Result<[String: ChannelFacts], StateUnavailable>) -> Void
     ) {
         context.mailboxes[0].post(
             .ask { loop in
@@ -74,7 +75,8 @@ extension Gateway {
 
     /// Publishes to ordinary channels of the app. The answer has what is known of each, in order.
     package func publish(
-        _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
+        _ publications: [Publication], of app: App,
+        _ answer: @escaping @Sendable (Result<[ChannelFacts], StateUnavailable>) -> Void
     ) {
         context.mailboxes[0].post(
             .ask { loop in
@@ -86,7 +88,8 @@ extension Gateway {
 
     /// The users in a presence channel of the app.
     package func users(
-        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
+        in channel: ChannelName, of app: App,
+        _ answer: @escaping @Sendable (Result<[String], StateUnavailable>) -> Void
     ) {
         context.mailboxes[0].post(
             .ask { loop in

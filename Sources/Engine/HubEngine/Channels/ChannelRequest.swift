@@ -47,15 +47,18 @@ package struct ChannelEntry: Sendable {
     package let isRepeated: Bool
     /// Other channels that the session is in, or has asked for.
     package let subscriptionCount: Int
+    /// The session, as backends name it.
+    package let socketID: SocketID
 
     /// By default the first subscribe of a session, to a channel without members.
     package init(
-        app: App, key: ChannelKey, session: SessionID, serial: UInt32, member: PresenceMember? = nil,
-        isRepeated: Bool = false, subscriptionCount: Int = 0
+        app: App, key: ChannelKey, session: SessionID, socketID: SocketID = SocketID(random: 0), serial: UInt32,
+        member: PresenceMember? = nil, isRepeated: Bool = false, subscriptionCount: Int = 0
     ) {
         self.app = app
         self.key = key
         self.session = session
+        self.socketID = socketID
         self.serial = serial
         self.member = member
         self.isRepeated = isRepeated
@@ -88,12 +91,8 @@ package struct ChannelRelay: Sendable {
     package let key: ChannelKey
     /// The session that does not get it.
     package let sender: SessionID
-    /// The event's name.
-    package let event: String
-    /// The text of a JSON value.
-    package let data: [UInt8]
-    /// The sender, in a presence channel.
-    package let userID: String?
+    /// The event.
+    package let event: RelayedEvent
     /// What the app's backend is told; nil if it wants nothing.
     package let webhook: WebhookEvent?
 }
@@ -130,6 +129,8 @@ package struct ChannelEntered: Sendable {
     package let members: SharedMessages?
     /// What a cache channel has for the new subscriber.
     package let cached: Cached
+    /// What the others were told meanwhile, since the answer was decided.
+    package let missed: ContiguousArray<SharedMessages>
 
     /// What a cache channel keeps.
     package enum Cached: Sendable {
@@ -138,6 +139,22 @@ package struct ChannelEntered: Sendable {
         case miss
         /// The last event.
         case event(SharedMessages)
+    }
+
+    /// What a newcomer is told, as its channel was when it was let in.
+    init(
+        _ entry: ChannelEntry, _ entered: Entered, _ local: LocalSubscribers, missed: ContiguousArray<SharedMessages>
+    ) {
+        (key, session, serial, isRepeated) = (entry.key, entry.session, entry.serial, entry.isRepeated)
+        (userID, count) = (entry.member?.id, entered.count)
+        members = entered.members.map { local.messages($0) }
+        cached =
+            switch entered.cached {
+            case .noCache: .noCache
+            case .miss: .miss
+            case .event(let publication, let messages): .event(messages ?? SharedMessages(.published(publication)))
+            }
+        self.missed = missed
     }
 
     /// The leave to report for a session that is gone by now; nil for a repeated subscribe.

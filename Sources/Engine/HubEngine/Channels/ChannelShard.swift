@@ -3,25 +3,21 @@ import Clock
 import Metrics
 import Pusher
 
-/// The shard of ordinary channels that one loop owns. It knows their subscribers on all loops (counts, users and loops),
-/// their last events, and what apps' backends are told.
+/// The shard of ordinary channels that one loop owns: their subscribers on all loops of this hub. Who else is in a channel,
+/// and in which order things happen there, says the state that all hubs share (`SharedChannels`).
 ///
 /// A session becomes a subscriber on its loop when the shard's answer arrives, never before. A loop gets answers and
-/// broadcasts through one mailbox, in the order in which the shard decides them. So a newcomer gets the cached event and
-/// everything published after it, once and in order. It is told the present members, then of each who joins or leaves, and
-/// never of itself. A loop reports the leave of each admitted session once.
+/// broadcasts through one mailbox, in the order in which the shard decides them. An answer carries the channel's sequence at
+/// which it was decided: the newcomer gets the cached event and every change above that, once and in order. It is told the
+/// present members, then of each who joins or leaves, and never of itself. A loop reports the leave of each admitted session
+/// once.
 ///
 /// Worst interleavings, each with its test in `ChannelShardTests`, and all of them in `ChannelHistories`:
 /// - A session leaves while its answer is in flight. Its loop finds no session for the answer, and reports the leave then.
 ///   The leave of a refused session is never reported (`aSubscribeTakenBackIsTakenBackAtShard`).
 /// - pusher-js subscribes, unsubscribes and subscribes at once. The second answer makes it live, the first is given back,
 ///   and its user was there all the time (`subscribeUnsubscribeSubscribe`).
-/// - A user's connection ends and another comes, on any loop, in either order. The user never counts as gone
-///   (`PresenceTests.aUserWhoComesBackWasNeverGone`).
-/// - A grace period ends when the user has come back and left again. Departures are numbered
-///   (`PresenceTests.anOldDepartureEndsNothing`).
-/// - A session joins and leaves as fast as it can. Counts, cache misses and members are reported with pauses, and the last
-///   state always (`ChannelCountTests.aQuicklyChangingCountIsToldAtIntervals` and others).
+/// - The answer to a newcomer says less than what the others were told meanwhile (`ChannelCourse`).
 package struct ChannelShard {
     /// Effects are appended, and performed by the caller in order.
     package typealias Effects = ContiguousArray<Effect>
@@ -35,39 +31,54 @@ package struct ChannelShard {
         case broadcast(loops: LoopSet, ChannelKey, Broadcast, except: Exclusion?, isEvent: Bool)
         /// Tell the app's backend.
         case webhook(App, WebhookEvent)
+        /// The reply to what was asked by `ask`, with the number that it got.
+        case reply(UInt64, ChannelReply)
     }
 
-    private let limits: ShardLimits
-    private let metrics: EngineMetrics
-    private let channels: ChannelStates
-    private var attendance: Attendance
-    private var counts: CountThrottle
-    private var cache: ChannelCache
+    private let loops: Int
+    let state: SharedChannelsVersion
+    let metrics: EngineMetrics
+    let apps: KnownApps
+    private(set) var locals: [ChannelKey: LocalSubscribers] = [:]
+    /// What the state has told, and how much of that is done.
+    private var news = ContiguousArray<ChannelNews>()
+    private var nextNews = 0
+    /// The sender of the event that is relayed now.
+    private var sender: ChannelChange.Sender?
+    /// Calls whose replies come later.
+    var waits = ChannelWaits()
 
     /// The shard of one of `loops` loops. `limits` are the shard's own.
-    package init(loops: Int, limits: ShardLimits = ShardLimits(), metrics: EngineMetrics = EngineMetrics()) {
-        self.limits = limits
+    ///
+    /// - Parameter link: to the state, where that is not in this hub's memory.
+    package init(
+        loops: Int, limits: ShardLimits = ShardLimits(), metrics: EngineMetrics = EngineMetrics(),
+        link: LinkedChannels? = nil
+    ) {
+        self.loops = loops
         self.metrics = metrics
-        channels = ChannelStates(loops: loops, limits, metrics)
-        attendance = Attendance(of: channels, limits, metrics)
-        counts = CountThrottle(of: channels, limits, metrics)
-        cache = ChannelCache(of: channels, limits, metrics)
+        apps = link?.apps ?? KnownApps()
+        state = link.map { .linked($0) } ?? .memory(MemoryChannels(apps, limits, metrics))
     }
 
-    /// Channels that somebody is in, or of which something is kept.
-    package var channelCount: Int { channels.count }
-    /// Bytes of all cached events, including what keeping them costs.
-    package var cachedBytes: Int { cache.order.total }
-    /// Entries in the eviction order of cached events.
-    package var cacheEntryCount: Int { cache.order.slotCount }
-    /// Entries in the departure queues.
-    package var departureEntryCount: Int { attendance.departureEntryCount }
+    /// The state, where it is in this hub's memory.
+    package var memory: MemoryChannels? { if case .memory(let memory) = state { memory } else { nil } }
+    /// Channels with subscribers here, or with sessions that wait.
+    package var localCount: Int { locals.count }
 
     /// The app's value has changed: the new one counts at once.
-    package func replace(_ app: App) { channels.replace(app) }
+    package func replace(_ app: App) { apps.replace(app) }
 
     /// Whether the newcomer would be refused because connected members take all the room.
-    package func isFull(for entry: ChannelEntry) -> Bool { attendance.isFull(for: entry) }
+    package func isFull(for entry: ChannelEntry) -> Bool {
+        guard let member = entry.member else { return false }
+        switch state {
+        case .memory(let memory): return memory.isFull(for: member, in: entry.key, of: entry.app)
+        case .linked:
+            let known = locals[entry.key]?.course?.known ?? [:]
+            return known[member.id] == nil && known.count >= apps.known(entry.app).limits.presenceMembersMax
+        }
+    }
 
     // MARK: Inputs
 
@@ -76,182 +87,153 @@ package struct ChannelShard {
         switch request {
         case .enter(let entry): enter(entry, from: loop, now: now, &effects)
         case .exit(let exit): self.exit(exit, from: loop, now: now, &effects)
-        case .relay(let relay): self.relay(relay, from: loop, &effects)
+        case .relay(let relay): self.relay(relay, from: loop, now: now, &effects)
         }
     }
 
     private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
-        let app = channels.known(entry.app)
-        let channel: ChannelState
-        do throws(SubscriptionRefusal) {
-            channel = try channels.held(entry.key, of: app, subscriptions: entry.subscriptionCount)
-        } catch {
-            return effects.append(.answer(loop: loop, .refused(entry.session, serial: entry.serial, error)))
+        _ = apps.known(entry.app)
+        let entering = Entering(
+            member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
+        guard let reply = call(.enter(entry.key, entering), .entry(entry, loop: loop), now) else {
+            return course(of: held(entry.key)).waits(entry, for: waits.lastNumber)
         }
-        if entry.isRepeated {
-            if let member = entry.member, channel.members.says(member, attendance.bounds(app)) {
-                channel.membersChanged()
-            }
-            effects.append(.answer(loop: loop, .entered(answer(to: entry, channel, app, now: now, &effects))))
-            return
+        if case .entered(let entered) = reply {
+            take(upTo: entered.sequence, &effects)
+            let local = held(entry.key)
+            letIn(entry, from: loop, entered, local, &effects)
+            take(&effects)
+            removeIfUnused(local)
+        } else {
+            take(&effects)
+            refuse(entry, from: loop, reply, &effects)
         }
-        if let member = entry.member, !attendance.makesRoom(for: member, channel, app, &effects) {
-            app.counts.refused(.presenceMembers)
-            effects.append(
-                .answer(loop: loop, .refused(entry.session, serial: entry.serial, .tooManyMembers)))
-            return channels.removeIfUnused(channel)
-        }
-        if channel.total == 0 { attendance.occupied(channel, app, &effects) }
-        if let member = entry.member { attendance.arrived(member, channel, app, now: now, &effects) }
-        channel.add(loop)
-        let answer = answer(to: entry, channel, app, now: now, &effects)
+    }
+
+    func letIn(
+        _ entry: ChannelEntry, from loop: Int, _ entered: Entered, _ local: LocalSubscribers,
+        missed: ContiguousArray<SharedMessages> = [], _ effects: inout Effects
+    ) {
+        if !entry.isRepeated { local.add(loop) }
+        let answer = ChannelEntered(entry, entered, local, missed: missed)
         effects.append(.answer(loop: loop, .entered(answer)))
-        counts.changed(channel, app, now: now, &effects)
+    }
+
+    func refuse(_ entry: ChannelEntry, from loop: Int, _ reply: ChannelReply, _ effects: inout Effects) {
+        var refusal = EntryRefusal.unavailable
+        if case .refused(let known) = reply { refusal = known }
+        effects.append(.answer(loop: loop, .refused(entry.session, serial: entry.serial, refusal.told)))
     }
 
     private mutating func exit(_ exit: ChannelExit, from loop: Int, now: Instant, _ effects: inout Effects) {
-        guard let channel = channels[exit.key], let app = channels.app(of: channel), channel.subtract(loop) else {
-            return
-        }
-        if let user = exit.userID, channel.members.leave(user) {
-            attendance.left(user, channel, app, mayReturn: exit.mayReturn, now: now, &effects)
-        }
-        counts.changed(channel, app, now: now, &effects)
-        if channel.total == 0 { attendance.vacated(channel, app, now: now, &effects) }
-        attendance.trimDepartures(of: exit.key.app, &effects)
-        channels.removeIfUnused(channel)
+        guard let local = locals[exit.key], local.subtract(loop) else { return }
+        local.course?.left(exit.userID)
+        if call(.exit(exit), .silent(exit.key), now) != nil { take(&effects) }
+        removeIfUnused(local)
     }
 
-    private mutating func relay(_ relay: ChannelRelay, from loop: Int, _ effects: inout Effects) {
-        guard let channel = channels[relay.key] else { return }
-        let messages = relay.data.withUnsafeBytes {
-            Messages.clientEvent(relay.event, relay.key.name, data: $0, userID: relay.userID)
-        }
-        effects.broadcast(.passing(messages), channel, except: .session(relay.sender, loop: loop), isEvent: true)
-        if let event = relay.webhook { effects.append(.webhook(channels.known(relay.app), event)) }
+    private mutating func relay(_ relay: ChannelRelay, from loop: Int, now: Instant, _ effects: inout Effects) {
+        guard locals[relay.key] != nil else { return }
+        sender = ChannelChange.Sender(socketID: relay.event.sender, exclusion: .session(relay.sender, loop: loop))
+        if call(.relay(relay.key, relay.event), nil, now) != nil { take(&effects) }
+        sender = nil
+        if let event = relay.webhook { effects.append(.webhook(apps.known(relay.app), event)) }
     }
 
-    // MARK: Answers
+    // MARK: Questions
 
-    private mutating func answer(
-        to entry: ChannelEntry, _ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects
-    ) -> ChannelEntered {
-        var cached = ChannelEntered.Cached.noCache
-        if channel.name.kind.isCache {
-            cached = channel.cached.flatMap { $0.due > now ? .event($0.messages) : nil } ?? .miss
-        }
-        if case .miss = cached, !entry.isRepeated { counts.missed(channel, app, now: now, &effects) }
-        // The count is sent here only where it is not about to be told to everybody.
-        return ChannelEntered(
-            key: channel.key, session: entry.session, serial: entry.serial, userID: entry.member?.id,
-            isRepeated: entry.isRepeated, count: counts.owesNewcomer(channel, app, now: now) ? channel.total : nil,
-            members: channel.name.kind.isPresence ? membersTold(channel) : nil, cached: cached)
-    }
-
-    private func membersTold(_ channel: ChannelState) -> SharedMessages {
-        // The list is not written and compressed for every entry: a client may ask again and again without a signature, and
-        // users add connections or come back. A list that has just changed is likely to change with the next entry.
-        if let told = channel.membersTold { return told }
-        let told = SharedMessages(.entered(channel.name, members: channel.members.list()))
-        if channel.isListTold { channel.membersTold = told }
-        channel.isListTold = true
-        return told
-    }
-
-    // MARK: Backends
-
-    /// Publishes to a channel. Returns what is known of the channel afterwards.
+    /// Publishes to a channel. The reply is what is known of the channel afterwards.
     package mutating func publish(
         _ publication: Publication, of app: App, now: Instant, _ effects: inout Effects
-    ) -> ChannelFacts {
-        let app = channels.known(app)
-        let key = ChannelKey(app.index, publication.channel)
+    ) -> ChannelAsked {
+        let app = apps.known(app)
         metrics.published.add()
         app.counts.published.add()
-        let isKept = publication.channel.kind.isCache && limits.cacheBytesMax > 0
-        let known: ChannelState?
-        do throws(SubscriptionRefusal) {
-            known = isKept ? try channels.held(key, of: app, subscriptions: nil) : channels[key]
-        } catch {
-            // Nobody is in it, and there is no room to keep the event.
-            known = nil
-        }
-        guard let channel = known else { return facts(of: key, now: now) }
-        guard isKept || !channel.loops.isEmpty else { return facts(of: key, now: now) }
-        let except = publication.except.map { Exclusion.socket($0) }
-        if isKept {
-            let messages = SharedMessages(.published(publication))
-            effects.broadcast(.kept(messages), channel, except: except, isEvent: true)
-            counts.endMissSilence(channel)
-            cache.keep(publication, messages, channel, now: now)
-        } else {
-            effects.broadcast(.passing(.published(publication)), channel, except: except, isEvent: true)
-        }
-        return facts(of: key, now: now)
+        return ask(.publish(ChannelKey(app.index, publication.channel), publication), now: now, &effects)
     }
 
-    /// What is known of a channel.
-    package func facts(of key: ChannelKey, now: Instant) -> ChannelFacts {
-        facts(of: key, channels[key], now: now)
-    }
-
-    private func facts(of key: ChannelKey, _ channel: ChannelState?, now: Instant) -> ChannelFacts {
-        var facts = ChannelFacts()
-        facts.subscriptionCount = channel?.total ?? 0
-        if key.name.kind.isPresence { facts.userCount = channel?.members.count ?? 0 }
-        if let cached = channel?.cached, cached.due > now {
-            let seconds = cached.due.duration(since: now).secondsRoundedUp
-            facts.cached = CachedEvent(name: cached.event, data: cached.data, secondsLeft: seconds)
-        }
-        return facts
+    /// Asks the state something that no session waits for.
+    package mutating func ask(_ call: ChannelCall, now: Instant, _ effects: inout Effects) -> ChannelAsked {
+        guard let reply = self.call(call, .question, now) else { return .later(waits.lastNumber) }
+        take(&effects)
+        return .reply(reply)
     }
 
     /// The loops with subscribers in the channel.
-    package func loops(in key: ChannelKey) -> LoopSet { channels[key]?.loops ?? [] }
-
-    /// The app's occupied channels of this shard whose names begin with `prefix`; stops above `max`.
-    package func channels(of app: App, prefix: String, max: Int, now: Instant) -> [String: ChannelFacts] {
-        var found: [String: ChannelFacts] = [:]
-        for (key, channel) in channels[app] where key.name.string.utf8.starts(with: prefix.utf8) {
-            let facts = facts(of: key, channel, now: now)
-            guard facts.isOccupied else { continue }
-            found[key.name.string] = facts
-            if found.count > max { break }
-        }
-        return found
-    }
-
-    /// The ids of the users in a channel.
-    package func users(in key: ChannelKey) -> [String] { channels[key]?.members.ids ?? [] }
+    package func loops(in key: ChannelKey) -> LoopSet { locals[key]?.loops ?? [] }
 
     // MARK: With time
 
     /// The earliest time at which `tick` has work; nil if nothing waits.
     package var nextDue: Instant? {
-        // Called at each input, so it allocates no array.
-        let due = min(attendance.nextDue, counts.nextDue, cache.order.first?.due ?? .max)
-        return due == .max ? nil : due
-    }
-
-    /// Does due work, within the limits of one turn: thousands may leave at once, and each leave is told to all who stay.
-    package mutating func tick(now: Instant, _ effects: inout Effects) {
-        var (told, seen) = (0, effects.count)
-        for _ in 0..<limits.dueAtOnceMax {
-            guard told < limits.toldAtOnceMax,
-                attendance.endNext(now: now, &effects) || counts.endNext(now: now, &effects)
-                    || cache.forgetNext(now: now)
-            else { return }
-            for case .broadcast(_, let key, _, _, _) in effects[seen...] { told += channels[key]?.total ?? 0 }
-            seen = effects.count
+        switch state {
+        case .memory(let memory): memory.nextDue
+        case .linked: waits.nextDue
         }
     }
-}
 
-extension ChannelShard.Effects {
-    mutating func broadcast(
-        _ messages: consuming Broadcast, _ channel: ChannelState, except: Exclusion? = nil, isEvent: Bool = false
-    ) {
-        guard !channel.loops.isEmpty else { return }
-        append(.broadcast(loops: channel.loops, channel.key, messages, except: except, isEvent: isEvent))
+    /// Does due work, within the limits of one turn.
+    package mutating func tick(now: Instant, _ effects: inout Effects) {
+        switch state {
+        case .memory(let memory):
+            _ = memory.call(.due, 0, from: .only, now: now, &news)
+            take(&effects)
+        case .linked:
+            while let number = waits.popDue(now: now) { replied(number, .unavailable, now: now, &effects) }
+        }
+    }
+
+    // MARK: The state
+
+    /// The reply, if the state is here; otherwise it is waited for. `wait`: nil for what nobody misses.
+    mutating func call(
+        _ call: ChannelCall, _ wait: @autoclosure () -> ChannelWaits.Wait?, _ now: Instant
+    ) -> ChannelReply? {
+        switch state {
+        case .memory(let memory): return memory.call(call, 0, from: .only, now: now, &news)
+        case .linked(let link):
+            let number = waits.next()
+            if let wait = wait() { waits.add(wait, number, due: now.advanced(by: ChannelWaits.patience)) }
+            return link.call(call, number, from: link.hub, now: now, &news)
+        }
+    }
+
+    /// Does what the state has told, up to a change above `sequence`.
+    private mutating func take(upTo sequence: UInt64 = .max, _ effects: inout Effects) {
+        while nextNews < news.count {
+            switch news[nextNews] {
+            case .change(let change):
+                guard change.sequence <= sequence else { return }
+                if let local = locals[change.key] { tell(change, local, &effects) }
+            case .webhook(let index, let event):
+                if let app = apps[index] { effects.append(.webhook(app, event)) }
+            case .reply: break
+            }
+            nextNews += 1
+        }
+        nextNews = 0
+        news.removeAll(keepingCapacity: news.count <= 64)
+    }
+
+    /// Tells all subscribers here.
+    func tell(_ change: ChannelChange, _ local: LocalSubscribers, _ effects: inout Effects) {
+        guard !local.loops.isEmpty else { return }
+        effects.append(
+            .broadcast(
+                loops: local.loops, change.key, change.broadcast, except: change.exclusion(sender),
+                isEvent: change.isEvent))
+    }
+
+    // MARK: Subscribers here
+
+    mutating func held(_ key: ChannelKey) -> LocalSubscribers {
+        if let local = locals[key] { return local }
+        let local = LocalSubscribers(key, loops: loops)
+        locals[key] = local
+        return local
+    }
+
+    mutating func removeIfUnused(_ local: LocalSubscribers) {
+        if local.isUnused { locals[local.key] = nil }
     }
 }

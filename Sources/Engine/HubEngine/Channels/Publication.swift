@@ -1,7 +1,7 @@
 import Pusher
 
 /// An event that an app's backend publishes to one channel.
-package struct Publication: Sendable {
+package struct Publication: Sendable, Equatable {
     /// The channel that gets it.
     package let channel: ChannelName
     /// The event's name.

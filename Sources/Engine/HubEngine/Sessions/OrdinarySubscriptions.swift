@@ -88,8 +88,8 @@ package final class OrdinarySubscriptions {
             .request(
                 .enter(
                     ChannelEntry(
-                        app: session.app, key: key, session: session.id, serial: session.lastSerial, member: member,
-                        subscriptionCount: session.channelCount - 1))))
+                        app: session.app, key: key, session: session.id, socketID: session.socketID,
+                        serial: session.lastSerial, member: member, subscriptionCount: session.channelCount - 1))))
     }
 
     /// A subscribe to a channel that the session is in is answered again: in a presence channel with its members, in a cache
@@ -110,7 +110,8 @@ package final class OrdinarySubscriptions {
                 .enter(
                     ChannelEntry(
                         app: session.app, key: ChannelKey(session.app.index, name), session: session.id,
-                        serial: session.subscriptions[index].serial, member: member, isRepeated: true))))
+                        socketID: session.socketID, serial: session.subscriptions[index].serial, member: member,
+                        isRepeated: true))))
     }
 
     /// What a repeated subscribe says of the user in a presence channel. Nil if unsigned, unusable, or of another user.
@@ -166,6 +167,7 @@ package final class OrdinarySubscriptions {
         case .miss: effects.append(.send(.cacheMiss(entered.key.name)))
         case .noCache: break
         }
+        for messages in entered.missed { effects.append(share(messages)) }
     }
 
     /// The channel's shard has refused the session.
@@ -283,7 +285,8 @@ package final class OrdinarySubscriptions {
                     .relay(
                         ChannelRelay(
                             app: app, key: ChannelKey(app.index, name), sender: session.id,
-                            event: event, data: data, userID: userID, webhook: webhook))))
+                            event: RelayedEvent(event: event, data: data, userID: userID, sender: session.socketID),
+                            webhook: webhook))))
         }
     }
 

@@ -58,6 +58,9 @@ package struct SubscriptionRefusal: Error {
         "LimitReached", 503,
         "This app has no room for another channel of this connection now: channels that exist can be joined. Try again later",
         bound: .app)
+    /// What all hubs share of the channel is out of reach.
+    package static let unavailable = SubscriptionRefusal(
+        "Unavailable", 503, "The hub cannot say now who else is in this channel. Try again later")
     /// Too many subscribes of the connection wait for its sign-in.
     package static let tooManyParked = SubscriptionRefusal(
         "LimitReached", 403, "Too many channels wait for this connection to sign in")

@@ -17,6 +17,12 @@ package struct SocketID: Hashable, Sendable {
         low = random & 0xFFFF_FFFF
     }
 
+    /// The id of these numbers; nil from 2^53 on.
+    package init?(high: UInt64, low: UInt64) {
+        guard high < 1 << 53, low < 1 << 53 else { return nil }
+        (self.high, self.low) = (high, low)
+    }
+
     /// Reads an id in the format of `append`; nil for leading zeros, other characters and numbers from 2^53 on.
     package init?(_ text: UnsafeRawBufferPointer) {
         guard let dot = text.firstIndex(of: UInt8(ascii: "."), from: 0),

@@ -3,10 +3,10 @@ import Clock
 import Metrics
 import Pusher
 
-/// The members of one shard's ordinary channels, and those who have left. A user or channel that was left stays for a grace
+/// The members of ordinary channels, and those who have left. A user or channel that was left stays for a grace
 /// period, since somebody may be back in a moment.
 struct Attendance {
-    typealias Effects = ChannelShard.Effects
+    typealias News = MemoryChannels.News
 
     private let channels: ChannelStates
     private let limits: ShardLimits
@@ -35,17 +35,17 @@ struct Attendance {
     }
 
     /// Ends one departure that is due, or does what comes before its end. False if nothing is due.
-    mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
+    mutating func endNext(now: Instant, _ news: inout News) -> Bool {
         if let first = earlier.first, first.due <= now, first.due <= userDepartures.first?.due ?? .max {
             earlier.popFirst()
-            shorterIsOver(first, &effects)
+            shorterIsOver(first, &news)
             return true
         }
         guard
             let departure = userDepartures.popFirst(if: { $0.due <= now })
                 ?? channelDepartures.popFirst(if: { $0.due <= now })
         else { return false }
-        end(departure, &effects)
+        end(departure, &news)
         return true
     }
 
@@ -56,20 +56,20 @@ struct Attendance {
 
     // MARK: Occupied and vacant
 
-    mutating func occupied(_ channel: ChannelState, _ app: App, _ effects: inout Effects) {
+    mutating func occupied(_ channel: ChannelState, _ app: App, _ news: inout News) {
         if channel.vacating != 0 {
             channel.vacating = 0
             channelDepartures.leave(of: channel.key.app)
         } else if channel.owesVacated {
             channel.owesVacated = false
         } else if app.features.webhooks.contains(.channelExistence) {
-            effects.append(.webhook(app, .channelOccupied(channel.name)))
+            news.append(.webhook(app: app.index, .channelOccupied(channel.name)))
         }
     }
 
-    mutating func vacated(_ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects) {
+    mutating func vacated(_ channel: ChannelState, _ app: App, now: Instant, _ news: inout News) {
         guard app.features.webhooks.contains(.channelExistence) else { return }
-        guard limits.webhookPause > .zero else { return tellVacated(channel, app, &effects) }
+        guard limits.webhookPause > .zero else { return tellVacated(channel, app, &news) }
         channel.vacating = nextNumber()
         channelDepartures.append(
             GraceEnd(
@@ -80,19 +80,19 @@ struct Attendance {
     // MARK: Members
 
     /// Whether the newcomer would be refused because connected members take all the room.
-    func isFull(for entry: ChannelEntry) -> Bool {
-        guard let member = entry.member, let channel = channels[entry.key] else { return false }
-        return !channel.members.mayHaveRoom(for: member, bounds(entry.app))
+    func isFull(for member: PresenceMember, in key: ChannelKey, of app: App) -> Bool {
+        guard let channel = channels[key] else { return false }
+        return !channel.members.mayHaveRoom(for: member, bounds(app))
     }
 
     func bounds(_ app: App) -> MemberBounds {
-        MemberBounds(countMax: channels.known(app).limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
+        MemberBounds(countMax: channels.apps.known(app).limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
     }
 
     /// Whether the user may enter with this `user_info`. If that makes enough room, members without a connection give way,
     /// the longest gone first. Connected members never do.
     mutating func makesRoom(
-        for member: PresenceMember, _ channel: ChannelState, _ app: App, _ effects: inout Effects
+        for member: PresenceMember, _ channel: ChannelState, _ app: App, _ news: inout News
     ) -> Bool {
         let bounds = bounds(app)
         guard channel.members.mayHaveRoom(for: member, bounds) else { return false }
@@ -101,31 +101,30 @@ struct Attendance {
             // This is the user itself: it is back, and stays.
             if user.hasSameBytes(as: member.id) { continue }
             userDepartures.leave(of: channel.key.app)
-            removed(user, channel, &effects)
-            tellRemoved(user, channel, app, &effects)
+            removed(user, channel, &news)
+            tellRemoved(user, channel, app, &news)
         }
         return true
     }
 
     mutating func arrived(
-        _ member: PresenceMember, _ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects
+        _ member: PresenceMember, of hub: HubID, _ channel: ChannelState, _ app: App, now: Instant,
+        _ news: inout News
     ) {
-        let arrival = channel.members.arrive(member, settledAt: now.advanced(by: limits.leaveGrace))
+        let arrival = channel.members.arrive(member, of: hub, settledAt: now.advanced(by: limits.leaveGrace))
         switch arrival {
         case .further(let isNews):
-            if isNews { channel.membersChanged() }
+            if isNews { channels.membersChanged(channel) }
         case .back(let isNews):
             userDepartures.leave(of: channel.key.app)
-            if isNews { channel.membersChanged() }
+            if isNews { channels.membersChanged(channel) }
         case .first, .again, .anew:
             metrics.members.add(1)
-            channel.membersChanged()
-            if !channel.loops.isEmpty {
-                effects.broadcast(.passing(.memberAdded(channel.name, member)), channel)
-            }
+            channels.membersChanged(channel)
+            channels.tell(.memberAdded(member), channel, &news)
             if arrival != .first { userDepartures.leave(of: channel.key.app) }
             if arrival != .again, app.features.webhooks.contains(.presence) {
-                effects.append(.webhook(app, .memberAdded(channel.name, userID: member.id)))
+                news.append(.webhook(app: app.index, .memberAdded(channel.name, userID: member.id)))
             }
         }
     }
@@ -134,42 +133,40 @@ struct Attendance {
     /// otherwise a client could have everybody told as often as it likes. The app's backend hears of it after a pause in any
     /// case (Pusher's "Webhooks"), if the user is not back.
     mutating func left(
-        _ user: String, _ channel: ChannelState, _ app: App, mayReturn: Bool, now: Instant, _ effects: inout Effects
+        _ user: String, _ channel: ChannelState, _ app: App, mayReturn: Bool, now: Instant, _ news: inout News
     ) {
         let number = nextNumber()
         if limits.leaveGrace > .zero, mayReturn || channel.members.isUnsettled(user, now: now) {
             channel.members.linger(user, until: number)
         } else {
-            removed(user, channel, &effects)
+            removed(user, channel, &news)
             channel.members.remember(user, until: number)
         }
-        depart(user, number, channel, app, now: now, &effects)
+        depart(user, number, channel, app, now: now, &news)
     }
 
-    private func removed(_ user: String, _ channel: ChannelState, _ effects: inout Effects) {
+    private func removed(_ user: String, _ channel: ChannelState, _ news: inout News) {
         channel.members.remove(user)
-        channel.membersChanged()
+        channels.membersChanged(channel)
         metrics.members.add(-1)
-        if !channel.loops.isEmpty {
-            effects.broadcast(.passing(.memberRemoved(channel.name, id: user)), channel)
-        }
+        channels.tell(.memberRemoved(user), channel, &news)
     }
 
-    private func tellRemoved(_ user: String, _ channel: ChannelState, _ app: App, _ effects: inout Effects) {
+    private func tellRemoved(_ user: String, _ channel: ChannelState, _ app: App, _ news: inout News) {
         guard app.features.webhooks.contains(.presence) else { return }
-        effects.append(.webhook(app, .memberRemoved(channel.name, userID: user)))
+        news.append(.webhook(app: app.index, .memberRemoved(channel.name, userID: user)))
     }
 
     // MARK: Departures
 
     /// Queues a user's departure. The grace and the webhook pause both begin now. Each does its own work when it ends.
     private mutating func depart(
-        _ user: String, _ number: UInt64, _ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects
+        _ user: String, _ number: UInt64, _ channel: ChannelState, _ app: App, now: Instant, _ news: inout News
     ) {
         let first = min(limits.leaveGrace, limits.webhookPause)
         let last = max(limits.leaveGrace, limits.webhookPause)
-        guard last > .zero else { return over(user, channel, app, &effects) }
-        if first == .zero { shorterIsOver(user, number, channel, app, &effects) }
+        guard last > .zero else { return over(user, channel, app, &news) }
+        if first == .zero { shorterIsOver(user, number, channel, app, &news) }
         func departure(after wait: Duration) -> GraceEnd {
             GraceEnd(key: channel.key, user: user, number: number, due: now.advanced(by: wait))
         }
@@ -178,67 +175,67 @@ struct Attendance {
     }
 
     /// Keeps departures within their bounds. Users have a queue of their own: anybody may enter and leave a public channel.
-    mutating func trimDepartures(of app: Int, _ effects: inout Effects) {
-        while let departure = userDepartures.popExcess() ?? channelDepartures.popExcess() { end(departure, &effects) }
+    mutating func trimDepartures(of app: Int, _ news: inout News) {
+        while let departure = userDepartures.popExcess() ?? channelDepartures.popExcess() { end(departure, &news) }
         let stands = { [channels] (departure: GraceEnd) in departure.stands(in: channels[departure.key]) }
         userDepartures.sweep(of: app, keeping: stands)
         channelDepartures.sweep(of: app, keeping: stands)
         if earlier.needsSweep(live: userDepartures.total) { earlier.sweep(keeping: stands) }
     }
 
-    private mutating func end(_ departure: GraceEnd, _ effects: inout Effects) {
+    private mutating func end(_ departure: GraceEnd, _ news: inout News) {
         guard let channel = channels[departure.key], departure.stands(in: channel), let app = channels.app(of: channel)
         else { return }
         if let user = departure.user {
             userDepartures.leave(of: departure.key.app)
-            over(user, channel, app, &effects)
+            over(user, channel, app, &news)
         } else {
             channelDepartures.leave(of: departure.key.app)
             channel.vacating = 0
-            tellVacated(channel, app, &effects)
+            tellVacated(channel, app, &news)
         }
         channels.removeIfUnused(channel)
     }
 
-    private func shorterIsOver(_ departure: GraceEnd, _ effects: inout Effects) {
+    private func shorterIsOver(_ departure: GraceEnd, _ news: inout News) {
         guard let channel = channels[departure.key], departure.stands(in: channel), let app = channels.app(of: channel),
             let user = departure.user
         else { return }
-        shorterIsOver(user, departure.number, channel, app, &effects)
+        shorterIsOver(user, departure.number, channel, app, &news)
         channels.removeIfUnused(channel)
     }
 
     /// The shorter of grace and webhook pause is over.
     private func shorterIsOver(
-        _ user: String, _ number: UInt64, _ channel: ChannelState, _ app: App, _ effects: inout Effects
+        _ user: String, _ number: UInt64, _ channel: ChannelState, _ app: App, _ news: inout News
     ) {
         let isMember = channel.members.contains(user)
         if limits.leaveGrace < limits.webhookPause, isMember {
-            removed(user, channel, &effects)
+            removed(user, channel, &news)
             channel.members.remember(user, until: number)
         } else if limits.webhookPause < limits.leaveGrace, !isMember {
             channel.members.told(user)
-            tellRemoved(user, channel, app, &effects)
+            tellRemoved(user, channel, app, &news)
         }
     }
 
     /// The longer one is over too. Nothing of the user is kept or owed any more.
-    private mutating func over(_ user: String, _ channel: ChannelState, _ app: App, _ effects: inout Effects) {
-        if channel.members.contains(user) { removed(user, channel, &effects) }
-        if !channel.members.forget(user) { tellRemoved(user, channel, app, &effects) }
+    private mutating func over(_ user: String, _ channel: ChannelState, _ app: App, _ news: inout News) {
+        if channel.members.contains(user) { removed(user, channel, &news) }
+        if !channel.members.forget(user) { tellRemoved(user, channel, app, &news) }
         if channel.owesVacated, channel.members.count == 0 {
             channel.owesVacated = false
-            tellVacated(channel, app, &effects)
+            tellVacated(channel, app, &news)
         }
     }
 
     /// Tells the app's backend that the channel is vacant, once its members are gone too.
-    private func tellVacated(_ channel: ChannelState, _ app: App, _ effects: inout Effects) {
+    private func tellVacated(_ channel: ChannelState, _ app: App, _ news: inout News) {
         guard app.features.webhooks.contains(.channelExistence) else { return }
         if channel.members.count > 0 {
             channel.owesVacated = true
         } else {
-            effects.append(.webhook(app, .channelVacated(channel.name)))
+            news.append(.webhook(app: app.index, .channelVacated(channel.name)))
         }
     }
 }

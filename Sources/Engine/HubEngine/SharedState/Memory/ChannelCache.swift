@@ -3,7 +3,7 @@ import Clock
 import Metrics
 import Pusher
 
-/// The last events of one shard's cache channels, within a bound.
+/// The last events of cache channels, within a bound.
 ///
 /// Beyond the bound, the app that holds most loses its oldest event, but never its last one, however large that is.
 struct ChannelCache {
@@ -20,7 +20,6 @@ struct ChannelCache {
     private let metrics: EngineMetrics
     /// By the app's index.
     private(set) var order: SharedOrder<Int, Entry>
-    private var lastNumber: UInt64 = 0
 
     init(of channels: ChannelStates, _ limits: ShardLimits, _ metrics: EngineMetrics) {
         self.channels = channels
@@ -29,13 +28,13 @@ struct ChannelCache {
         order = SharedOrder(bound: limits.cacheBytesMax, spared: 1)
     }
 
+    /// Keeps the event, which the channel's last change has told.
     mutating func keep(
         _ publication: Publication, _ messages: SharedMessages, _ channel: ChannelState, now: Instant
     ) {
         drop(channel)
-        lastNumber &+= 1
         let cached = KeptEvent(
-            event: publication.event, data: publication.data, messages: messages, entry: lastNumber,
+            publication: publication, messages: messages, entry: channel.sequence,
             due: now.advanced(by: limits.cacheTime))
         channel.cached = cached
         metrics.cachedBytes.add(cached.size)

@@ -29,7 +29,7 @@ package final class ChannelQuota: Sendable {
     ///   - most: the bound over all apps.
     ///   - few: a connection in fewer channels than this may always make one while there is room.
     /// - Throws: why the channel is not made.
-    package func enter(_ app: App, subscriptions: Int?, most: Int, few: Int) throws(SubscriptionRefusal) {
+    package func enter(_ app: App, subscriptions: Int?, most: Int, few: Int) throws(EntryRefusal) {
         let own = app.counts.channels
         let held = own.count
         let total = all.count
@@ -38,7 +38,7 @@ package final class ChannelQuota: Sendable {
         let hubRoom = min(max(share - held, most / 2 - total), most - total)
         let appRoom = app.limits.channelsMax.map { $0 - held } ?? .max
         let room = min(hubRoom, appRoom)
-        let refusal = appRoom <= hubRoom ? SubscriptionRefusal.appChannelsFull : .channelsFull
+        let refusal = appRoom <= hubRoom ? EntryRefusal.appChannelsFull : .channelsFull
         guard room > 0 else { throw refusal }
         let connections = app.counts.connections.count
         if let subscriptions, subscriptions >= few, held >= room, connections > 1,

@@ -2,22 +2,20 @@ import Bytes
 import Clock
 import Pusher
 
-/// One ordinary channel at its shard.
+/// One ordinary channel, over all hubs.
 ///
-/// Invariant: it is in the shard's table exactly while somebody is in it, or something of it has to be kept or told.
+/// Invariant: it is in the state's table exactly while somebody is in it, or something of it has to be kept or told.
 final class ChannelState {
     let key: ChannelKey
-    /// Sessions on each loop.
-    private var counts: ContiguousArray<UInt32>
-    /// The loops with sessions in it.
-    private(set) var loops: LoopSet = []
-    /// Sessions over all loops.
+    /// Its last change.
+    var sequence: UInt64
+    /// Connections to each hub but `HubID.only`.
+    private(set) var others: [HubID: Int] = [:]
+    /// Connections to all hubs.
     private(set) var total = 0
     var members = PresenceMembers()
-    /// What a newcomer is told of these members, until they change. Kept from the second newcomer on.
-    var membersTold: SharedMessages?
-    /// Whether the first newcomer has been told.
-    var isListTold = false
+    /// Of the list of members.
+    var listVersion: UInt64 = 0
     /// For a cache channel: the last event that the app's backend published.
     var cached: KeptEvent?
     /// The departure by which the app's backend hears that the channel is vacant; 0 if there is none.
@@ -34,9 +32,9 @@ final class ChannelState {
     /// The quiet period in which the app's backend is told of no cache miss; 0 if there is none.
     var missSilence: UInt64 = 0
 
-    init(_ key: ChannelKey, loops: Int) {
+    init(_ key: ChannelKey, at sequence: UInt64) {
         self.key = key
-        counts = ContiguousArray(repeating: 0, count: loops)
+        self.sequence = sequence
     }
 
     var name: ChannelName { key.name }
@@ -44,38 +42,27 @@ final class ChannelState {
         total == 0 && members.isForgotten && cached == nil && vacating == 0 && countSilence == 0 && missSilence == 0
     }
 
-    func membersChanged() {
-        membersTold = nil
-        isListTold = false
-    }
+    /// Connections to one hub.
+    func count(of hub: HubID) -> Int { hub == .only ? total - others.values.reduce(0, +) : others[hub] ?? 0 }
 
-    func add(_ loop: Int) {
-        counts[loop] += 1
-        total += 1
-        loops.insert(LoopSet(loop: loop))
-    }
-
-    /// False if the loop has nobody in it.
-    func subtract(_ loop: Int) -> Bool {
-        guard counts[loop] > 0 else { return false }
-        counts[loop] -= 1
-        total -= 1
-        if counts[loop] == 0 { loops.remove(LoopSet(loop: loop)) }
-        return true
+    func add(_ count: Int, of hub: HubID) {
+        total += count
+        guard hub != .only else { return }
+        let own = (others[hub] ?? 0) + count
+        others[hub] = own > 0 ? own : nil
     }
 }
 
 /// The last event of a cache channel, kept.
 struct KeptEvent {
-    let event: String
-    let data: [UInt8]
+    let publication: Publication
     let messages: SharedMessages
-    /// The number of its entry in the shard's eviction order.
+    /// The change that told it; also the number of its entry in the eviction order.
     let entry: UInt64
     let due: Instant
 
     /// What keeping it costs, in bytes.
-    var size: Int { event.utf8.count + data.count + messages.byteCount + Self.overhead }
+    var size: Int { publication.event.utf8.count + publication.data.count + messages.byteCount + Self.overhead }
 
     /// For the channel, its name, and the eviction order.
     static let overhead = 512

@@ -4,14 +4,15 @@ import Pusher
 final class ChannelStates {
     private var perApp: ContiguousArray<[ChannelKey: ChannelState]> = []
     private(set) var count = 0
-    /// By index.
-    private var apps: ContiguousArray<App?> = []
-    private let loops: Int
+    /// Of the last change. Of all channels, so that one that is made again does not count from the beginning.
+    private var lastSequence: UInt64 = 0
+    private var lastVersion: UInt64 = 0
+    let apps: KnownApps
     private let limits: ShardLimits
     private let metrics: EngineMetrics
 
-    init(loops: Int, _ limits: ShardLimits, _ metrics: EngineMetrics) {
-        self.loops = loops
+    init(_ apps: KnownApps, _ limits: ShardLimits, _ metrics: EngineMetrics) {
+        self.apps = apps
         self.limits = limits
         self.metrics = metrics
     }
@@ -26,22 +27,22 @@ final class ChannelStates {
         }
     }
 
-    subscript(app: App) -> [ChannelKey: ChannelState] { app.index < perApp.count ? perApp[app.index] : [:] }
+    func ofApp(_ index: Int) -> [ChannelKey: ChannelState] { index < perApp.count ? perApp[index] : [:] }
 
     /// The channel, made where it does not exist.
     ///
     /// - Parameter subscriptions: channels that the asking connection is in; nil: the app's backend asks.
     /// - Throws: why it is not made.
-    func held(_ key: ChannelKey, of app: App, subscriptions: Int?) throws(SubscriptionRefusal) -> ChannelState {
+    func held(_ key: ChannelKey, of app: App, subscriptions: Int?) throws(EntryRefusal) -> ChannelState {
         if let channel = self[key] { return channel }
-        do throws(SubscriptionRefusal) {
+        do throws(EntryRefusal) {
             try metrics.channels.enter(
                 app, subscriptions: subscriptions, most: limits.channelsMax, few: limits.fewChannels)
         } catch {
             app.counts.refused(.channels)
             throw error
         }
-        let channel = ChannelState(key, loops: loops)
+        let channel = ChannelState(key, at: lastSequence)
         self[key] = channel
         return channel
     }
@@ -53,21 +54,24 @@ final class ChannelStates {
         metrics.channels.leave(app)
     }
 
-    // MARK: Apps
+    /// Each app's, for a look at all.
+    var all: some Sequence<ChannelState> { perApp.lazy.flatMap(\.values) }
 
-    func replace(_ app: App) {
-        while apps.count <= app.index { apps.append(nil) }
-        apps[app.index] = app
+    func app(of channel: ChannelState) -> App? { apps[channel.key.app] }
+
+    // MARK: Changes
+
+    /// Makes the change the channel's next one. Hubs are told if they have connections in it.
+    func tell(_ what: ChannelChange.What, _ channel: ChannelState, _ news: inout MemoryChannels.News) {
+        lastSequence &+= 1
+        let change = ChannelChange(key: channel.key, follows: channel.sequence, sequence: lastSequence, what: what)
+        channel.sequence = lastSequence
+        if channel.total > 0 { news.append(.change(change)) }
     }
 
-    /// The app's current value: `app` itself where none is known, since a loop may hear of a change later than this shard.
-    func known(_ app: App) -> App {
-        if app.index < apps.count, let known = apps[app.index] { return known }
-        replace(app)
-        return app
-    }
-
-    func app(of channel: ChannelState) -> App? {
-        channel.key.app < apps.count ? apps[channel.key.app] : nil
+    /// Another list of members is told from now on.
+    func membersChanged(_ channel: ChannelState) {
+        lastVersion &+= 1
+        channel.listVersion = lastVersion
     }
 }

@@ -5,7 +5,7 @@ import Pusher
 
 /// Throttles how often subscriber counts and cache misses are told, however fast clients come and go.
 struct CountThrottle {
-    typealias Effects = ChannelShard.Effects
+    typealias News = MemoryChannels.News
 
     /// The quiet period of a channel that has told something. Stale once its channel names another one.
     private struct Silence {
@@ -39,10 +39,10 @@ struct CountThrottle {
     }
 
     /// Ends one quiet period that is over. False if none is.
-    mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
+    mutating func endNext(now: Instant, _ news: inout News) -> Bool {
         let isOver = { (silence: Silence) in silence.due <= now }
         if let silence = prompt.popFirst(if: isOver) ?? long.popFirst(if: isOver) {
-            endCountSilence(silence, staysSilent: true, now: now, &effects)
+            endCountSilence(silence, staysSilent: true, now: now, &news)
         } else if let silence = misses.popFirst(if: isOver) {
             endMissSilence(silence)
         } else {
@@ -58,7 +58,7 @@ struct CountThrottle {
 
     // MARK: Counts
 
-    private func tellsCounts(_ channel: ChannelState, _ app: App) -> Bool {
+    func tellsCounts(_ channel: ChannelState, _ app: App) -> Bool {
         app.features.subscriptionCounts && !channel.name.kind.isPresence
     }
 
@@ -75,34 +75,32 @@ struct CountThrottle {
         tellsCounts(channel, app) && isSilent(channel, now: now)
     }
 
-    mutating func changed(_ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects) {
+    mutating func changed(_ channel: ChannelState, _ app: App, now: Instant, _ news: inout News) {
         guard tellsCounts(channel, app) else { return }
         guard isSilent(channel, now: now) else {
-            return tellCount(channel, app, staysSilent: true, now: now, &effects)
+            return tellCount(channel, app, staysSilent: true, now: now, &news)
         }
         channel.owesCount = true
         guard channel.isSilentForLong, channel.total <= limits.promptCountsMax else { return }
         endCountSilence(channel)
-        beginCountSilence(channel, now: now, &effects)
+        beginCountSilence(channel, now: now, &news)
     }
 
     private mutating func tellCount(
-        _ channel: ChannelState, _ app: App, staysSilent: Bool, now: Instant, _ effects: inout Effects
+        _ channel: ChannelState, _ app: App, staysSilent: Bool, now: Instant, _ news: inout News
     ) {
         endCountSilence(channel)
         channel.owesCount = false
         channel.countToldAt = now
-        if !channel.loops.isEmpty {
-            effects.broadcast(.passing(.subscriptionCount(channel.name, channel.total)), channel)
-        }
-        let isHeard = !channel.loops.isEmpty || app.features.webhooks.contains(.subscriptionCount)
+        if channel.total > 0 { channels.tell(.count(channel.total), channel, &news) }
+        let isHeard = channel.total > 0 || app.features.webhooks.contains(.subscriptionCount)
         if app.features.webhooks.contains(.subscriptionCount) {
-            effects.append(.webhook(app, .subscriptionCount(channel.name, channel.total)))
+            news.append(.webhook(app: app.index, .subscriptionCount(channel.name, channel.total)))
         }
-        if staysSilent, isHeard { beginCountSilence(channel, now: now, &effects) }
+        if staysSilent, isHeard { beginCountSilence(channel, now: now, &news) }
     }
 
-    private mutating func beginCountSilence(_ channel: ChannelState, now: Instant, _ effects: inout Effects) {
+    private mutating func beginCountSilence(_ channel: ChannelState, now: Instant, _ news: inout News) {
         channel.isSilentForLong = channel.total > limits.promptCountsMax
         let silences = channel.isSilentForLong ? \Self.long : \.prompt
         let due = now.advanced(by: channel.isSilentForLong ? limits.countInterval : limits.promptInterval)
@@ -110,7 +108,7 @@ struct CountThrottle {
         self[keyPath: silences].append(
             Silence(key: channel.key, number: channel.countSilence, due: due), of: channel.key.app)
         while let oldest = self[keyPath: silences].popExcess() {
-            endCountSilence(oldest, staysSilent: false, now: now, &effects)
+            endCountSilence(oldest, staysSilent: false, now: now, &news)
         }
         self[keyPath: silences].sweep(of: channel.key.app) { [channels] in
             channels[$0.key]?.countSilence == $0.number
@@ -125,11 +123,11 @@ struct CountThrottle {
 
     /// A quiet period is over: tells a count that changed in it.
     private mutating func endCountSilence(
-        _ silence: Silence, staysSilent: Bool, now: Instant, _ effects: inout Effects
+        _ silence: Silence, staysSilent: Bool, now: Instant, _ news: inout News
     ) {
         guard let channel = channels[silence.key], channel.countSilence == silence.number else { return }
         if channel.owesCount, let app = channels.app(of: channel), tellsCounts(channel, app) {
-            tellCount(channel, app, staysSilent: staysSilent, now: now, &effects)
+            tellCount(channel, app, staysSilent: staysSilent, now: now, &news)
         } else {
             endCountSilence(channel)
             channel.owesCount = false
@@ -139,10 +137,10 @@ struct CountThrottle {
 
     // MARK: Cache misses
 
-    mutating func missed(_ channel: ChannelState, _ app: App, now: Instant, _ effects: inout Effects) {
+    mutating func missed(_ channel: ChannelState, _ app: App, now: Instant, _ news: inout News) {
         metrics.cacheMisses.add()
         guard app.features.webhooks.contains(.cacheChannels), channel.missSilence == 0 else { return }
-        effects.append(.webhook(app, .cacheMiss(channel.name)))
+        news.append(.webhook(app: app.index, .cacheMiss(channel.name)))
         channel.missSilence = nextNumber()
         let due = now.advanced(by: limits.missInterval)
         misses.append(Silence(key: channel.key, number: channel.missSilence, due: due), of: channel.key.app)

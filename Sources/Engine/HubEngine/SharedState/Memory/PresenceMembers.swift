@@ -21,8 +21,10 @@ package struct PresenceMembers {
     struct Member {
         /// What the newest subscription says; it stands until a newer one comes or the user is removed.
         var member: PresenceMember
-        /// Connections over all loops; 0 in the grace period.
-        var connections: Int
+        /// Connections to all hubs; 0 in the grace period.
+        var connections: Int32
+        /// Those of them to other hubs than `HubID.only`.
+        var elsewhere: Int32 = 0
         /// The departure that ends the user's grace; 0 if there is none.
         var departure: UInt64 = 0
         /// Until then even a leave by request gets a grace: the user was removed a moment before it came.
@@ -37,7 +39,15 @@ package struct PresenceMembers {
         let departure: UInt64
     }
 
+    /// A user of one hub.
+    private struct HubUser: Hashable {
+        let hub: HubID
+        let user: TextKey
+    }
+
     private var members: [TextKey: Member] = [:]
+    /// Connections to other hubs than `HubID.only`.
+    private var others: [HubUser: Int32] = [:]
     private var bytes = 0
     /// Users in their grace period, and their bytes in the list.
     private var lingering = 0
@@ -126,7 +136,15 @@ package struct PresenceMembers {
 
     /// A connection of the user comes. What it says of the user replaces what an older one said. `settledAt`: until then, a
     /// user who had just left gets a grace at its next leave.
-    package mutating func arrive(_ member: PresenceMember, settledAt: Instant) -> Arrival {
+    package mutating func arrive(
+        _ member: PresenceMember, of hub: HubID = .only, settledAt: Instant
+    ) -> Arrival {
+        let arrival = arrive(member, settledAt)
+        if hub != .only { count(1, TextKey(member.id), of: hub) }
+        return arrival
+    }
+
+    private mutating func arrive(_ member: PresenceMember, _ settledAt: Instant) -> Arrival {
         let key = TextKey(member.id)
         guard let known = members[key] else {
             let gone = remembered.removeValue(forKey: key)
@@ -167,12 +185,38 @@ package struct PresenceMembers {
     }
 
     /// A connection of the user ends. True if it was the last.
-    mutating func leave(_ id: String) -> Bool {
+    mutating func leave(_ id: String, of hub: HubID = .only) -> Bool {
         let key = TextKey(id)
-        guard let connections = members[key]?.connections, connections > 0 else { return false }
+        guard let connections = members[key]?.connections, self.connections(of: id, to: hub) > 0 else { return false }
         members[key]?.connections = connections - 1
+        if hub != .only { count(-1, key, of: hub) }
         return connections == 1
     }
+
+    private mutating func count(_ change: Int32, _ user: TextKey, of hub: HubID) {
+        let key = HubUser(hub: hub, user: user)
+        let count = (others[key] ?? 0) + change
+        others[key] = count > 0 ? count : nil
+        members[user]?.elsewhere += change
+    }
+
+    /// The user's connections to one hub.
+    func connections(of id: String, to hub: HubID) -> Int {
+        let key = TextKey(id)
+        guard hub == .only else { return Int(others[HubUser(hub: hub, user: key)] ?? 0) }
+        return members[key].map { Int($0.connections - $0.elsewhere) } ?? 0
+    }
+
+    /// The users with connections to one hub.
+    func users(of hub: HubID) -> [String] {
+        guard hub == .only else {
+            return others.keys.filter { $0.hub == hub }.compactMap { members[$0.user]?.member.id }
+        }
+        return members.values.filter { $0.connections > $0.elsewhere }.map(\.member.id)
+    }
+
+    /// All of them, one by one.
+    var each: [PresenceMember] { members.values.map(\.member) }
 
     /// Keeps the user, without a connection, until that departure.
     mutating func linger(_ id: String, until departure: UInt64) {

@@ -1,0 +1,53 @@
+import Pusher
+
+/// The subscribers that this hub has in one ordinary channel, on all loops.
+///
+/// Invariant: it is in the shard's table exactly while there is one, or one waits to be let in.
+final class LocalSubscribers {
+    let key: ChannelKey
+    /// Sessions on each loop.
+    private var counts: ContiguousArray<UInt32>
+    /// The loops with sessions in it.
+    private(set) var loops: LoopSet = []
+    private var total = 0
+    /// Where the channel's state is elsewhere.
+    var course: ChannelCourse?
+    /// What newcomers are told of the members of that version. Kept from the second newcomer on.
+    private var listVersion: UInt64 = 0
+    private var membersTold: SharedMessages?
+
+    init(_ key: ChannelKey, loops: Int) {
+        self.key = key
+        counts = ContiguousArray(repeating: 0, count: loops)
+    }
+
+    var isUnused: Bool { total == 0 && course?.isUnused != false }
+
+    func add(_ loop: Int) {
+        counts[loop] += 1
+        total += 1
+        loops.insert(LoopSet(loop: loop))
+    }
+
+    /// False if the loop has nobody in it.
+    func subtract(_ loop: Int) -> Bool {
+        guard counts[loop] > 0 else { return false }
+        counts[loop] -= 1
+        total -= 1
+        if counts[loop] == 0 { loops.remove(LoopSet(loop: loop)) }
+        return true
+    }
+
+    // MARK: Messages
+
+    func messages(_ members: Entered.Members) -> SharedMessages {
+        // The list is not written and compressed for every entry: a client may ask again and again without a signature, and
+        // users add connections or come back. A list that has just changed is likely to change with the next entry.
+        let isKnown = listVersion == members.version
+        if isKnown, let membersTold { return membersTold }
+        let messages = SharedMessages(.entered(key.name, members: members.list))
+        listVersion = members.version
+        membersTold = isKnown ? messages : nil
+        return messages
+    }
+}

@@ -1,0 +1,29 @@
+import Clock
+
+/// The way to a state of ordinary channels that is in another process: calls leave as bytes, and what the state tells comes
+/// back later (`ChannelShard.received`).
+package final class LinkedChannels: SharedChannels {
+    /// This run of the hub, as the state knows it.
+    package let hub: HubID
+    /// The apps of the shard, by which bytes name them.
+    package let apps = KnownApps()
+    private let send: ([UInt8]) -> Void
+
+    /// - Parameter send: sends an encoded call. What the hub sends, the state takes in that order, if at all.
+    package init(as hub: HubID, _ send: @escaping ([UInt8]) -> Void) {
+        self.hub = hub
+        self.send = send
+    }
+
+    /// Sends the call (`SharedChannels`). The reply never comes at once; one too long to be sent is not sent, and waits.
+    package func call(
+        _ call: ChannelCall, _ number: UInt64, from hub: HubID, now: Instant, _ news: inout ContiguousArray<ChannelNews>
+    ) -> ChannelReply? {
+        let bytes = SentChannelCall(call, number, from: hub).encoded(apps)
+        if bytes.count <= SharedWriter.bytesMax { send(bytes) }
+        return nil
+    }
+
+    /// Others see to what is due.
+    package var nextDue: Instant? { nil }
+}

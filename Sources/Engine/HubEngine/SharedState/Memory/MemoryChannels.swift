@@ -1,0 +1,263 @@
+import Bytes
+import Clock
+import Metrics
+import Pusher
+
+/// The shared state of ordinary channels in the memory of one process: the version of a hub that is alone, and the model for
+/// all others. It replies at once.
+///
+/// Worst interleavings, each with its test in `SharedChannelsTests`, and all of them in `ChannelHistories`:
+/// - A user's connection ends and another comes, to any hub, in either order. The user never counts as gone
+///   (`PresenceTests.aUserWhoComesBackWasNeverGone`).
+/// - A grace period ends when the user has come back and left again. Departures are numbered
+///   (`PresenceTests.anOldDepartureEndsNothing`).
+/// - A session joins and leaves as fast as it can. Counts, cache misses and members are reported with pauses, and the last
+///   state always (`ChannelCountTests.aQuicklyChangingCountIsToldAtIntervals` and others).
+/// - A hub dies while others think that it lives, and is reaped twice. What comes of it later is dropped.
+package final class MemoryChannels: SharedChannels {
+    typealias News = ContiguousArray<ChannelNews>
+
+    private let limits: ShardLimits
+    private let metrics: EngineMetrics
+    private let apps: KnownApps
+    private let channels: ChannelStates
+    private var attendance: Attendance
+    private var counts: CountThrottle
+    private var cache: ChannelCache
+    private var reaped: Set<HubID> = []
+
+    /// No channels. `limits` are the bucket's own.
+    package convenience init(limits: ShardLimits = ShardLimits(), metrics: EngineMetrics = EngineMetrics()) {
+        self.init(KnownApps(), limits, metrics)
+    }
+
+    init(_ apps: KnownApps, _ limits: ShardLimits, _ metrics: EngineMetrics) {
+        self.limits = limits
+        self.metrics = metrics
+        self.apps = apps
+        channels = ChannelStates(apps, limits, metrics)
+        attendance = Attendance(of: channels, limits, metrics)
+        counts = CountThrottle(of: channels, limits, metrics)
+        cache = ChannelCache(of: channels, limits, metrics)
+    }
+
+    /// Channels that somebody is in, or of which something is kept.
+    package var channelCount: Int { channels.count }
+    /// Bytes of all cached events, including what keeping them costs.
+    package var cachedBytes: Int { cache.order.total }
+    /// Entries in the eviction order of cached events.
+    package var cacheEntryCount: Int { cache.order.slotCount }
+    /// Entries in the departure queues.
+    package var departureEntryCount: Int { attendance.departureEntryCount }
+
+    /// The app's value has changed: the new one counts at once.
+    package func replace(_ app: App) { apps.replace(app) }
+
+    /// Whether the newcomer would be refused because connected members take all the room.
+    func isFull(for member: PresenceMember, in key: ChannelKey, of app: App) -> Bool {
+        attendance.isFull(for: member, in: key, of: app)
+    }
+
+    // MARK: Calls
+
+    /// Carries out the call (`SharedChannels`). Calls about an app that is not known here, and of a hub that was reaped, are
+    /// `unavailable`.
+    package func call(
+        _ call: ChannelCall, _ number: UInt64, from hub: HubID, now: Instant, _ news: inout ContiguousArray<ChannelNews>
+    ) -> ChannelReply? {
+        guard reaped.isEmpty || !reaped.contains(hub) else { return .unavailable }
+        switch call {
+        case .enter(let key, let entering): return enter(key, entering, of: hub, now: now, &news)
+        case .exit(let exit): self.exit(exit, of: hub, now: now, &news)
+        case .publish(let key, let publication): return publish(key, publication, now: now, &news)
+        case .relay(let key, let event):
+            if let channel = channels[key], channel.total > 0 { channels.tell(.relayed(event), channel, &news) }
+        case .facts(let key): return .facts(facts(of: key, channels[key], now: now))
+        case .users(let key): return .users(channels[key]?.members.ids ?? [])
+        case .list(let app, let prefix, let most): return .list(list(of: app, prefix, most, now: now))
+        case .assert(let key, let attending): return assert(key, attending, of: hub, now: now, &news)
+        case .reap(let dead): reap(dead, now: now, &news)
+        case .due: due(now: now, &news)
+        }
+        return .done
+    }
+
+    private func enter(
+        _ key: ChannelKey, _ entering: Entering, of hub: HubID, now: Instant, _ news: inout News
+    ) -> ChannelReply {
+        guard let app = apps[key.app] else { return .unavailable }
+        let channel: ChannelState
+        do throws(EntryRefusal) {
+            channel = try channels.held(key, of: app, subscriptions: entering.subscriptions)
+        } catch {
+            return .refused(error)
+        }
+        if entering.isRepeated {
+            if let member = entering.member, channel.members.says(member, attendance.bounds(app)) {
+                channels.membersChanged(channel)
+            }
+            return .entered(entered(channel, app, isRepeated: true, of: hub, now: now, &news))
+        }
+        if let member = entering.member, !attendance.makesRoom(for: member, channel, app, &news) {
+            app.counts.refused(.presenceMembers)
+            channels.removeIfUnused(channel)
+            return .refused(.tooManyMembers)
+        }
+        if channel.total == 0 { attendance.occupied(channel, app, &news) }
+        if let member = entering.member { attendance.arrived(member, of: hub, channel, app, now: now, &news) }
+        channel.add(1, of: hub)
+        let entered = entered(channel, app, isRepeated: false, of: hub, now: now, &news)
+        counts.changed(channel, app, now: now, &news)
+        return .entered(entered)
+    }
+
+    private func exit(_ exit: ChannelExit, of hub: HubID, now: Instant, _ news: inout News) {
+        guard let channel = channels[exit.key], let app = channels.app(of: channel), channel.count(of: hub) > 0 else {
+            return
+        }
+        channel.add(-1, of: hub)
+        if let user = exit.userID, channel.members.leave(user, of: hub) {
+            attendance.left(user, channel, app, mayReturn: exit.mayReturn, now: now, &news)
+        }
+        counts.changed(channel, app, now: now, &news)
+        if channel.total == 0 { attendance.vacated(channel, app, now: now, &news) }
+        attendance.trimDepartures(of: exit.key.app, &news)
+        channels.removeIfUnused(channel)
+    }
+
+    private func publish(
+        _ key: ChannelKey, _ publication: Publication, now: Instant, _ news: inout News
+    ) -> ChannelReply {
+        guard let app = apps[key.app] else { return .unavailable }
+        let isKept = key.name.kind.isCache && limits.cacheBytesMax > 0
+        // Where nobody is in it, and there is no room for it, it keeps no event.
+        let known = isKept ? try? channels.held(key, of: app, subscriptions: nil) : channels[key]
+        if let channel = known, isKept || channel.total > 0 {
+            let messages = isKept ? SharedMessages(.published(publication)) : nil
+            channels.tell(.published(publication, messages), channel, &news)
+            if let messages {
+                counts.endMissSilence(channel)
+                cache.keep(publication, messages, channel, now: now)
+            }
+        }
+        return .facts(facts(of: key, channels[key], now: now))
+    }
+
+    // MARK: What is known
+
+    private func entered(
+        _ channel: ChannelState, _ app: App, isRepeated: Bool, of hub: HubID, now: Instant, _ news: inout News
+    ) -> Entered {
+        var entered = Entered(sequence: channel.sequence)
+        if channel.name.kind.isCache {
+            if let cached = channel.cached, cached.due > now {
+                entered.cached = .event(cached.publication, cached.messages)
+            } else {
+                entered.cached = .miss
+                if !isRepeated { counts.missed(channel, app, now: now, &news) }
+            }
+        }
+        // The count is sent here only where it is not about to be told to everybody.
+        if counts.owesNewcomer(channel, app, now: now) { entered.count = channel.total }
+        if channel.name.kind.isPresence {
+            entered.members = Entered.Members(
+                list: channel.members.list(), version: channel.listVersion,
+                each: hub == .only ? nil : channel.members.each)
+        }
+        return entered
+    }
+
+    private func facts(of key: ChannelKey, _ channel: ChannelState?, now: Instant) -> ChannelFacts {
+        var facts = ChannelFacts()
+        facts.subscriptionCount = channel?.total ?? 0
+        if key.name.kind.isPresence { facts.userCount = channel?.members.count ?? 0 }
+        if let cached = channel?.cached, cached.due > now {
+            let seconds = cached.due.duration(since: now).secondsRoundedUp
+            facts.cached = CachedEvent(
+                name: cached.publication.event, data: cached.publication.data, secondsLeft: seconds)
+        }
+        return facts
+    }
+
+    private func list(of app: Int, _ prefix: String, _ most: Int, now: Instant) -> [String: ChannelFacts] {
+        var found: [String: ChannelFacts] = [:]
+        for (key, channel) in channels.ofApp(app) where key.name.string.utf8.starts(with: prefix.utf8) {
+            let facts = facts(of: key, channel, now: now)
+            guard facts.isOccupied else { continue }
+            found[key.name.string] = facts
+            if found.count > most { break }
+        }
+        return found
+    }
+
+    // MARK: Hubs
+
+    /// The hub has this in the channel, whatever was known. Bounds on members do not count: they are connected.
+    private func assert(
+        _ key: ChannelKey, _ attending: Attending, of hub: HubID, now: Instant, _ news: inout News
+    ) -> ChannelReply {
+        guard let app = apps[key.app] else { return .unavailable }
+        let isThere = attending.connections > 0
+        guard let channel = isThere ? try? channels.held(key, of: app, subscriptions: nil) : channels[key] else {
+            return isThere ? .refused(.channelsFull) : .entered(Entered())
+        }
+        let before = channel.total
+        if before == 0, isThere { attendance.occupied(channel, app, &news) }
+        channel.add(attending.connections - channel.count(of: hub), of: hub)
+        var rest = Set(channel.members.users(of: hub))
+        for known in attending.members {
+            rest.remove(known.member.id)
+            let missing = known.connections - channel.members.connections(of: known.member.id, to: hub)
+            for _ in 0..<max(0, missing) { attendance.arrived(known.member, of: hub, channel, app, now: now, &news) }
+            leave(known.member.id, -missing, of: hub, channel, app, now: now, &news)
+        }
+        for user in rest {
+            let all = channel.members.connections(of: user, to: hub)
+            leave(user, all, of: hub, channel, app, now: now, &news)
+        }
+        if channel.total != before { counts.changed(channel, app, now: now, &news) }
+        if channel.total == 0, before > 0 { attendance.vacated(channel, app, now: now, &news) }
+        var entered = entered(channel, app, isRepeated: true, of: hub, now: now, &news)
+        if counts.tellsCounts(channel, app) { entered.count = channel.total }
+        attendance.trimDepartures(of: key.app, &news)
+        channels.removeIfUnused(channel)
+        return .entered(entered)
+    }
+
+    private func leave(
+        _ user: String, _ connections: Int, of hub: HubID, _ channel: ChannelState, _ app: App, now: Instant,
+        _ news: inout News
+    ) {
+        for _ in 0..<max(0, connections) where channel.members.leave(user, of: hub) {
+            attendance.left(user, channel, app, mayReturn: true, now: now, &news)
+        }
+    }
+
+    private func reap(_ hub: HubID, now: Instant, _ news: inout News) {
+        reaped.insert(hub)
+        for channel in Array(channels.all) where channel.count(of: hub) > 0 {
+            _ = assert(channel.key, Attending(), of: hub, now: now, &news)
+        }
+    }
+
+    // MARK: With time
+
+    /// The earliest time at which `ChannelCall.due` has work; nil if nothing waits.
+    package var nextDue: Instant? {
+        // Called at each input, so it allocates no array.
+        let due = min(attendance.nextDue, counts.nextDue, cache.order.first?.due ?? .max)
+        return due == .max ? nil : due
+    }
+
+    /// Within the limits of one turn: thousands may leave at once, and each leave is told to all who stay.
+    private func due(now: Instant, _ news: inout News) {
+        var (told, seen) = (0, news.count)
+        for _ in 0..<limits.dueAtOnceMax {
+            guard told < limits.toldAtOnceMax,
+                attendance.endNext(now: now, &news) || counts.endNext(now: now, &news) || cache.forgetNext(now: now)
+            else { return }
+            for case .change(let change) in news[seen...] { told += channels[change.key]?.total ?? 0 }
+            seen = news.count
+        }
+    }
+}
