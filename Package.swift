@@ -269,7 +269,8 @@ let package = Package(
                 tokens, logging,
             ], settings: mixedSettings),
         .target(
-            name: "FuzzProperties", dependencies: ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
+            name: "FuzzProperties",
+            dependencies: ["Bytes", "Digests", "HTTP", "HubEngine", "JSON", "Pusher", "Sync", "WebSocket"],
             path: "Tests/Fuzz/Properties", swiftSettings: settings),
         tests("FuzzTests", ["FuzzProperties", "TestSupport"]),
         tests("Values/BytesTests", ["Bytes", "TestSupport"]),
@@ -292,7 +293,9 @@ let package = Package(
                 "Reactor", "Reminding", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport", database, crypto,
                 security,
             ]),
-        tests("Engine/HubEngineTests", ["Bytes", "HubEngine", "Clock", "Pusher", "Sync", "TestSupport"]),
+        tests(
+            "Engine/HubEngineTests",
+            ["Bytes", "HubEngine", "Clock", "FuzzProperties", "Pusher", "Sync", "TestSupport"]),
         tests("Runtime/ReactorTests", ["CDescriptorGuard", "COpenSSL", "Clock", "Reactor", "TestSupport"]),
         tests(
             "Runtime/PostgresTests",

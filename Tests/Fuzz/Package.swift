@@ -29,8 +29,12 @@ let package = Package(
         layer("WebSocket", ["Bytes", "CZlib", "Clock", "Digests", "HTTP"], path: "Sources/Values/WebSocket"),
         layer("Pusher", ["Bytes", "JSON", "Digests"], path: "Sources/Values/Pusher"),
         layer("Sync", ["Bytes", "Clock", "JSON"], path: "Sources/Values/Sync"),
+        layer("Metrics", ["Bytes", "Clock"], path: "Sources/Values/Metrics"),
         layer(
-            "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"], path: "Properties"),
+            "HubEngine", ["Bytes", "Clock", "JSON", "Metrics", "Pusher", "Sync"], path: "Sources/Engine/HubEngine"),
+        layer(
+            "FuzzProperties", ["Bytes", "Digests", "HTTP", "HubEngine", "JSON", "Pusher", "Sync", "WebSocket"],
+            path: "Properties"),
         .executableTarget(name: "fuzz", dependencies: ["FuzzProperties"], path: "Entry", swiftSettings: settings),
     ]
 )

@@ -10,10 +10,15 @@ package enum Environment {
 
 /// The seed inputs for fuzzing a parser, one file each, in `Tests/Corpus/<parser>/`.
 package enum Corpus {
+    /// Where the seed inputs of `parser` are.
+    package static func folder(_ parser: String) -> URL {
+        URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("Corpus").appendingPathComponent(parser)
+    }
+
     /// All seed inputs of `parser`, by file name.
     package static func load(_ parser: String) throws -> [(name: String, bytes: [UInt8])] {
-        let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .appendingPathComponent("Corpus").appendingPathComponent(parser)
+        let folder = folder(parser)
         return try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted().map { name in
             (name, [UInt8](try Data(contentsOf: folder.appendingPathComponent(name))))
         }

@@ -149,6 +149,11 @@ final class ChannelWorld {
         loops.reduce(0) { $0 + ($1.engine.channels[key(name)]?.subscribers.count ?? 0) }
     }
 
+    /// Whether the connection gets the channel's events.
+    func isSubscribed(_ wire: Wire, to name: String) -> Bool {
+        loops[wire.loop].engine.channels[key(name)]?.subscribers.contains(wire.session.id) == true
+    }
+
     var loopCount: Int { loops.count }
 
     func subscribersEverywhere(_ names: [String]) -> Int { names.reduce(0) { $0 + subscriberCount($1) } }

@@ -33,6 +33,7 @@ package enum FuzzedParser: String, CaseIterable, Sendable {
     case json
     case publish
     case pusher
+    case shared
     case streamName = "stream-name"
     case websocket
 
@@ -49,6 +50,7 @@ package enum FuzzedParser: String, CaseIterable, Sendable {
         case .json: try JSONProperties.check(bytes)
         case .publish: try PublishProperties.check(bytes)
         case .pusher: try PusherProperties.check(bytes)
+        case .shared: try SharedProperties.check(bytes)
         case .streamName: try StreamNameProperties.check(bytes)
         case .websocket: try WebSocketProperties.check(bytes, tools)
         }

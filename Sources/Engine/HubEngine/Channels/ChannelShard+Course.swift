@@ -38,11 +38,14 @@ extension ChannelShard {
         case .entry(let entry, let loop): replied(reply, to: entry, number, from: loop, now: now, &effects)
         case .silent(let key): if case .unavailable = reply { assert(key, now: now) }
         case .assertion(let key): asserted(key, reply, now: now, &effects)
-        case .pause(let key):
-            guard let local = locals[key], let course = local.course else { return assert(key, now: now) }
-            course.isPausing = false
+        case .pause(let key, let isFailed):
+            guard let local = locals[key], let course = local.course else {
+                if isFailed { assert(key, now: now) }
+                return
+            }
+            if !isFailed { course.isPausing = false }
             believe(local, course, now: now, &effects)
-            if course.isInDoubt { assert(key, now: now) }
+            if isFailed || course.isInDoubt { assert(key, now: now) }
             removeIfUnused(local)
         case .question: effects.append(.reply(number, reply))
         case nil: break
@@ -70,7 +73,9 @@ extension ChannelShard {
             }
             follow(local, course, now: now, &effects)
         default:
-            refuse(entry, from: loop, reply, &effects)
+            var refusal = EntryRefusal.unavailable
+            if case .refused(let known) = reply { refusal = known }
+            refuse(entry, from: loop, refusal, &effects)
             // It may have been let in all the same.
             if case .unavailable = reply { assert(entry.key, now: now) }
             if isAsserted { course.mustAssert = true }
@@ -118,10 +123,11 @@ extension ChannelShard {
         if course.isInDoubt { pause(local.key, course, now: now) }
     }
 
+    /// Looks again in a while. Without a course, an assertion has failed, and is made again in any case.
     private mutating func pause(_ key: ChannelKey, _ course: ChannelCourse?, now: Instant) {
         guard course?.isPausing != true else { return }
         course?.isPausing = true
-        waits.add(.pause(key), waits.next(), due: now.advanced(by: ChannelWaits.pause))
+        waits.add(.pause(key, isFailed: course == nil), waits.next(), due: now.advanced(by: ChannelWaits.pause))
     }
 
     private mutating func letInReady(
@@ -138,6 +144,8 @@ extension ChannelShard {
     /// Tells the state what this hub has in the channel, and asks what is true of all.
     mutating func assert(_ key: ChannelKey, now: Instant) {
         let course = locals[key].map { self.course(of: $0) }
+        // One that is under way knows less.
+        course?.mustAssert = course?.isAsserting == true
         guard course?.isAsserting != true else { return }
         course?.isAsserting = true
         _ = call(.assert(key, course?.attending ?? Attending()), .assertion(key), now)
@@ -151,11 +159,9 @@ extension ChannelShard {
         let local = locals[key]
         local?.course?.isAsserting = false
         guard case .entered(let entered) = reply else {
-            local?.course?.mustAssert = true
-            return pause(key, local?.course, now: now)
+            return pause(key, nil, now: now)
         }
         guard let local, let course = local.course else { return }
-        course.mustAssert = false
         course.truth = entered
         if course.delivered.map({ entered.sequence <= $0 }) ?? true {
             believe(local, course, now: now, &effects)
@@ -163,6 +169,7 @@ extension ChannelShard {
             // What is missing may still be on its way.
             pause(key, course, now: now)
         }
+        if course.isInDoubt { pause(key, course, now: now) }
         removeIfUnused(local)
     }
 

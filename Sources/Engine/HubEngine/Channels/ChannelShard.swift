@@ -40,9 +40,10 @@ package struct ChannelShard {
     let metrics: EngineMetrics
     let apps: KnownApps
     private(set) var locals: [ChannelKey: LocalSubscribers] = [:]
-    /// What the state has told, and how much of that is done.
+    /// What the state has told, and is not done.
     private var news = ContiguousArray<ChannelNews>()
-    private var nextNews = 0
+    /// Whether `news` is in reverse.
+    private var isTurned = false
     /// The sender of the event that is relayed now.
     private var sender: ChannelChange.Sender?
     /// Calls whose replies come later.
@@ -95,18 +96,20 @@ package struct ChannelShard {
         _ = apps.known(entry.app)
         let entering = Entering(
             member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
-        guard let reply = call(.enter(entry.key, entering), .entry(entry, loop: loop), now) else {
+        guard case .memory(let memory) = state else {
+            _ = call(.enter(entry.key, entering), .entry(entry, loop: loop), now)
             return course(of: held(entry.key)).waits(entry, for: waits.lastNumber)
         }
-        if case .entered(let entered) = reply {
+        switch memory.enter(entry.key, entering, now: now, &news) {
+        case .success(let entered):
             take(upTo: entered.sequence, &effects)
             let local = held(entry.key)
             letIn(entry, from: loop, entered, local, &effects)
             take(&effects)
             removeIfUnused(local)
-        } else {
+        case .failure(let refusal):
             take(&effects)
-            refuse(entry, from: loop, reply, &effects)
+            refuse(entry, from: loop, refusal, &effects)
         }
     }
 
@@ -119,23 +122,31 @@ package struct ChannelShard {
         effects.append(.answer(loop: loop, .entered(answer)))
     }
 
-    func refuse(_ entry: ChannelEntry, from loop: Int, _ reply: ChannelReply, _ effects: inout Effects) {
-        var refusal = EntryRefusal.unavailable
-        if case .refused(let known) = reply { refusal = known }
+    func refuse(_ entry: ChannelEntry, from loop: Int, _ refusal: EntryRefusal, _ effects: inout Effects) {
         effects.append(.answer(loop: loop, .refused(entry.session, serial: entry.serial, refusal.told)))
     }
 
     private mutating func exit(_ exit: ChannelExit, from loop: Int, now: Instant, _ effects: inout Effects) {
         guard let local = locals[exit.key], local.subtract(loop) else { return }
         local.course?.left(exit.userID)
-        if call(.exit(exit), .silent(exit.key), now) != nil { take(&effects) }
+        if case .memory(let memory) = state {
+            memory.exit(exit, now: now, &news)
+            take(&effects)
+        } else {
+            _ = call(.exit(exit), .silent(exit.key), now)
+        }
         removeIfUnused(local)
     }
 
     private mutating func relay(_ relay: ChannelRelay, from loop: Int, now: Instant, _ effects: inout Effects) {
         guard locals[relay.key] != nil else { return }
         sender = ChannelChange.Sender(socketID: relay.event.sender, exclusion: .session(relay.sender, loop: loop))
-        if call(.relay(relay.key, relay.event), nil, now) != nil { take(&effects) }
+        if case .memory(let memory) = state {
+            memory.relay(relay.key, relay.event, &news)
+            take(&effects)
+        } else {
+            _ = call(.relay(relay.key, relay.event), nil, now)
+        }
         sender = nil
         if let event = relay.webhook { effects.append(.webhook(apps.known(relay.app), event)) }
     }
@@ -149,7 +160,11 @@ package struct ChannelShard {
         let app = apps.known(app)
         metrics.published.add()
         app.counts.published.add()
-        return ask(.publish(ChannelKey(app.index, publication.channel), publication), now: now, &effects)
+        let key = ChannelKey(app.index, publication.channel)
+        guard case .memory(let memory) = state else { return ask(.publish(key, publication), now: now, &effects) }
+        let facts = memory.publish(key, publication, of: app, now: now, &news)
+        take(&effects)
+        return .reply(.facts(facts))
     }
 
     /// Asks the state something that no session waits for.
@@ -200,19 +215,18 @@ package struct ChannelShard {
 
     /// Does what the state has told, up to a change above `sequence`.
     private mutating func take(upTo sequence: UInt64 = .max, _ effects: inout Effects) {
-        while nextNews < news.count {
-            switch news[nextNews] {
+        // Taken out from the end: only from there are they moved, not copied.
+        if !isTurned, news.count > 1 { news.reverse() }
+        while !news.isEmpty, news[news.count - 1].sequence <= sequence, let item = news.popLast() {
+            switch consume item {
             case .change(let change):
-                guard change.sequence <= sequence else { return }
                 if let local = locals[change.key] { tell(change, local, &effects) }
             case .webhook(let index, let event):
                 if let app = apps[index] { effects.append(.webhook(app, event)) }
             case .reply: break
             }
-            nextNews += 1
         }
-        nextNews = 0
-        news.removeAll(keepingCapacity: news.count <= 64)
+        isTurned = !news.isEmpty
     }
 
     /// Tells all subscribers here.

@@ -11,8 +11,8 @@ struct ChannelWaits {
         case silent(ChannelKey)
         /// An assertion.
         case assertion(ChannelKey)
-        /// To assert again.
-        case pause(ChannelKey)
+        /// To look again, or to assert again what could not be asserted.
+        case pause(ChannelKey, isFailed: Bool)
         /// Somebody who has asked (`ChannelShard.ask`).
         case question
     }

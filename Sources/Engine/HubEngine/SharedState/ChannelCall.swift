@@ -105,7 +105,8 @@ package enum EntryRefusal: UInt8, Error, Sendable, CaseIterable {
 
 /// The answer to a call.
 package enum ChannelReply: Sendable {
-    case entered(Entered)
+    // Indirect, because others are passed about more often, and would take its room.
+    indirect case entered(Entered)
     case refused(EntryRefusal)
     case facts(ChannelFacts)
     case users([String])
@@ -154,6 +155,9 @@ package enum ChannelNews: Sendable {
     case webhook(app: Int, WebhookEvent)
     /// To the caller: the answer to the call of that number, if it could not be returned.
     case reply(UInt64, ChannelReply)
+
+    /// That of a change; for what has no place in the order, 0.
+    var sequence: UInt64 { if case .change(let change) = self { change.sequence } else { 0 } }
 }
 
 /// One change of a channel. All that clients are sent of a channel comes from changes, in the order of their sequence.

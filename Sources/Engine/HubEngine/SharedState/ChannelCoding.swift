@@ -227,7 +227,7 @@ extension SharedWriter {
             write(users) { $0.write($1) }
         case .list(let channels):
             write(5)
-            write(channels) {
+            write(channels.sorted { $0.key < $1.key }) {
                 $0.write($1.key)
                 $0.write($1.value)
             }

@@ -67,11 +67,17 @@ package final class MemoryChannels: SharedChannels {
     ) -> ChannelReply? {
         guard reaped.isEmpty || !reaped.contains(hub) else { return .unavailable }
         switch call {
-        case .enter(let key, let entering): return enter(key, entering, of: hub, now: now, &news)
+        case .enter(let key, let entering):
+            switch enter(key, entering, of: hub, now: now, &news) {
+            case .success(let entered): return .entered(entered)
+            case .failure(.unavailable): return .unavailable
+            case .failure(let refusal): return .refused(refusal)
+            }
         case .exit(let exit): self.exit(exit, of: hub, now: now, &news)
-        case .publish(let key, let publication): return publish(key, publication, now: now, &news)
-        case .relay(let key, let event):
-            if let channel = channels[key], channel.total > 0 { channels.tell(.relayed(event), channel, &news) }
+        case .publish(let key, let publication):
+            guard let app = apps[key.app] else { return .unavailable }
+            return .facts(publish(key, publication, of: app, now: now, &news))
+        case .relay(let key, let event): relay(key, event, &news)
         case .facts(let key): return .facts(facts(of: key, channels[key], now: now))
         case .users(let key): return .users(channels[key]?.members.ids ?? [])
         case .list(let app, let prefix, let most): return .list(list(of: app, prefix, most, now: now))
@@ -82,36 +88,38 @@ package final class MemoryChannels: SharedChannels {
         return .done
     }
 
-    private func enter(
-        _ key: ChannelKey, _ entering: Entering, of hub: HubID, now: Instant, _ news: inout News
-    ) -> ChannelReply {
-        guard let app = apps[key.app] else { return .unavailable }
+    // The calls of sessions and backends, which come most often: not by way of a `ChannelCall`, whose copies cost.
+
+    func enter(
+        _ key: ChannelKey, _ entering: Entering, of hub: HubID = .only, now: Instant, _ news: inout News
+    ) -> Result<Entered, EntryRefusal> {
+        guard let app = apps[key.app] else { return .failure(.unavailable) }
         let channel: ChannelState
         do throws(EntryRefusal) {
             channel = try channels.held(key, of: app, subscriptions: entering.subscriptions)
         } catch {
-            return .refused(error)
+            return .failure(error)
         }
         if entering.isRepeated {
             if let member = entering.member, channel.members.says(member, attendance.bounds(app)) {
                 channels.membersChanged(channel)
             }
-            return .entered(entered(channel, app, isRepeated: true, of: hub, now: now, &news))
+            return .success(entered(channel, app, isRepeated: true, of: hub, now: now, &news))
         }
         if let member = entering.member, !attendance.makesRoom(for: member, channel, app, &news) {
             app.counts.refused(.presenceMembers)
             channels.removeIfUnused(channel)
-            return .refused(.tooManyMembers)
+            return .failure(.tooManyMembers)
         }
         if channel.total == 0 { attendance.occupied(channel, app, &news) }
         if let member = entering.member { attendance.arrived(member, of: hub, channel, app, now: now, &news) }
         channel.add(1, of: hub)
         let entered = entered(channel, app, isRepeated: false, of: hub, now: now, &news)
         counts.changed(channel, app, now: now, &news)
-        return .entered(entered)
+        return .success(entered)
     }
 
-    private func exit(_ exit: ChannelExit, of hub: HubID, now: Instant, _ news: inout News) {
+    func exit(_ exit: ChannelExit, of hub: HubID = .only, now: Instant, _ news: inout News) {
         guard let channel = channels[exit.key], let app = channels.app(of: channel), channel.count(of: hub) > 0 else {
             return
         }
@@ -125,14 +133,18 @@ package final class MemoryChannels: SharedChannels {
         channels.removeIfUnused(channel)
     }
 
-    private func publish(
-        _ key: ChannelKey, _ publication: Publication, now: Instant, _ news: inout News
-    ) -> ChannelReply {
-        guard let app = apps[key.app] else { return .unavailable }
+    func relay(_ key: ChannelKey, _ event: RelayedEvent, _ news: inout News) {
+        if let channel = channels[key], channel.total > 0 { channels.tell(.relayed(event), channel, &news) }
+    }
+
+    func publish(
+        _ key: ChannelKey, _ publication: Publication, of app: App, now: Instant, _ news: inout News
+    ) -> ChannelFacts {
         let isKept = key.name.kind.isCache && limits.cacheBytesMax > 0
         // Where nobody is in it, and there is no room for it, it keeps no event.
         let known = isKept ? try? channels.held(key, of: app, subscriptions: nil) : channels[key]
-        if let channel = known, isKept || channel.total > 0 {
+        guard let channel = known else { return facts(of: key, nil, now: now) }
+        if isKept || channel.total > 0 {
             let messages = isKept ? SharedMessages(.published(publication)) : nil
             channels.tell(.published(publication, messages), channel, &news)
             if let messages {
@@ -140,7 +152,7 @@ package final class MemoryChannels: SharedChannels {
                 cache.keep(publication, messages, channel, now: now)
             }
         }
-        return .facts(facts(of: key, channels[key], now: now))
+        return facts(of: key, known, now: now)
     }
 
     // MARK: What is known

@@ -1,0 +1,21 @@
+import Pusher
+
+/// One of the parts into which the channels of all hubs are divided: what is shared of a channel stands in its bucket. By a
+/// fixed hash, the same in every process and version.
+package struct ChannelBucket: Hashable, Sendable {
+    /// 0 to `count` - 1.
+    package let number: Int
+
+    /// How many there are.
+    package static let count = 1_024
+
+    /// The bucket of the channel, in the app of that id: FNV-1a of both (draft-eastlake-fnv §2), folded to ten bits.
+    package init(_ name: ChannelName, ofApp id: String) {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        func add(_ byte: UInt8) { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        for byte in id.utf8 { add(byte) }
+        add(0)
+        for byte in name.string.utf8 { add(byte) }
+        number = Int(truncatingIfNeeded: (hash ^ hash >> 10 ^ hash >> 20 ^ hash >> 40) & UInt64(Self.count - 1))
+    }
+}

@@ -1,0 +1,42 @@
+import Sync
+
+/// What one hub tells all hubs that share a state with it.
+package enum HubCommand: Sendable, Equatable {
+    /// Close all connections that are signed in as that user of the app.
+    case terminate(app: Int, user: String)
+    /// Access of these users of the app that owns the database was revoked.
+    case revoked([Revocation])
+
+    /// As bytes, which name apps by their ids.
+    package func encoded(_ apps: KnownApps) -> [UInt8] {
+        var writer = SharedWriter(apps)
+        switch self {
+        case .terminate(let app, let user):
+            writer.write(1)
+            writer.write(app: app)
+            writer.write(user)
+        case .revoked(let revocations):
+            writer.write(2)
+            writer.write(revocations) {
+                $0.write($1.userID)
+                $0.write(UInt64(bitPattern: $1.before))
+            }
+        }
+        return writer.bytes
+    }
+
+    /// Reads the bytes. Any may come; of a wrong one the kind is told.
+    package init(_ bytes: [UInt8], _ apps: KnownApps) throws(SharedProblem) {
+        var reader = try SharedReader(bytes, apps)
+        switch try reader.byte() {
+        case 1: self = .terminate(app: try reader.app(), user: try reader.text())
+        case 2:
+            self = .revoked(
+                try reader.list { (reader) throws(SharedProblem) in
+                    Revocation(userID: try reader.text(), before: Int64(bitPattern: try reader.number()))
+                })
+        default: throw .malformed
+        }
+        try reader.end()
+    }
+}
