@@ -20,6 +20,7 @@ package final class GatewayFixture {
     package let gateway: Gateway
     private var hasEnded = false
     private let sink: Locked<FeedSink?>
+    private let state: SlowState?
     package let metrics: GatewayMetrics
     package let credentials = AppCredentials(key: "key", secret: "secret")
     package static let tokenSecret = "a secret of thirty-two bytes, at least"
@@ -59,6 +60,9 @@ package final class GatewayFixture {
         configuration.timeouts.message = .seconds(600)
         configuration.timeouts.keepAlive = .seconds(600)
         change(&configuration)
+        let state = SlowState.isWanted ? SlowState(configuration, metrics: metrics.engine) : nil
+        self.state = state
+        configuration.sharedLink = state
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -93,6 +97,7 @@ package final class GatewayFixture {
 
     deinit {
         if !hasEnded { gateway.stop() }
+        state?.end()
     }
 
     /// A feed of that database, or of one that is never found and reports no outage, since a busy machine may take seconds

@@ -11,7 +11,7 @@ import Testing
 @testable import Gateway
 
 /// Ordinary channels over sockets and several loops: behaviour that no model of them shows.
-@Suite(.ownThread, .timeLimit(.minutes(15))) struct ChannelConnectionTests {
+@Suite(.bothStates, .ownThread, .timeLimit(.minutes(15))) struct ChannelConnectionTests {
     /// Collects the webhook events.
     private final class Sink: WebhookSink {
         let events = Locked<[WebhookEvent]>([])
@@ -196,6 +196,8 @@ import Testing
 
     /// The bound holds within a tick, since it is checked as events are queued.
     @Test func theBoundHoldsWithinATick() async throws {
+        // Nothing comes back within a tick from elsewhere.
+        guard !SlowState.isWanted else { return }
         let app = app()
         let fixture = try await GatewayFixture(loops: 1) {
             $0.apps = [app]
@@ -224,6 +226,8 @@ import Testing
     /// once more than a sixteenth of the bound is in flight.
     @Test(arguments: [(true, 0), (false, 2)])
     func aPublishIsAnsweredWhenEveryLoopHasTakenIt(tellsFacts: Bool, underWay: Int) async throws {
+        // A state elsewhere holds a backend up itself: its answer comes when it has the event.
+        guard !SlowState.isWanted else { return }
         let app = app()
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 2, metrics: metrics) {
@@ -339,6 +343,8 @@ import Testing
     /// A publish crosses once to each loop with subscribers, and takes no lock except the mailboxes'.
     @Test(.enabled(if: cl_counts_locks(), "ThreadSanitizer keeps its own locks"))
     func deliveriesTakeNoLock() async throws {
+        // Changes come by a mailbox from elsewhere.
+        guard !SlowState.isWanted else { return }
         let app = app()
         let fixture = try await GatewayFixture(loops: 1) { $0.apps = [app] }
         let name = try #require(ChannelName("news"))

@@ -4,7 +4,8 @@ import Reactor
 
 /// Metrics of connections and their traffic, on all loops.
 package final class GatewayMetrics: MetricSource {
-    let engine: EngineMetrics
+    /// Those of all loops' engines.
+    package let engine: EngineMetrics
     /// Metrics of TLS handshakes and certificates.
     package let tls = TLSMetrics()
     let arrivals = ArrivalMetrics()

@@ -34,6 +34,8 @@ final class ChannelOwner: EffectPerformer {
         shard = ChannelShard(
             loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine,
             link: link.map { link in LinkedChannels(as: link.hub) { link.send($0, from: here) } })
+        // By a link, apps go by their ids from the beginning.
+        replace(context.firstApps)
         let mailbox = runner.router.mailbox
         link?.open(loop: here) { mailbox.post(.shared($0)) }
     }

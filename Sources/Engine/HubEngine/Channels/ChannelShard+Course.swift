@@ -26,11 +26,6 @@ extension ChannelShard {
         }
     }
 
-    /// The state has lost what it knew, or this hub has another name there: what is true here is asserted.
-    package mutating func assertAll(now: Instant) {
-        for local in Array(locals.values) { assert(local.key, now: now) }
-    }
-
     // MARK: Replies
 
     mutating func replied(_ number: UInt64, _ reply: ChannelReply, now: Instant, _ effects: inout Effects) {
@@ -73,9 +68,7 @@ extension ChannelShard {
             }
             follow(local, course, now: now, &effects)
         default:
-            var refusal = EntryRefusal.unavailable
-            if case .refused(let known) = reply { refusal = known }
-            refuse(entry, from: loop, refusal, &effects)
+            refuse(entry, from: loop, reply.refusal, &effects)
             // It may have been let in all the same.
             if case .unavailable = reply { assert(entry.key, now: now) }
             if isAsserted { course.mustAssert = true }
@@ -117,7 +110,9 @@ extension ChannelShard {
             tell(change, local, &effects)
             course.learns(change)
             course.delivered = change.sequence
-            letInReady(local, course, now: now, &effects)
+            for (entry, loop, entered) in course.takeReady(upTo: change.sequence) {
+                letIn(entry, loop, entered, local, course, now: now, &effects)
+            }
         }
         // What is missing may be on its way.
         if course.isInDoubt { pause(local.key, course, now: now) }
@@ -128,15 +123,6 @@ extension ChannelShard {
         guard course?.isPausing != true else { return }
         course?.isPausing = true
         waits.add(.pause(key, isFailed: course == nil), waits.next(), due: now.advanced(by: ChannelWaits.pause))
-    }
-
-    private mutating func letInReady(
-        _ local: LocalSubscribers, _ course: ChannelCourse, now: Instant, _ effects: inout Effects
-    ) {
-        guard let delivered = course.delivered else { return }
-        for (entry, loop, entered) in course.takeReady(upTo: delivered) {
-            letIn(entry, loop, entered, local, course, now: now, &effects)
-        }
     }
 
     // MARK: Assertions

@@ -23,17 +23,7 @@ package struct ChannelShard {
     package typealias Effects = ContiguousArray<Effect>
 
     /// What the shard wants done, in order.
-    package enum Effect: Sendable {
-        /// Send the answer to the loop.
-        case answer(loop: Int, ChannelAnswer)
-        /// Send the messages to the channel's subscribers on each loop of the set, except one. `isEvent`: a backend or a
-        /// client sent it; otherwise it tells of subscribers coming and going.
-        case broadcast(loops: LoopSet, ChannelKey, Broadcast, except: Exclusion?, isEvent: Bool)
-        /// Tell the app's backend.
-        case webhook(App, WebhookEvent)
-        /// The reply to what was asked by `ask`, with the number that it got.
-        case reply(UInt64, ChannelReply)
-    }
+    package typealias Effect = ChannelEffect
 
     private let loops: Int
     let state: SharedChannelsVersion
@@ -63,7 +53,7 @@ package struct ChannelShard {
     }
 
     /// The state, where it is in this hub's memory.
-    package var memory: MemoryChannels? { if case .memory(let memory) = state { memory } else { nil } }
+    package var memory: MemoryChannels? { state.memory }
     /// Channels with subscribers here, or with sessions that wait.
     package var localCount: Int { locals.count }
 
@@ -162,9 +152,14 @@ package struct ChannelShard {
         app.counts.published.add()
         let key = ChannelKey(app.index, publication.channel)
         guard case .memory(let memory) = state else { return ask(.publish(key, publication), now: now, &effects) }
-        let facts = memory.publish(key, publication, of: app, now: now, &news)
-        take(&effects)
-        return .reply(.facts(facts))
+        // The change is told without being made: its copies cost.
+        let published = memory.publish(key, publication, of: app, now: now)
+        if published.sequence > 0, let local = locals[key], !local.loops.isEmpty {
+            let broadcast = published.messages.map { Broadcast.kept($0) } ?? .passing(.published(publication))
+            let except = publication.except.map { Exclusion.socket($0) }
+            effects.append(.broadcast(loops: local.loops, key, broadcast, except: except, isEvent: true))
+        }
+        return .reply(.facts(published.facts))
     }
 
     /// Asks the state something that no session waits for.
@@ -181,10 +176,7 @@ package struct ChannelShard {
 
     /// The earliest time at which `tick` has work; nil if nothing waits.
     package var nextDue: Instant? {
-        switch state {
-        case .memory(let memory): memory.nextDue
-        case .linked: waits.nextDue
-        }
+        memory.map(\.nextDue) ?? waits.nextDue
     }
 
     /// Does due work, within the limits of one turn.

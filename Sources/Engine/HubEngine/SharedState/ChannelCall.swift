@@ -114,6 +114,9 @@ package enum ChannelReply: Sendable {
     case done
     /// It did not come, or what it is about is not served there.
     case unavailable
+
+    /// Why nobody was let in.
+    var refusal: EntryRefusal { if case .refused(let refusal) = self { refusal } else { .unavailable } }
 }
 
 /// The channel as it was when a connection was let in.

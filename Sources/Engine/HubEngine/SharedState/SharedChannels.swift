@@ -23,6 +23,8 @@ package protocol SharedChannels: AnyObject {
 enum SharedChannelsVersion {
     case memory(MemoryChannels)
     case linked(LinkedChannels)
+
+    var memory: MemoryChannels? { if case .memory(let memory) = self { memory } else { nil } }
 }
 
 /// The reply to a question.

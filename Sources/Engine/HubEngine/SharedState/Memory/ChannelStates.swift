@@ -63,10 +63,17 @@ final class ChannelStates {
 
     /// Makes the change the channel's next one. Hubs are told if they have connections in it.
     func tell(_ what: ChannelChange.What, _ channel: ChannelState, _ news: inout MemoryChannels.News) {
+        let (follows, sequence) = advance(channel)
+        guard channel.total > 0 else { return }
+        news.append(.change(ChannelChange(key: channel.key, follows: follows, sequence: sequence, what: what)))
+    }
+
+    /// The sequence of the channel's next change, and of the one before.
+    func advance(_ channel: ChannelState) -> (follows: UInt64, sequence: UInt64) {
+        let follows = channel.sequence
         lastSequence &+= 1
-        let change = ChannelChange(key: channel.key, follows: channel.sequence, sequence: lastSequence, what: what)
         channel.sequence = lastSequence
-        if channel.total > 0 { news.append(.change(change)) }
+        return (follows, lastSequence)
     }
 
     /// Another list of members is told from now on.

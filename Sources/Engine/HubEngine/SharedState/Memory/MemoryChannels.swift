@@ -76,7 +76,15 @@ package final class MemoryChannels: SharedChannels {
         case .exit(let exit): self.exit(exit, of: hub, now: now, &news)
         case .publish(let key, let publication):
             guard let app = apps[key.app] else { return .unavailable }
-            return .facts(publish(key, publication, of: app, now: now, &news))
+            let published = publish(key, publication, of: app, now: now)
+            if published.sequence > 0 {
+                news.append(
+                    .change(
+                        ChannelChange(
+                            key: key, follows: published.follows, sequence: published.sequence,
+                            what: .published(publication, published.messages))))
+            }
+            return .facts(published.facts)
         case .relay(let key, let event): relay(key, event, &news)
         case .facts(let key): return .facts(facts(of: key, channels[key], now: now))
         case .users(let key): return .users(channels[key]?.members.ids ?? [])
@@ -137,22 +145,32 @@ package final class MemoryChannels: SharedChannels {
         if let channel = channels[key], channel.total > 0 { channels.tell(.relayed(event), channel, &news) }
     }
 
-    func publish(
-        _ key: ChannelKey, _ publication: Publication, of app: App, now: Instant, _ news: inout News
-    ) -> ChannelFacts {
+    /// What became of a publication.
+    struct Published {
+        /// The channel's, as they are afterwards.
+        var facts: ChannelFacts
+        /// The change's, and the one's before; 0: nobody is in the channel to be told.
+        var sequence: UInt64 = 0
+        var follows: UInt64 = 0
+        /// What all are sent of an event that is kept.
+        var messages: SharedMessages?
+    }
+
+    func publish(_ key: ChannelKey, _ publication: Publication, of app: App, now: Instant) -> Published {
         let isKept = key.name.kind.isCache && limits.cacheBytesMax > 0
         // Where nobody is in it, and there is no room for it, it keeps no event.
         let known = isKept ? try? channels.held(key, of: app, subscriptions: nil) : channels[key]
-        guard let channel = known else { return facts(of: key, nil, now: now) }
-        if isKept || channel.total > 0 {
-            let messages = isKept ? SharedMessages(.published(publication)) : nil
-            channels.tell(.published(publication, messages), channel, &news)
-            if let messages {
-                counts.endMissSilence(channel)
-                cache.keep(publication, messages, channel, now: now)
-            }
+        guard let channel = known else { return Published(facts: facts(of: key, nil, now: now)) }
+        guard isKept || channel.total > 0 else { return Published(facts: facts(of: key, channel, now: now)) }
+        let (follows, sequence) = channels.advance(channel)
+        let messages = isKept ? SharedMessages(.published(publication)) : nil
+        if let messages {
+            counts.endMissSilence(channel)
+            cache.keep(publication, messages, channel, now: now)
         }
-        return facts(of: key, known, now: now)
+        let facts = facts(of: key, channel, now: now)
+        guard channel.total > 0 else { return Published(facts: facts) }
+        return Published(facts: facts, sequence: sequence, follows: follows, messages: messages)
     }
 
     // MARK: What is known
@@ -256,9 +274,15 @@ package final class MemoryChannels: SharedChannels {
 
     /// The earliest time at which `ChannelCall.due` has work; nil if nothing waits.
     package var nextDue: Instant? {
-        // Called at each input, so it allocates no array.
-        let due = min(attendance.nextDue, counts.nextDue, cache.order.first?.due ?? .max)
+        let due = Self.nextDue(&attendance, &counts, &cache)
         return due == .max ? nil : due
+    }
+
+    /// `inout`, because properties would be copied before they are asked, at each input: 40 reference counts.
+    private static func nextDue(
+        _ attendance: inout Attendance, _ counts: inout CountThrottle, _ cache: inout ChannelCache
+    ) -> Instant {
+        min(attendance.nextDue, counts.nextDue, cache.order.first?.due ?? .max)
     }
 
     /// Within the limits of one turn: thousands may leave at once, and each leave is told to all who stay.

@@ -1,0 +1,124 @@
+import Clock
+import Foundation
+import Gateway
+import HubEngine
+import Testing
+
+/// What hubs share, elsewhere and deliberately slow: each call, change and reply passes through its encoding and comes a
+/// random time later. Changes and webhooks keep their order; replies overtake them.
+package final class SlowState: SharedLink, @unchecked Sendable {
+    private struct Parcel {
+        let at: Instant
+        let loop: Int
+        let bytes: [UInt8]
+    }
+
+    package let hub = HubID(1)
+    // All below is under the lock.
+    private let condition = NSCondition()
+    private let memory: MemoryChannels
+    private let apps = KnownApps()
+    private let loops: Int
+    private var receivers: [Int: @Sendable ([[UInt8]]) -> Void] = [:]
+    private var parcels: [Parcel] = []
+    private var lastChange = Instant.min
+    private var hasEnded = false
+
+    /// Within a test that runs once more with it (`SlowStateTrait`).
+    @TaskLocal package static var isWanted = false
+
+    /// For a hub of that configuration.
+    package init(_ configuration: GatewayConfiguration, metrics: EngineMetrics) {
+        loops = configuration.loops
+        var limits = configuration.channelLimits.shards
+        limits.membersBytesMax = min(limits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
+        memory = MemoryChannels(limits: limits, metrics: metrics)
+        for app in configuration.apps {
+            apps.replace(app)
+            memory.replace(app)
+        }
+        Thread.detachNewThread { [self] in run() }
+    }
+
+    package func open(loop: Int, _ receive: @escaping @Sendable ([[UInt8]]) -> Void) {
+        condition.withLock { receivers[loop] = receive }
+    }
+
+    package func send(_ call: [UInt8], from loop: Int) {
+        condition.withLock {
+            guard let sent = try? SentChannelCall(call, apps) else { return }
+            var news = ContiguousArray<ChannelNews>()
+            let reply = memory.call(sent.call, sent.number, from: sent.hub, now: .read(), &news)
+            tell(news, caller: loop)
+            if let reply { add(.reply(sent.number, reply), to: loop, at: later()) }
+            condition.signal()
+        }
+    }
+
+    /// Nothing comes any more.
+    package func end() {
+        condition.withLock {
+            hasEnded = true
+            condition.signal()
+        }
+    }
+
+    private func later() -> Instant { Instant.read().advanced(by: .microseconds(Int.random(in: 0..<3_000))) }
+
+    private func tell(_ news: ContiguousArray<ChannelNews>, caller: Int) {
+        for item in news {
+            lastChange = max(lastChange, later())
+            if case .change(let change) = item {
+                add(item, to: change.key.shard(of: loops), at: lastChange)
+            } else {
+                add(item, to: caller, at: lastChange)
+            }
+        }
+    }
+
+    private func add(_ news: ChannelNews, to loop: Int, at: Instant) {
+        parcels.append(Parcel(at: at, loop: loop, bytes: news.encoded(apps)))
+    }
+
+    private func run() {
+        condition.lock()
+        while !hasEnded {
+            let now = Instant.read()
+            if let due = memory.nextDue, due <= now {
+                var news = ContiguousArray<ChannelNews>()
+                _ = memory.call(.due, 0, from: hub, now: now, &news)
+                tell(news, caller: 0)
+            }
+            let due = parcels.enumerated().filter { $0.element.at <= now }
+                .sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }
+            parcels.removeAll { $0.at <= now }
+            for (_, parcel) in due { receivers[parcel.loop]?([parcel.bytes]) }
+            let next = min(parcels.map(\.at).min() ?? .max, memory.nextDue ?? .max)
+            if next == .max {
+                condition.wait()
+            } else if next > now {
+                let seconds = Double(next.duration(since: now).wholeNanoseconds) / 1e9
+                _ = condition.wait(until: Date(timeIntervalSinceNow: max(seconds, 0.000_1)))
+            }
+        }
+        condition.unlock()
+    }
+}
+
+/// Each test runs twice: with the state in the hub's memory, and with one that is elsewhere and slow.
+package struct SlowStateTrait: SuiteTrait, TestTrait, TestScoping {
+    package var isRecursive: Bool { true }
+
+    package func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    ) async throws {
+        try await function()
+        guard testCase != nil else { return }
+        try await SlowState.$isWanted.withValue(true) { try await function() }
+    }
+}
+
+extension Trait where Self == SlowStateTrait {
+    /// With the state in memory, and once more with a slow one elsewhere.
+    package static var bothStates: Self { Self() }
+}
