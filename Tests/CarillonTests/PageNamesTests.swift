@@ -59,6 +59,7 @@ struct PageNamesTests {
         let variables = Set(SettingsTable.all.map(\.environment))
             .union([
                 "CARILLON_CONFIG", "CARILLON_SEED", "CARILLON_ACTIONS", "CARILLON_PLANS", "CARILLON_REMINDERS",
+                "CARILLON_CHANNELS",
                 "CARILLON_WEEKS", "CARILLON_SERVICE_", "CARILLON_PORT", "CARILLON_VECTORS", "CARILLON_TOKEN",
             ])
         // Names of fixed limits are in the table of limits, where the metric uses them.

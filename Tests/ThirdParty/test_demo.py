@@ -286,6 +286,8 @@ def test_the_keyboard_is_enough(demo, browser):
         page.keyboard.press("Space")
         eventually(lambda: "Offline" in page.inner_text("#left .state"), "the space bar cuts the network")
         page.keyboard.press("Space")
+        # What is said of the network would take the place of what is said of the dose.
+        eventually(lambda: "Connected" in page.inner_text("#left .state"), "and brings it back")
         press("Tab", lambda: page.evaluate("(id) => document.activeElement.closest(`[data-id='${id}']`) !== null", dose))
         page.keyboard.press("Enter")
         shown.becomes("right", dose, "taken")

@@ -4,7 +4,7 @@ import Pusher
 /// How far this hub is in a channel whose state is elsewhere: replies and changes may be late, lost or doubled, and come in
 /// any order.
 ///
-/// Worst interleavings, each with its test in `ChannelCourseTests`:
+/// Worst interleavings, all of them in `ChannelHistories` with a slow state, and in `ChannelFaultTests`:
 /// - A reply comes before a change that was decided before it. The newcomer waits for the change: else it would hear of
 ///   somebody who is in its list.
 /// - A reply comes after changes that were decided after it. The newcomer is owed them, and nobody else.
