@@ -18,7 +18,8 @@ as $$
 $$;
 
 -- care.linked: a rule with the time, the days and the zone of its schedule. One of another user is no link. A schedule that is
--- taken as needed has no time: its reminder keeps its own, and nothing of it comes (care.schedule_span). Locks: the schedule (SHARE), where `held`.
+-- taken as needed has no time: its reminder keeps its own, and nothing of it comes (care.schedule_span). Locks: the schedule
+-- (SHARE), where `held`.
 create or replace function care.linked(r care.reminder_rule, held boolean) returns care.reminder_rule
 language plpgsql
 set search_path = pg_catalog, pg_temp

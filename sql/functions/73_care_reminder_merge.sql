@@ -161,8 +161,9 @@ end
 $$;
 
 -- care.target_problem: what is wrong with a rule's new medication or stack: it is somebody else's, or stopped, or was in the
--- list and is not there any more; a stack is the user's, and may be filled later. A medication that Carillon has never known is the app's own, and one
--- that was stopped after the person acted is no mistake. Of another's no more is told than of none. No locks.
+-- list and is not there any more; a stack is the user's, and may be filled later. A medication that Carillon has never known
+-- is the app's own, and one that was stopped after the person acted is no mistake. Of another's no more is told than of none.
+-- No locks.
 create or replace function care.target_problem(r care.reminder_rule) returns sync.verdict
 language plpgsql stable
 as $$

@@ -29,7 +29,7 @@ final class ChannelCourse {
     var truth: Entered?
     /// Whether one is made after a pause, if there is still a reason.
     var isPausing = false
-    /// Whether one has failed, or its reply may be older than what was told.
+    /// Whether one more is to be made: it was wanted while one was under way, or the last has said too much.
     var mustAssert = false
     /// The last change that had been told when one was made.
     var toldAtAssertion: UInt64 = 0

@@ -149,12 +149,8 @@ extension ChannelShard {
         }
         guard let local, let course = local.course else { return }
         course.truth = entered
-        if course.delivered.map({ entered.sequence <= $0 }) ?? true {
-            believe(local, course, now: now, &effects)
-        } else {
-            // What is missing may still be on its way.
-            pause(key, course, now: now)
-        }
+        if course.delivered.map({ entered.sequence <= $0 }) ?? true { believe(local, course, now: now, &effects) }
+        // What is missing may still be on its way.
         if course.isInDoubt { pause(key, course, now: now) }
         removeIfUnused(local)
     }

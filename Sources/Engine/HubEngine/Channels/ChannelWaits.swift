@@ -33,8 +33,6 @@ struct ChannelWaits {
     /// Those of pauses, which are shorter.
     private var pauses = Fifo<Deadline>()
 
-    var count: Int { waits.count }
-
     /// When the first of them has waited for too long.
     var nextDue: Instant? {
         let due = min(deadlines.first?.due ?? .max, pauses.first?.due ?? .max)

@@ -6,6 +6,6 @@ package struct HubID: Hashable, Sendable {
     /// The hub of this number.
     package init(_ number: UInt64) { self.number = number }
 
-    /// The one hub of a state in its own memory.
+    /// The one hub of a state in its own memory. No hub with a link has this number.
     package static let only = HubID(0)
 }
