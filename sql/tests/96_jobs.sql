@@ -209,8 +209,10 @@ update care.dose_occurrence set window_end = '2025-11-20 11:00:01Z' where id = '
 insert into care.dose_occurrence (id, scheduled_at, window_end) values ('jlast-nobody', '2025-11-20 08:00Z', '2025-11-20 11:00:02Z');
 select dblink_exec('one', 'begin') || dblink_exec('one', $$do 'begin perform from sync.stream where user_id like ''jl%'' and user_id <> ''jlast'' for update; end'$$) \g /dev/null
 begin;
+-- Counters may hold those of transactions before this one, which PostgreSQL tells at most once a second.
+select idx_tup_fetch as looked from pg_stat_xact_all_tables where relid = 'care.dose_occurrence'::regclass \gset
 select test.is('the job reaches what is behind many that are held', test.miss('2025-11-20 12:00Z', 1000), '2');
-select test.is('and has looked at each of them once', (select case when idx_tup_fetch between 3000 and 7000 then 'yes' else format('%s by an index, %s by %s scans', idx_tup_fetch, seq_tup_read, seq_scan) end from pg_stat_xact_all_tables where relid = 'care.dose_occurrence'::regclass), 'yes');
+select test.is('and has looked at each of them once', (select case when idx_tup_fetch - :looked between 3000 and 7000 then 'yes' else format('%s by an index, %s by %s scans', idx_tup_fetch - :looked, seq_tup_read, seq_scan) end from pg_stat_xact_all_tables where relid = 'care.dose_occurrence'::regclass), 'yes');
 commit;
 select dblink_exec('one', 'rollback') \g /dev/null
 do $$ begin while (select more from sync.job('miss_doses', 1000, '2025-11-20 12:00Z')) loop commit; end loop; end $$;
