@@ -157,7 +157,7 @@ $$;
 
 -- care.complete_reminder_occurrence: id, day and time from the rule, and always its user. An occurrence that was moved keeps
 -- wall time and instant: moved_local says the instant in the rule's zone; an instant that a backend writes says the wall time
--- of a rule that follows its user. Who moves one that is kept ends that; care.keep_days alone writes `kept`. One that is
+-- of a rule that follows its user. Who moves one that is kept ends that; care.keep_days and care.meet_doses alone write `kept`. One that is
 -- snoozed again after it was sent is scheduled again, if that lies ahead. KEY SHARE waits for a transaction that moves the rule
 -- to another user, and makes a later one wait: that one then sees this row. Lock order: care.reminder_rule.
 create or replace function care.complete_reminder_occurrence() returns trigger
@@ -175,7 +175,8 @@ begin
     new.original_local := coalesce(new.original_local, new.day + r.time);
     new.day := new.original_local::date;
     new.id := coalesce(new.id, care.occurrence_id(new.rule_id, new.original_local));
-    new.kept := new.kept and (tg_op = 'UPDATE' and old.kept or pg_trigger_depth() > 1);
+    new.kept := new.kept and (
+        tg_op = 'UPDATE' and old.kept or pg_trigger_depth() > 1 or current_setting('care.planning', true) = 'on');
     if r.id is null then
         return new;
     elsif tg_op = 'UPDATE' and old.kept and new.kept then

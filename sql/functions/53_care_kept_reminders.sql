@@ -126,3 +126,28 @@ begin
     end loop;
 end
 $$;
+
+-- care.meet_doses: reminders that are linked to a schedule ring for its dose that stays today (care.stays_today), also those
+-- that were made, linked or switched on after it stayed, and where it came back with its schedule. `rule`: of that one alone.
+-- What a person decided of the day stands. Lock order: the rules (KEY SHARE), their occurrences.
+create or replace function care.meet_doses(schedules text[], clock timestamptz, rule text default null) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into care.reminder_occurrence (rule_id, user_id, original_local, moved_to, kept, created_at, updated_at)
+    select r.id, r.user_id, d.local_date + r.time, min(d.scheduled_at), true, clock, clock
+    from care.reminder_rule as r
+    join care.dose_occurrence as d on d.schedule_id = r.schedule_id and d.user_id = r.user_id
+        and d.local_date >= (clock at time zone r.timezone)::date - 2 and d.status = 'scheduled' and d.scheduled_at > clock
+        and d.local_time <> r.time
+    where r.schedule_id = any(schedules) and r.id = coalesce(rule, r.id) and r.enabled
+        and care.wall_start(d.local_date, r.time, r.timezone) <= clock and care.rule_gives(r, d.local_date)
+        and not exists (
+            select from care.reminder_occurrence as o where o.rule_id = r.id and o.day = d.local_date)
+        and not exists (
+            select from care.push as p where p.user_id = r.user_id and p.rule_id = r.id and p.day = d.local_date)
+    group by r.id, r.user_id, d.local_date, r.time
+    order by r.id collate "C", d.local_date;
+end
+$$;

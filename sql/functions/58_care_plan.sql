@@ -113,7 +113,7 @@ begin
             and case when d.scheduled_at > since
                      then not care.stays_today(d, wanted, since) and not exists (
                          select from unnest(wanted) as w
-                         where w.id = d.id and (w.product_id = d.product_id or not care.slot_taken(w)))
+                         where w.id = d.id and (w.product_id = d.product_id or not care.slot_taken(w, since)))
                      else care.gives_way(d, wanted, since) end;
         get diagnostics written = row_count;
 
@@ -125,7 +125,7 @@ begin
         where d.id = any(changing) and d.id = w.id
             and (care.open_since(d, clock, since) and d.scheduled_at > since and w.at > since
                  or d.status = 'cancelled' and d.cancelled_by_plan and (w.window_end > since or w.late)
-                    and not care.slot_taken(w));
+                    and not care.slot_taken(w, since));
         get diagnostics n = row_count;
         written := written + n;
 
@@ -152,12 +152,15 @@ begin
     select w.id, w.user_id, w.schedule_id, w.product_id, w.at, w.zone, w.day, w.wall, w.window_end
     from unnest(wanted) as w
     where (w.at > since or w.late) and not exists (select from care.dose_occurrence as d where d.id = w.id)
-        and not care.slot_taken(w)
+        and not care.slot_taken(w, since)
     order by w.id collate "C"
     on conflict (id) do nothing;
     get diagnostics n = row_count;
     if fill not in ('gap', 'start') then
         perform care.note_plan(schedules, fill, clock);
+        if changing <> '{}' then
+            perform care.meet_doses(array(select (s).id from unnest(schedules) as s), clock);
+        end if;
     end if;
     perform set_config('care.planning', '', true);
     return written + n;
@@ -218,14 +221,22 @@ begin atomic
     left join care.schedule_plan as p on p.schedule_id = (k.s).id;
 end;
 
--- care.slot_taken: whether a dose that is not cancelled has the slot. No locks.
-create or replace function care.slot_taken(w care.slot) returns boolean
+-- care.slot_taken: whether a dose that is not cancelled has the slot, or is asked for instead of one ahead: of the same day, time
+-- and product, of a schedule that is gone, paused or has another time by now. No locks.
+drop function if exists care.slot_taken(care.slot);
+create or replace function care.slot_taken(w care.slot, since timestamptz) returns boolean
 language sql stable
 begin atomic
     select exists (
         select from care.dose_occurrence as d
         where d.schedule_id = (w).schedule_id and d.local_date = (w).day and d.product_id = (w).product_id
-            and d.status <> 'cancelled');
+            and d.status <> 'cancelled'
+    ) or (w).at > since and exists (
+        select from care.dose_occurrence as d
+        where d.user_id = (w).user_id and d.local_date = (w).day and d.product_id = (w).product_id and d.local_time = (w).wall
+            and d.schedule_id <> (w).schedule_id and d.status <> 'cancelled'
+            and not exists (select from care.schedule as s where s.id = d.schedule_id and s.time = d.local_time and s.enabled)
+    );
 end;
 
 -- care.note_plan: notes how far the schedules are planned, and when there is more to do: with the next local day, unless
@@ -250,9 +261,11 @@ begin
 end
 $$;
 
--- care.replan: plans schedules again from the action on, for who changed what they stand on (a stack's items, say). Lock order:
--- care.schedule in the order of ids, then as care.plan_doses.
-create or replace function care.replan(ids text[]) returns bigint
+drop function if exists care.replan(text[]);
+
+-- care.replan: plans schedules again from `since` on (the action, for who changed what they stand on: a stack's items, say). Lock
+-- order: care.schedule in the order of ids, then as care.plan_doses.
+create or replace function care.replan(ids text[], since timestamptz default care.moment()) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -261,6 +274,6 @@ declare
 begin
     select array_agg(k.s) into schedules
     from (select s from care.schedule as s where s.id = any(ids) order by s.id collate "C" for no key update) as k;
-    return case when schedules is null then 0 else care.plan_doses(schedules, 'go on', sync.clock(), care.moment()) end;
+    return case when schedules is null then 0 else care.plan_doses(schedules, 'go on', sync.clock(), since) end;
 end
 $$;

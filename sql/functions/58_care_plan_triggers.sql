@@ -26,7 +26,8 @@ $$;
 
 -- care.plan_schedules: plans what a statement did to care.schedule. A change first fills the days that the schedule as it was
 -- should have been planned for until now. One that begins earlier than it did is filled from there to where it began, as a new
--- one would be.
+-- one would be. A dose that stayed where its schedule's time was may be asked for instead of another schedule's
+-- (care.slot_taken): that one is planned again.
 -- Lock order: the schedules (by the statement), care.stack of new ones (SHARE), then as care.plan_doses.
 --
 -- The worst interleavings: (1) a schedule of a stack is made while an item is added: neither sees the other. So it takes the
@@ -44,6 +45,7 @@ declare
     gone care.schedule[];
     after care.schedule[];
     earlier care.schedule[];
+    others text[];
     stacks text[];
 begin
     if tg_op = 'INSERT' then
@@ -86,6 +88,17 @@ begin
     end if;
     if after is not null then
         perform care.plan_doses(after, case tg_op when 'INSERT' then 'new' else 'ahead' end, clock, since);
+    end if;
+    if tg_op <> 'INSERT' then
+        others := array(
+            select distinct s.id
+            from unnest(before || gone) as b
+            join care.dose_occurrence as d on d.schedule_id = b.id and d.local_time <> b.time
+                and d.local_date between (since at time zone 'UTC')::date - 1 and (clock at time zone 'UTC')::date + 2
+            join care.schedule as s on s.user_id = d.user_id and s.id <> b.id and s.time = d.local_time and s.enabled);
+        if others <> '{}' then
+            perform care.replan(others, clock);
+        end if;
     end if;
     if tg_op = 'UPDATE' then
         select array_agg(jsonb_populate_record(

@@ -56,10 +56,15 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if tg_op = 'UPDATE' and (new.time, new.timezone) is distinct from (old.time, old.timezone) then
+        perform care.keep_days(old, new, sync.clock());
+    end if;
+    if new.schedule_id is not null and new.enabled and (tg_op = 'INSERT'
+        or (new.schedule_id, true) is distinct from (old.schedule_id, old.enabled))
+    then
+        perform care.meet_doses(array[new.schedule_id], sync.clock(), new.id);
+    end if;
     if tg_op = 'UPDATE' then
-        if (new.time, new.timezone) is distinct from (old.time, old.timezone) then
-            perform care.keep_days(old, new, sync.clock());
-        end if;
         -- On which days a schedule gives anything is not in the rule.
         if (new.user_id, new.time, new.timezone, new.repeat, new.repeat_on, new.delivery, new.enabled, new.silent,
             new.schedule_id)

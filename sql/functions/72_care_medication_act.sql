@@ -251,19 +251,19 @@ end
 $$;
 
 -- care.ask_once: after schedules of a product have changed, no dose ahead is asked for that is there already: one of the same
--- day and time, of a schedule that is gone, paused or has another time by now, which the person took early, say. What is
--- cancelled here no plan brings back. Lock order: the doses by id.
+-- day and time, of a schedule that is gone, paused or has another time by now, which the person took early, say
+-- (care.slot_taken, by which no plan brings it back meanwhile). Lock order: the doses by id.
 create or replace function care.ask_once(who text, product text) returns void
 language plpgsql
 as $$
 declare
-    at constant timestamptz := care.moment();
+    since constant timestamptz := care.moment();
     twice text[];
 begin
     twice := array(
         select d.id from care.dose_occurrence as d
-        where d.user_id = who and d.product_id = product and d.status = 'scheduled' and d.scheduled_at > at
-            and d.local_date between (at at time zone 'UTC')::date - 1 and (sync.clock() at time zone 'UTC')::date + 2
+        where d.user_id = who and d.product_id = product and d.status = 'scheduled' and d.scheduled_at > since
+            and d.local_date between (since at time zone 'UTC')::date - 1 and (sync.clock() at time zone 'UTC')::date + 2
             and exists (select from care.schedule as s where s.id = d.schedule_id and s.time = d.local_time)
             and exists (
                 select from care.dose_occurrence as x
@@ -272,7 +272,8 @@ begin
                     and not exists (select from care.schedule as s
                                     where s.id = x.schedule_id and s.time = x.local_time and s.enabled))
         order by d.id collate "C" for update);
-    update care.dose_occurrence as d set status = 'cancelled' where d.id = any(twice) and d.status = 'scheduled';
+    update care.dose_occurrence as d set status = 'cancelled', cancelled_by_plan = true
+    where d.id = any(twice) and d.status = 'scheduled';
 end
 $$;
 

@@ -118,6 +118,20 @@ insert into test.moved_back values
     ('ended by mistake', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateSchedule","endsOn","2025-11-19"],["updateSchedule","endsOn",null]]', '16:00 scheduled; 16:00; 15:00'),
     ('later, and the later one paused by mistake', '16:00', '15:30', '[["updateSchedule","time","18:00"],["updateSchedule","time","14:00"],["updateSchedule","enabled",false],["updateSchedule","enabled",true]]', '18:00 scheduled; 18:00; 14:00'),
     ('earlier twice, and paused by mistake: not the time that was given up first', '18:00', '15:30', '[["updateSchedule","time","16:00"],["updateSchedule","time","15:00"],["updateSchedule","enabled",false],["updateSchedule","enabled",true]]', '16:00 scheduled; 16:00; 15:00'),
+    ('its reminder is made afterwards', '16:00', '15:30', '[["updateSchedule","time","15:00"],["deleteReminder"],["createReminder"]]', '16:00 scheduled; 16:00; 15:00'),
+    ('its reminder is linked afterwards', '16:00', '15:30', '[["updateReminder","scheduleId",null],["updateSchedule","time","15:00"],["updateReminder","scheduleId"]]', '16:00 scheduled; 16:00; 15:00'),
+    ('its reminder is switched on afterwards', '16:00', '15:30', '[["updateReminder","enabled",false],["updateSchedule","time","15:00"],["updateReminder","enabled",true]]', '16:00 scheduled; 16:00; 15:00'),
+    ('its reminder is switched off and on', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateReminder","enabled",false],["updateReminder","enabled",true]]', '16:00 scheduled; 16:00; 15:00'),
+    ('today''s reminder is cancelled, and the rule switched off and on', '16:00', '15:30', '[["updateSchedule","time","15:00"],["setReminderOccurrence","enabled",false],["updateReminder","enabled",false],["updateReminder","enabled",true]]', '16:00 scheduled; 15:00'),
+    ('in a pause', '16:00', '15:30', '[["updateSchedule","enabled",false],["updateSchedule","time","15:00"],["updateSchedule","enabled",true]]', '16:00 scheduled; 16:00; 15:00'),
+    ('while archived', '16:00', '15:30', '[["updateMedication","archived",true],["updateSchedule","time","15:00"],["updateMedication","archived",false]]', '16:00 scheduled; 16:00; 15:00'),
+    ('with its reminder, in a pause, and ahead again', '16:00', '15:30', '[["updateSchedule","enabled",false],["updateSchedule","time","15:00"],["updateSchedule","enabled",true],["updateSchedule","time","17:00"]]', '17:00 scheduled; 17:00; 17:00'),
+    ('beside another at the time that was left', '16:00', '15:30', '[["updateMedication","times",["15:00"]],["updateMedication","times",["15:00","16:00"]]]', '16:00 scheduled; 16:00; 15:00 16:00'),
+    ('and the time that was left alone again', '16:00', '15:30', '[["updateMedication","times",["15:00"]],["updateMedication","times",["15:00","16:00"]],["updateMedication","times",["16:00"]]]', '16:00 scheduled; 16:00'),
+    ('and the passed one alone again', '16:00', '15:30', '[["updateMedication","times",["15:00"]],["updateMedication","times",["15:00","16:00"]],["updateMedication","times",["15:00"]]]', '16:00 scheduled; 16:00; 15:00'),
+    ('another schedule at the time that was left, and the first one deleted', '16:00', '15:30', '[["updateSchedule","time","15:00"],["createSchedule","time","16:00"],["deleteSchedule"]]', '16:00 scheduled; 16:00'),
+    ('another schedule at the time that was left, and the first one paused', '16:00', '15:30', '[["updateSchedule","time","15:00"],["createSchedule","time","16:00"],["updateSchedule","enabled",false]]', '16:00 scheduled; 16:00'),
+    ('paused, another schedule at the time that was left, and back', '16:00', '15:30', '[["updateSchedule","time","15:00"],["updateSchedule","enabled",false],["createSchedule","time","16:00"],["updateSchedule","enabled",true]]', '16:00 scheduled; 16:00; 15:00 16:00'),
     ('past midnight: the next dose is tonight''s', '23:30', '23:00', '[["updateSchedule","time","00:30"]]', '; 00:30'),
     ('to the morning: tonight''s stays', '20:00', '12:00', '[["updateSchedule","time","08:00"]]', '20:00 scheduled; 20:00; 08:00');
 create function test.move_back(m test.moved_back) returns text language plpgsql as $$
@@ -133,8 +147,13 @@ begin
     perform test.at('2025-11-20 00:00Z'::timestamptz + m.clock::interval);
     for step in select * from jsonb_array_elements(m.steps) loop
         perform test.at(sync.clock() + interval '1 second');
-        perform test.did(who, step ->> 0, jsonb_build_object('id', case step ->> 0 when 'updateSchedule' then schedule else medication end, step ->> 1, step -> 2)
-            || case step ->> 1 when 'times' then '{"frequency":"daily"}' when 'repeatOn' then '{"repeat":"custom"}' else '{}' end::jsonb);
+        perform test.did(who, step ->> 0, case step ->> 0
+            when 'createSchedule' then jsonb_build_object('id', schedule || '2', 'productId', medication)
+            when 'createReminder' then jsonb_build_object('id', schedule || 'r2', 'scheduleId', schedule)
+            when 'setReminderOccurrence' then jsonb_build_object('id', schedule || 'r', 'date', '2025-11-20')
+            else jsonb_build_object('id', case when step ->> 0 like '%Schedule' then schedule when step ->> 0 like '%Reminder' then schedule || 'r' else medication end) end
+            || case when step ->> 1 is null then '{}' else jsonb_build_object(step ->> 1, coalesce(step -> 2, to_jsonb(schedule))) end
+            || case step ->> 1 when 'times' then case jsonb_array_length(step -> 2) when 1 then '{"frequency":"daily"}' else '{"frequency":"twice_daily"}' end when 'repeatOn' then '{"repeat":"custom"}' else '{}' end::jsonb);
     end loop;
     return concat_ws('; ', test.today(who), (
         select string_agg(to_char(at, 'HH24:MI'), ' ')

@@ -83,7 +83,7 @@ select test.is('another id: other doses', (select count(*) from care.dose_occurr
 delete from care.schedule where id = 'e3';
 
 -- A start that moves. At 10:00 today's 08:00 has begun.
-insert into care.schedule (id, user_id, product_id, time, starts_on) values ('b', 'e', 'p1', '08:00', '2025-11-22');
+insert into care.schedule (id, user_id, product_id, time, starts_on) values ('b', 'eb', 'p1', '08:00', '2025-11-22');
 update care.schedule set starts_on = '2025-11-18' where id = 'b';
 select test.is('an earlier start: the days before are filled', test.doses('b'), '11-18..12-04=17 08:00 scheduled');
 update care.dose_occurrence set status = 'taken' where schedule_id = 'b' and local_date = '2025-11-19';

@@ -145,11 +145,13 @@ begin
         from was join care.dose_occurrence as d using (id) where was.status = 'cancelled' and not was.cancelled_by_plan and d.status = 'scheduled';
         exit when fault is not null;
         -- What a schedule gives ahead, within its horizon, is there, or its slot or its id is taken, or a person cancelled a dose of its
-        -- slot (a begun one had kept it from being made); and nothing else is ahead, but for what stays because today's new time has passed.
+        -- slot (a begun one had kept it from being made), or one of a schedule that has it no more is asked for instead; and nothing else is ahead, but for what stays because today's new time has passed.
         select format('seed %s edit %s %s: a dose is missing: %s', seed, n, what, w) into fault
         from care.schedule as s join care.schedule_plan as p on p.schedule_id = s.id cross join lateral care.slots(s, before::date - 1, p.planned_until) as w
         where s.user_id = who and w.at > sync.clock() and not exists (select from care.dose_occurrence as d where d.id = w.id and (not d.cancelled_by_plan or d.status <> 'cancelled'))
-            and not exists (select from care.dose_occurrence as d where d.schedule_id = w.schedule_id and d.product_id = w.product_id and d.local_date = w.day and (d.status <> 'cancelled' or not d.cancelled_by_plan));
+            and not exists (select from care.dose_occurrence as d where d.schedule_id = w.schedule_id and d.product_id = w.product_id and d.local_date = w.day and (d.status <> 'cancelled' or not d.cancelled_by_plan))
+            and not exists (select from care.dose_occurrence as d where d.user_id = who and d.product_id = w.product_id and d.local_date = w.day and d.local_time = w.wall and d.status <> 'cancelled'
+                            and not exists (select from care.schedule as s where s.id = d.schedule_id and s.time = d.local_time and s.enabled));
         exit when fault is not null;
         select format('seed %s edit %s %s: a dose too many: %s', seed, n, what, d.id) into fault
         from care.dose_occurrence as d where d.user_id = who and d.status = 'scheduled' and d.scheduled_at > sync.clock()

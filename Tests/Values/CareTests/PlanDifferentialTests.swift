@@ -113,7 +113,8 @@ private final class PlanDesk {
         var told = "history \(seed)"
         for _ in 0..<30 {
             told += try "\n    \(now): \(step())"
-            if let line = try lines().first { return "\(told)\n  \(line)" }
+            let lines = try lines()
+            if !lines.isEmpty { return "\(told)\n  \(lines.prefix(4).joined(separator: "\n  "))" }
         }
         return nil
     }

@@ -42,6 +42,7 @@ package struct DosePlan: Sendable {
             fillGap(before, at: moment)
             schedules[schedule.id] = schedule
             plan(schedule, at: moment, lateFrom: nil)
+            planOthers(than: before, at: moment)
             if let end = before.startsOn, let start = schedule.startsOn {
                 fill(schedule, from: start, until: end, at: moment)
             }
@@ -54,9 +55,11 @@ package struct DosePlan: Sendable {
 
     /// Deletes a schedule: nothing lies ahead any more.
     package mutating func delete(_ id: String, at now: Int, since: Int? = nil) {
-        guard var schedule = schedules.removeValue(forKey: id) else { return }
+        guard let before = schedules.removeValue(forKey: id) else { return }
+        var schedule = before
         schedule.isEnabled = false
         plan(schedule, at: Moment(now, since), lateFrom: nil)
+        planOthers(than: before, at: Moment(now, since))
         plannedUntil[id] = nil
         due[id] = nil
     }
@@ -144,6 +147,16 @@ package struct DosePlan: Sendable {
         }
     }
 
+    /// Doses that stayed where a schedule's time was may be asked for instead of those of others.
+    private mutating func planOthers(than before: PlannedSchedule, at moment: Moment) {
+        let days = Int(Timestamp.split(Int64(moment.since), by: 86_400).whole) - 1...moment.now / 86_400 + 2
+        let times = doses.keys.filter { $0.schedule == before.id && days.contains($0.day.days) }.map(\.minute)
+        for schedule in schedules.values where schedule.id != before.id && schedule.isEnabled {
+            guard schedule.minute != before.minute, times.contains(schedule.minute) else { continue }
+            goOn(schedule, at: Moment(moment.now, nil))
+        }
+    }
+
     private mutating func plan(
         _ schedule: PlannedSchedule, at moment: Moment, lateFrom: LocalDate?, isFilled: Bool = false
     ) {
@@ -162,7 +175,7 @@ package struct DosePlan: Sendable {
         let unwanted = open.filter { dose in
             guard dose.second > moment.since else { return names[dose.name] == nil && givesWay(dose, given, moment) }
             if let slot = names[dose.name] {
-                return slot.second > moment.since && slot.product != dose.product && isTaken(slot)
+                return slot.second > moment.since && slot.product != dose.product && isTaken(slot, moment)
             }
             let isLooked = dose.name.day <= last || isOver || schedule.endsOn.map { $0 < dose.name.day } ?? false
             return isLooked && !staysToday(dose, given, moment)
@@ -170,15 +183,16 @@ package struct DosePlan: Sendable {
         for dose in unwanted { cancel(dose, at: moment.now) }
         // Moved or revived together: a slot is free or not before any of them.
         let written = given.filter { slot in
-            guard let dose = doses[slot.name], !unwanted.contains(where: { $0.name == dose.name }) else { return false }
+            guard let dose = doses[slot.name] else { return false }
             if isOpen(dose, moment) {
                 return dose.second > moment.since && slot.second > moment.since && !dose.isPlanned(as: slot)
             }
-            return isCancelledByPlan(dose) && (slot.windowEnd > moment.since || isLate(slot.name.day)) && !isTaken(slot)
+            return isCancelledByPlan(dose) && (slot.windowEnd > moment.since || isLate(slot.name.day))
+                && !isTaken(slot, moment)
         }
         for slot in written { doses[slot.name] = slot }
         bringBack(schedule, given, moment)
-        for slot in given where slot.second > moment.since || isLate(slot.name.day) { make(slot) }
+        for slot in given where slot.second > moment.since || isLate(slot.name.day) { make(slot, moment) }
         guard schedules[schedule.id] != nil else { return }
         plannedUntil[schedule.id] = last
         let isDone = isOver || schedule.endsOn.map { $0 <= last } ?? false
@@ -222,7 +236,7 @@ package struct DosePlan: Sendable {
                 }
         }
         let ordered = lost.map { (cancelledAt[$0.name] ?? 0, $0.second, $0) }.sorted { ($1.0, $1.1) < ($0.0, $0.1) }
-        for (_, _, dose) in ordered where !isTaken(dose) {
+        for (_, _, dose) in ordered where !hasDose(dose.slot) {
             doses[dose.name]?.status = .scheduled
             doses[dose.name]?.isCancelledByPlan = false
         }
@@ -230,16 +244,29 @@ package struct DosePlan: Sendable {
 
     private func isCancelledByPlan(_ dose: PlannedDose) -> Bool { dose.status == .cancelled && dose.isCancelledByPlan }
 
-    private func isTaken(_ slot: PlannedDose) -> Bool {
-        doses.values.contains { $0.slot == slot.slot && $0.status != .cancelled }
+    private func hasDose(_ slot: [String]) -> Bool {
+        doses.values.contains { $0.slot == slot && $0.status != .cancelled }
     }
 
-    private mutating func make(_ slot: PlannedDose) {
-        if doses[slot.name] == nil, !isTaken(slot) { doses[slot.name] = slot }
+    /// A dose has the slot, or is asked for instead of one ahead: of a schedule that has another time by now, is paused or gone.
+    private func isTaken(_ slot: PlannedDose, _ moment: Moment) -> Bool {
+        hasDose(slot.slot)
+            || slot.second > moment.since
+                && doses.values.contains { dose in
+                    let giver = schedules[dose.name.schedule]
+                    return dose.name.schedule != slot.name.schedule && dose.status != .cancelled
+                        && (dose.product, dose.name.day, dose.name.minute)
+                            == (slot.product, slot.name.day, slot.name.minute)
+                        && !(giver.map { $0.isEnabled && $0.minute == dose.name.minute } ?? false)
+                }
+    }
+
+    private mutating func make(_ slot: PlannedDose, _ moment: Moment) {
+        if doses[slot.name] == nil, !isTaken(slot, moment) { doses[slot.name] = slot }
     }
 
     /// Makes a dose whose time has passed, or brings it back where a plan took it away.
     private mutating func fill(_ slot: PlannedDose) {
-        if doses[slot.name].map(isCancelledByPlan) ?? true, !isTaken(slot) { doses[slot.name] = slot }
+        if doses[slot.name].map(isCancelledByPlan) ?? true, !hasDose(slot.slot) { doses[slot.name] = slot }
     }
 }
