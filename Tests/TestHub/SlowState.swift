@@ -19,7 +19,7 @@ package final class SlowState: SharedLink, @unchecked Sendable {
     private let memory: MemoryChannels
     private let apps = KnownApps()
     private let loops: Int
-    private var receivers: [Int: @Sendable ([[UInt8]]) -> Void] = [:]
+    private var receivers: [Int: @Sendable (SharedArrival) -> Void] = [:]
     private var parcels: [Parcel] = []
     private var lastChange = Instant.min
     private var hasEnded = false
@@ -40,7 +40,7 @@ package final class SlowState: SharedLink, @unchecked Sendable {
         Thread.detachNewThread { [self] in run() }
     }
 
-    package func open(loop: Int, _ receive: @escaping @Sendable ([[UInt8]]) -> Void) {
+    package func open(loop: Int, _ receive: @escaping @Sendable (SharedArrival) -> Void) {
         condition.withLock { receivers[loop] = receive }
     }
 
@@ -92,7 +92,7 @@ package final class SlowState: SharedLink, @unchecked Sendable {
             let due = parcels.enumerated().filter { $0.element.at <= now }
                 .sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }
             parcels.removeAll { $0.at <= now }
-            for (_, parcel) in due { receivers[parcel.loop]?([parcel.bytes]) }
+            for (_, parcel) in due { receivers[parcel.loop]?(.news([parcel.bytes])) }
             let next = min(parcels.map(\.at).min() ?? .max, memory.nextDue ?? .max)
             if next == .max {
                 condition.wait()

@@ -268,6 +268,11 @@ final class ChannelWorld {
         }
     }
 
+    /// The way to the state was broken, and is well again.
+    func gap() {
+        for loop in loops.indices { atShard(loop) { [now] shard, _ in shard.assertAll(now: now) } }
+    }
+
     /// Time passes, and each shard does what is due, in one turn or more.
     func advance(_ time: Duration) {
         clock.now = clock.now.advanced(by: time)

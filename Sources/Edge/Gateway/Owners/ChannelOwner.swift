@@ -95,9 +95,12 @@ final class ChannelOwner: EffectPerformer {
     // MARK: From the shared state
 
     /// The link has brought this.
-    func received(_ messages: [[UInt8]]) {
+    func received(_ arrival: SharedArrival) {
         input { shard, now, effects in
-            for bytes in messages { shard.received(bytes, now: now, &effects) }
+            switch arrival {
+            case .news(let messages): for bytes in messages { shard.received(bytes, now: now, &effects) }
+            case .gap: shard.assertAll(now: now)
+            }
         }
     }
 

@@ -15,8 +15,8 @@ enum LoopMessage: Sendable {
     case feed([FeedOutput], readAt: Instant)
     /// Take over an accepted connection, of a listener with TLS or without, which begins at that time.
     case accepted(Int32, PeerAddress, AdmissionControl.Refusal?, usesTLS: Bool, beginsAt: Instant = .min)
-    /// From the shared state, by its link: encoded `ChannelNews`.
-    case shared([[UInt8]])
+    /// From the shared state, by its link.
+    case shared(SharedArrival)
     /// From another loop: a question, which sends its answer itself.
     case ask(@Sendable (ClientLoop) -> Void)
     case answer(SessionID, ConnectionAnswer)

@@ -9,12 +9,16 @@ import Pusher
 ///   somebody who is in its list.
 /// - A reply comes after changes that were decided after it. The newcomer is owed them, and nobody else.
 /// - A change is lost. The next one does not follow: what is true here is asserted, and the reply says what is true of all.
-///   Clients are told the difference.
+///   Clients are told the difference, and the events that have come.
 /// - The state has lost its last changes (a replica took over), and counts them anew. A change that is not above the last
 ///   one is taken as that, a doubled one too: an assertion costs little.
+/// - An assertion's reply comes before changes that were decided before it, or after some that were decided after it. It
+///   waits for the former, and counts with the latter.
 final class ChannelCourse {
     /// The last change that subscribers here have been told; nil before the first reply.
     var delivered: UInt64?
+    /// Where that began, without what was before.
+    private(set) var beginning: UInt64 = 0
     /// Sessions whose replies have not come, by the numbers of their calls.
     private(set) var waiting: [UInt64: ChannelEntry] = [:]
     /// The call of the last assertion. It has said that those are in who waited then.
@@ -23,28 +27,34 @@ final class ChannelCourse {
     private(set) var recent = ContiguousArray<ChannelChange>()
     /// Sessions whose replies know more than subscribers here have been told, or too little.
     var ready: [(entry: ChannelEntry, loop: Int, entered: Entered)] = []
-    /// Whether an assertion is under way.
-    var isAsserting = false
-    /// The reply to one. It counts once what was decided before it has come, or has had time to.
-    var truth: Entered?
+    /// What this hub has asked the state to take as true.
+    enum Assertion {
+        case none
+        /// `told`: the last change that had been told when it was made.
+        case underWay(told: UInt64)
+        /// The reply. It counts once what was decided before it has come, or has had time to.
+        case answered(Entered, told: UInt64)
+        /// It is made again after a pause.
+        case failed
+    }
+    var assertion = Assertion.none
     /// Whether one is made after a pause, if there is still a reason.
     var isPausing = false
     /// Whether one more is to be made: it was wanted while one was under way, or the last has said too much.
     var mustAssert = false
-    /// The last change that had been told when one was made.
-    var toldAtAssertion: UInt64 = 0
     /// What this hub has in the channel, by what the state has replied.
     private(set) var connections = 0
-    private(set) var members: [String: Attending.Member] = [:]
-    /// The members that clients here know of.
-    var known: [String: PresenceMember] = [:]
+    private(set) var members: [TextKey: Attending.Member] = [:]
+    /// What clients here know: the members, and the count that was told last.
+    private var known: [TextKey: PresenceMember] = [:]
+    private var knownCount: Int?
 
     /// Changes that are kept. A reply that is older is of no use.
     static let recentMax = 1_024
 
-    var isUnused: Bool {
-        waiting.isEmpty && ready.isEmpty && !isAsserting && !isPausing && truth == nil && connections == 0
-    }
+    var isUnused: Bool { waiting.isEmpty && ready.isEmpty && isSettled && !isPausing && connections == 0 }
+
+    private var isSettled: Bool { if case .none = assertion { true } else { false } }
 
     /// With those who wait: the state has taken their calls before it takes what follows, unless they were lost.
     var attending: Attending {
@@ -62,7 +72,13 @@ final class ChannelCourse {
     /// Nobody here was told anything yet.
     func begin(at entered: Entered) {
         delivered = entered.sequence
-        known = Dictionary((entered.members?.each ?? []).map { ($0.id, $0) }) { first, _ in first }
+        beginning = entered.sequence
+        known = Self.byID(entered.members)
+        knownCount = entered.count
+    }
+
+    private static func byID(_ members: Entered.Members?) -> [TextKey: PresenceMember] {
+        Dictionary((members?.each ?? []).map { (TextKey($0.id), $0) }) { first, _ in first }
     }
 
     /// Those in `ready` whose replies know no more than that.
@@ -73,6 +89,13 @@ final class ChannelCourse {
     }
 
     func waits(_ entry: ChannelEntry, for number: UInt64) { waiting[number] = entry }
+
+    /// Takes back that the session in `ready` is in: nobody can say what is true. The next assertion says so.
+    func refuseReady() -> [(entry: ChannelEntry, loop: Int, entered: Entered)] {
+        let refused = takeReady(upTo: .max)
+        for (entry, _, _) in refused where !entry.isRepeated { left(entry.member?.id) }
+        return refused
+    }
 
     /// The reply to a session has come. True if it was asserted meanwhile that the session is in.
     func waitEnds(_ number: UInt64) -> Bool {
@@ -86,15 +109,16 @@ final class ChannelCourse {
         Self.add(entry.member, to: &members)
     }
 
-    private static func add(_ member: PresenceMember?, to members: inout [String: Attending.Member]) {
+    private static func add(_ member: PresenceMember?, to members: inout [TextKey: Attending.Member]) {
         guard let member else { return }
-        members[member.id] = Attending.Member(member, connections: (members[member.id]?.connections ?? 0) + 1)
+        let key = TextKey(member.id)
+        members[key] = Attending.Member(member, connections: (members[key]?.connections ?? 0) + 1)
     }
 
     func left(_ user: String?) {
         connections -= 1
-        guard let user, let known = members[user] else { return }
-        members[user] = known.connections > 1 ? Attending.Member(known.member, connections: known.connections - 1) : nil
+        guard let key = user.map({ TextKey($0) }), let known = members[key] else { return }
+        members[key] = known.connections > 1 ? Attending.Member(known.member, connections: known.connections - 1) : nil
     }
 
     /// Keeps a change for who may need it.
@@ -108,59 +132,92 @@ final class ChannelCourse {
     /// The next change to tell, if it is there. Changes that were told are dropped unless somebody may be owed them.
     func next() -> ChannelChange? {
         guard let delivered else { return nil }
-        if waiting.isEmpty, ready.isEmpty, !isAsserting, truth == nil { recent.removeAll { $0.sequence <= delivered } }
+        if waiting.isEmpty, ready.isEmpty, isSettled { recent.removeAll { $0.sequence <= delivered } }
         return recent.first { $0.sequence > delivered && $0.follows <= delivered }
     }
 
     /// Whether a change, or a newcomer, waits for a change that has not come.
     var isInDoubt: Bool {
-        guard let delivered else { return mustAssert }
-        return mustAssert || truth != nil || !ready.isEmpty || recent.contains { $0.sequence > delivered }
+        if mustAssert { return true }
+        guard let delivered else { return false }
+        if case .answered = assertion { return true }
+        return !ready.isEmpty || recent.contains { $0.sequence > delivered }
     }
 
     /// What the others were told since then, as the newcomer is to be told; nil if that is not known any more.
     func owed(to entry: ChannelEntry, since sequence: UInt64) -> ContiguousArray<SharedMessages>? {
         guard let delivered, sequence < delivered else { return [] }
-        let missed = recent.filter { $0.sequence > sequence && $0.sequence <= delivered }
-        guard let first = missed.first, first.follows <= sequence else { return nil }
-        return ContiguousArray(
-            missed.lazy.filter { !$0.isSilent(for: entry) }.map { change in
-                switch change.broadcast {
-                case .passing(let messages): SharedMessages(messages)
-                case .kept(let messages): messages
-                }
-            })
+        var last = sequence
+        var owed = ContiguousArray<SharedMessages>()
+        for change in recent where change.sequence > sequence && change.sequence <= delivered {
+            guard change.follows <= last else { return nil }
+            last = change.sequence
+            guard !change.isSilent(for: entry) else { continue }
+            switch change.broadcast {
+            case .passing(let messages): owed.append(SharedMessages(messages))
+            case .kept(let messages): owed.append(messages)
+            }
+        }
+        return last == sequence ? nil : owed
     }
 
-    /// The channel is as a reply says. Clients here are told how what they know differs. Events that were lost stay lost:
-    /// ordinary channels have no log. `isSetBack`: the state counts from an earlier change.
+    /// The channel is as the reply to an assertion says. Returns what clients here are to be told: the events that have
+    /// come, and how what they know differs. Events that were lost stay lost: ordinary channels have no log. `isSetBack`:
+    /// the state counts from an earlier change.
     func align(_ key: ChannelKey, with truth: Entered, isSetBack: Bool) -> [ChannelChange] {
-        let changes = differences(from: truth).map { what in
+        let last = delivered ?? 0
+        var changes =
+            isSetBack ? [] : recent.filter { $0.isEvent && $0.sequence > last && $0.sequence <= truth.sequence }
+        // With what was told since the reply was decided.
+        var (present, count) = (truth.members.map(Self.byID), truth.count)
+        for change in recent where !isSetBack && change.sequence > truth.sequence && change.sequence <= last {
+            switch change.what {
+            case .memberAdded(let member): present?[TextKey(member.id)] = member
+            case .memberRemoved(let user): present?[TextKey(user)] = nil
+            case .count: count = nil
+            case .published, .relayed: break
+            }
+        }
+        changes += differences(present, count).map { what in
             ChannelChange(key: key, follows: 0, sequence: truth.sequence, what: what)
         }
         for change in changes { learns(change) }
         if isSetBack { recent.removeAll() }
-        delivered = truth.sequence
-        return changes
+        delivered = isSetBack ? truth.sequence : max(last, truth.sequence)
+        return Array(changes)
     }
 
-    private func differences(from entered: Entered) -> [ChannelChange.What] {
+    private func differences(_ present: [TextKey: PresenceMember]?, _ count: Int?) -> [ChannelChange.What] {
         var differences: [ChannelChange.What] = []
-        if let each = entered.members?.each {
-            let present = Set(each.map(\.id))
-            differences += known.keys.filter { !present.contains($0) }.sorted().map { .memberRemoved($0) }
-            differences += each.filter { known[$0.id] == nil }.map { .memberAdded($0) }
+        if let present {
+            differences += known.filter { present[$0.key] == nil }.map { .memberRemoved($0.value.id) }
+            differences += present.filter { known[$0.key] == nil }.map { .memberAdded($0.value) }
         }
-        if let count = entered.count, delivered != entered.sequence { differences.append(.count(count)) }
+        if let count, count != knownCount { differences.append(.count(count)) }
         return differences
     }
 
-    /// What clients here know of members, after a change.
+    /// Whether clients here do not know it: the state tells again what it had lost.
+    func isNews(_ change: ChannelChange) -> Bool {
+        switch change.what {
+        case .memberAdded(let member): known[TextKey(member.id)] == nil
+        case .memberRemoved(let user): known[TextKey(user)] != nil
+        case .published, .relayed, .count: true
+        }
+    }
+
+    /// What clients here know, after a change.
     func learns(_ change: ChannelChange) {
         switch change.what {
-        case .memberAdded(let member): known[member.id] = member
-        case .memberRemoved(let user): known[user] = nil
-        case .published, .relayed, .count: break
+        case .memberAdded(let member): known[TextKey(member.id)] = member
+        case .memberRemoved(let user): known[TextKey(user)] = nil
+        case .count(let count): knownCount = count
+        case .published, .relayed: break
         }
+    }
+
+    /// Whether clients here know so many other members that there is no room for this one.
+    func isFull(for member: PresenceMember, _ most: Int) -> Bool {
+        known.count >= most && known[TextKey(member.id)] == nil
     }
 }

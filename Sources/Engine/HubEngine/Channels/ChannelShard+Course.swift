@@ -33,15 +33,10 @@ extension ChannelShard {
         case .entry(let entry, let loop): replied(reply, to: entry, number, from: loop, now: now, &effects)
         case .silent(let key): if case .unavailable = reply { assert(key, now: now) }
         case .assertion(let key): asserted(key, reply, now: now, &effects)
-        case .pause(let key, let isFailed):
-            guard let local = locals[key], let course = local.course else {
-                if isFailed { assert(key, now: now) }
-                return
-            }
-            if !isFailed { course.isPausing = false }
-            believe(local, course, now: now, &effects)
-            if isFailed || course.isInDoubt { assert(key, now: now) }
-            removeIfUnused(local)
+        case .vacancy(let key):
+            let isTold = if case .unavailable = reply { false } else { true }
+            unasserted.vacated(key, again: isTold ? nil : now.advanced(by: ChannelWaits.pause))
+        case .pause(let key): paused(key, now: now, &effects)
         case .question: effects.append(.reply(number, reply))
         case nil: break
         }
@@ -51,7 +46,7 @@ extension ChannelShard {
         _ reply: ChannelReply, to entry: ChannelEntry, _ number: UInt64, from loop: Int, now: Instant,
         _ effects: inout Effects
     ) {
-        let local = held(entry.key)
+        let local = locals.held(entry.key)
         let course = course(of: local)
         let isAsserted = course.waitEnds(number)
         switch reply {
@@ -74,7 +69,7 @@ extension ChannelShard {
             if isAsserted { course.mustAssert = true }
             if course.isInDoubt { pause(entry.key, course, now: now) }
         }
-        removeIfUnused(local)
+        locals.removeIfUnused(local)
     }
 
     /// Lets the newcomer in, with what the others were told since the reply was decided.
@@ -107,7 +102,7 @@ extension ChannelShard {
         _ local: LocalSubscribers, _ course: ChannelCourse, now: Instant, _ effects: inout Effects
     ) {
         while let change = course.next() {
-            tell(change, local, &effects)
+            if course.isNews(change) { local.tell(change, &effects) }
             course.learns(change)
             course.delivered = change.sequence
             for (entry, loop, entered) in course.takeReady(upTo: change.sequence) {
@@ -118,56 +113,85 @@ extension ChannelShard {
         if course.isInDoubt { pause(local.key, course, now: now) }
     }
 
-    /// Looks again in a while. Without a course, an assertion has failed, and is made again in any case.
-    private mutating func pause(_ key: ChannelKey, _ course: ChannelCourse?, now: Instant) {
-        guard course?.isPausing != true else { return }
-        course?.isPausing = true
-        waits.add(.pause(key, isFailed: course == nil), waits.next(), due: now.advanced(by: ChannelWaits.pause))
+    /// Looks again in a while.
+    private mutating func pause(_ key: ChannelKey, _ course: ChannelCourse, now: Instant) {
+        guard !course.isPausing else { return }
+        course.isPausing = true
+        waits.add(.pause(key), waits.next(), due: now.advanced(by: ChannelWaits.pause))
+    }
+
+    private mutating func paused(_ key: ChannelKey, now: Instant, _ effects: inout Effects) {
+        guard let local = locals[key], let course = local.course else { return }
+        course.isPausing = false
+        if case .failed = course.assertion {
+            course.assertion = .none
+            course.mustAssert = true
+        }
+        believe(local, course, now: now, &effects)
+        if course.isInDoubt { assert(key, now: now) }
+        locals.removeIfUnused(local)
     }
 
     // MARK: Assertions
 
+    /// The way to the state was broken: what came may be less than what was told. All that this hub has is asserted, some
+    /// of it at each turn.
+    package mutating func assertAll(now: Instant) { unasserted.add(locals.keys, due: now) }
+
     /// Tells the state what this hub has in the channel, and asks what is true of all.
     mutating func assert(_ key: ChannelKey, now: Instant) {
-        let course = locals[key].map { self.course(of: $0) }
+        guard let local = locals[key] else {
+            // Who has left may be in all the same.
+            guard unasserted.vacates(key) else { return }
+            _ = call(.assert(key, Attending()), .vacancy(key), now)
+            return
+        }
+        let course = course(of: local)
         // One that is under way knows less.
-        course?.mustAssert = course?.isAsserting == true
-        guard course?.isAsserting != true else { return }
-        course?.isAsserting = true
-        _ = call(.assert(key, course?.attending ?? Attending()), .assertion(key), now)
-        course?.lastAssertion = waits.lastNumber
-        course?.toldAtAssertion = course?.delivered ?? 0
+        course.mustAssert = true
+        guard case .none = course.assertion else { return }
+        course.mustAssert = false
+        course.assertion = .underWay(told: course.delivered ?? 0)
+        _ = call(.assert(key, course.attending), .assertion(key), now)
+        course.lastAssertion = waits.lastNumber
     }
 
     private mutating func asserted(
         _ key: ChannelKey, _ reply: ChannelReply, now: Instant, _ effects: inout Effects
     ) {
-        let local = locals[key]
-        local?.course?.isAsserting = false
-        guard case .entered(let entered) = reply else {
-            return pause(key, nil, now: now)
+        guard let local = locals[key], let course = local.course, case .underWay(let told) = course.assertion else {
+            return
         }
-        guard let local, let course = local.course else { return }
-        course.truth = entered
+        guard case .entered(let entered) = reply else {
+            // Nobody can say what is true: who waits for that is told so.
+            for (entry, loop, _) in course.refuseReady() { refuse(entry, from: loop, .unavailable, &effects) }
+            course.assertion = .failed
+            return pause(key, course, now: now)
+        }
+        course.assertion = .answered(entered, told: told)
         if course.delivered.map({ entered.sequence <= $0 }) ?? true { believe(local, course, now: now, &effects) }
         // What is missing may still be on its way.
         if course.isInDoubt { pause(key, course, now: now) }
-        removeIfUnused(local)
+        locals.removeIfUnused(local)
     }
 
     /// The reply to the last assertion counts.
     private mutating func believe(
         _ local: LocalSubscribers, _ course: ChannelCourse, now: Instant, _ effects: inout Effects
     ) {
-        guard let truth = course.truth else { return }
-        course.truth = nil
+        guard case .answered(let truth, let told) = course.assertion else { return }
+        course.assertion = .none
         // It was decided after all that had been told by then.
-        let isSetBack = truth.sequence < course.toldAtAssertion
-        if isSetBack || course.delivered.map({ truth.sequence > $0 }) ?? true {
-            for change in course.align(local.key, with: truth, isSetBack: isSetBack) { tell(change, local, &effects) }
+        let isSetBack = truth.sequence < told
+        guard isSetBack || truth.sequence >= course.beginning else {
+            // It was made before the first one here was let in.
+            course.mustAssert = true
+            return
         }
+        if isSetBack { local.forgetList() }
+        for change in course.align(local.key, with: truth, isSetBack: isSetBack) { local.tell(change, &effects) }
         // They are told what is true by now, in place of what their replies said.
-        for (entry, loop, _) in course.takeReady(upTo: truth.sequence) {
+        for (entry, loop, _) in course.takeReady(upTo: isSetBack ? .max : truth.sequence) {
             letIn(entry, loop, truth, local, course, now: now, &effects)
         }
         follow(local, course, now: now, &effects)

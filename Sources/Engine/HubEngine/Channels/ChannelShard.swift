@@ -25,19 +25,17 @@ package struct ChannelShard {
     /// What the shard wants done, in order.
     package typealias Effect = ChannelEffect
 
-    private let loops: Int
+    private let limits: ShardLimits
     let state: SharedChannelsVersion
     let metrics: EngineMetrics
     let apps: KnownApps
-    private(set) var locals: [ChannelKey: LocalSubscribers] = [:]
-    /// What the state has told, and is not done.
-    private var news = ContiguousArray<ChannelNews>()
-    /// Whether `news` is in reverse.
-    private var isTurned = false
+    var locals: LocalChannels
+    private var news = NewsQueue()
     /// The sender of the event that is relayed now.
     private var sender: ChannelChange.Sender?
     /// Calls whose replies come later.
     var waits = ChannelWaits()
+    var unasserted = UnassertedChannels()
 
     /// The shard of one of `loops` loops. `limits` are the shard's own.
     ///
@@ -46,7 +44,8 @@ package struct ChannelShard {
         loops: Int, limits: ShardLimits = ShardLimits(), metrics: EngineMetrics = EngineMetrics(),
         link: LinkedChannels? = nil
     ) {
-        self.loops = loops
+        locals = LocalChannels(loops: loops)
+        self.limits = limits
         self.metrics = metrics
         apps = link?.apps ?? KnownApps()
         state = link.map { .linked($0) } ?? .memory(MemoryChannels(apps, limits, metrics))
@@ -66,8 +65,8 @@ package struct ChannelShard {
         switch state {
         case .memory(let memory): return memory.isFull(for: member, in: entry.key, of: entry.app)
         case .linked:
-            let known = locals[entry.key]?.course?.known ?? [:]
-            return known[member.id] == nil && known.count >= apps.known(entry.app).limits.presenceMembersMax
+            let most = apps.known(entry.app).limits.presenceMembersMax
+            return locals[entry.key]?.course?.isFull(for: member, most) ?? false
         }
     }
 
@@ -87,16 +86,20 @@ package struct ChannelShard {
         let entering = Entering(
             member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
         guard case .memory(let memory) = state else {
+            // The state's own bound counts what it knows; while it is away, nothing.
+            guard locals[entry.key] != nil || locals.count + unasserted.vacating.count < limits.channelsMax else {
+                return refuse(entry, from: loop, .channelsFull, &effects)
+            }
             _ = call(.enter(entry.key, entering), .entry(entry, loop: loop), now)
-            return course(of: held(entry.key)).waits(entry, for: waits.lastNumber)
+            return course(of: locals.held(entry.key)).waits(entry, for: waits.lastNumber)
         }
-        switch memory.enter(entry.key, entering, now: now, &news) {
+        switch memory.enter(entry.key, entering, now: now, &news.items) {
         case .success(let entered):
             take(upTo: entered.sequence, &effects)
-            let local = held(entry.key)
+            let local = locals.held(entry.key)
             letIn(entry, from: loop, entered, local, &effects)
             take(&effects)
-            removeIfUnused(local)
+            locals.removeIfUnused(local)
         case .failure(let refusal):
             take(&effects)
             refuse(entry, from: loop, refusal, &effects)
@@ -120,19 +123,19 @@ package struct ChannelShard {
         guard let local = locals[exit.key], local.subtract(loop) else { return }
         local.course?.left(exit.userID)
         if case .memory(let memory) = state {
-            memory.exit(exit, now: now, &news)
+            memory.exit(exit, now: now, &news.items)
             take(&effects)
         } else {
             _ = call(.exit(exit), .silent(exit.key), now)
         }
-        removeIfUnused(local)
+        locals.removeIfUnused(local)
     }
 
     private mutating func relay(_ relay: ChannelRelay, from loop: Int, now: Instant, _ effects: inout Effects) {
         guard locals[relay.key] != nil else { return }
         sender = ChannelChange.Sender(socketID: relay.event.sender, exclusion: .session(relay.sender, loop: loop))
         if case .memory(let memory) = state {
-            memory.relay(relay.key, relay.event, &news)
+            memory.relay(relay.key, relay.event, &news.items)
             take(&effects)
         } else {
             _ = call(.relay(relay.key, relay.event), nil, now)
@@ -176,17 +179,21 @@ package struct ChannelShard {
 
     /// The earliest time at which `tick` has work; nil if nothing waits.
     package var nextDue: Instant? {
-        memory.map(\.nextDue) ?? waits.nextDue
+        memory.map(\.nextDue) ?? [waits.nextDue, unasserted.nextDue].compactMap(\.self).min()
     }
 
     /// Does due work, within the limits of one turn.
     package mutating func tick(now: Instant, _ effects: inout Effects) {
         switch state {
         case .memory(let memory):
-            _ = memory.call(.due, 0, from: .only, now: now, &news)
+            _ = memory.call(.due, 0, from: .only, now: now, &news.items)
             take(&effects)
         case .linked:
-            while let number = waits.popDue(now: now) { replied(number, .unavailable, now: now, &effects) }
+            for _ in 0..<limits.dueAtOnceMax {
+                guard let number = waits.popDue(now: now) else { break }
+                replied(number, .unavailable, now: now, &effects)
+            }
+            for key in unasserted.popDue(now: now, most: limits.dueAtOnceMax) { assert(key, now: now) }
         }
     }
 
@@ -197,49 +204,24 @@ package struct ChannelShard {
         _ call: ChannelCall, _ wait: @autoclosure () -> ChannelWaits.Wait?, _ now: Instant
     ) -> ChannelReply? {
         switch state {
-        case .memory(let memory): return memory.call(call, 0, from: .only, now: now, &news)
+        case .memory(let memory): return memory.call(call, 0, from: .only, now: now, &news.items)
         case .linked(let link):
             let number = waits.next()
             if let wait = wait() { waits.add(wait, number, due: now.advanced(by: ChannelWaits.patience)) }
-            return link.call(call, number, from: link.hub, now: now, &news)
+            return link.call(call, number, from: link.hub, now: now, &news.items)
         }
     }
 
     /// Does what the state has told, up to a change above `sequence`.
     private mutating func take(upTo sequence: UInt64 = .max, _ effects: inout Effects) {
-        // Taken out from the end: only from there are they moved, not copied.
-        if !isTurned, news.count > 1 { news.reverse() }
-        while !news.isEmpty, news[news.count - 1].sequence <= sequence, let item = news.popLast() {
+        while let item = news.next(upTo: sequence) {
             switch consume item {
             case .change(let change):
-                if let local = locals[change.key] { tell(change, local, &effects) }
+                locals[change.key]?.tell(change, by: sender, &effects)
             case .webhook(let index, let event):
                 if let app = apps[index] { effects.append(.webhook(app, event)) }
             case .reply: break
             }
         }
-        isTurned = !news.isEmpty
-    }
-
-    /// Tells all subscribers here.
-    func tell(_ change: ChannelChange, _ local: LocalSubscribers, _ effects: inout Effects) {
-        guard !local.loops.isEmpty else { return }
-        effects.append(
-            .broadcast(
-                loops: local.loops, change.key, change.broadcast, except: change.exclusion(sender),
-                isEvent: change.isEvent))
-    }
-
-    // MARK: Subscribers here
-
-    mutating func held(_ key: ChannelKey) -> LocalSubscribers {
-        if let local = locals[key] { return local }
-        let local = LocalSubscribers(key, loops: loops)
-        locals[key] = local
-        return local
-    }
-
-    mutating func removeIfUnused(_ local: LocalSubscribers) {
-        if local.isUnused { locals[local.key] = nil }
     }
 }

@@ -11,8 +11,10 @@ struct ChannelWaits {
         case silent(ChannelKey)
         /// An assertion.
         case assertion(ChannelKey)
+        /// An assertion that nobody here is in the channel.
+        case vacancy(ChannelKey)
         /// To look again, or to assert again what could not be asserted.
-        case pause(ChannelKey, isFailed: Bool)
+        case pause(ChannelKey)
         /// Somebody who has asked (`ChannelShard.ask`).
         case question
     }

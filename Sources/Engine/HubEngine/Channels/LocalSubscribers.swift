@@ -40,6 +40,17 @@ final class LocalSubscribers {
 
     // MARK: Messages
 
+    /// Tells all of them of the change, but for who sent it, or is not to be told.
+    func tell(_ change: ChannelChange, by sender: ChannelChange.Sender? = nil, _ effects: inout ChannelShard.Effects) {
+        guard !loops.isEmpty else { return }
+        effects.append(
+            .broadcast(
+                loops: loops, key, change.broadcast, except: change.exclusion(sender), isEvent: change.isEvent))
+    }
+
+    /// Versions of lists begin anew.
+    func forgetList() { membersTold = nil }
+
     func messages(_ members: Entered.Members) -> SharedMessages {
         // The list is not written and compressed for every entry: a client may ask again and again without a signature, and
         // users add connections or come back. A list that has just changed is likely to change with the next entry.
@@ -49,5 +60,29 @@ final class LocalSubscribers {
         listVersion = members.version
         membersTold = isKnown ? messages : nil
         return messages
+    }
+}
+
+/// The ordinary channels that this hub has subscribers in, or sessions that wait.
+struct LocalChannels {
+    private let loops: Int
+    private var channels: [ChannelKey: LocalSubscribers] = [:]
+
+    init(loops: Int) { self.loops = loops }
+
+    var count: Int { channels.count }
+    var keys: some Sequence<ChannelKey> { channels.keys }
+
+    subscript(key: ChannelKey) -> LocalSubscribers? { channels[key] }
+
+    mutating func held(_ key: ChannelKey) -> LocalSubscribers {
+        if let local = channels[key] { return local }
+        let local = LocalSubscribers(key, loops: loops)
+        channels[key] = local
+        return local
+    }
+
+    mutating func removeIfUnused(_ local: LocalSubscribers) {
+        if local.isUnused { channels[local.key] = nil }
     }
 }

@@ -35,7 +35,8 @@ extension ChannelChange {
 
     /// Whether a session that was let in before the change is not told of it: it had the event, or does not get it.
     func isSilent(for entry: ChannelEntry) -> Bool {
-        if entry.isRepeated, isEvent { return true }
+        // In a cache channel the answer may have an older event.
+        if entry.isRepeated, isEvent, !key.name.kind.isCache { return true }
         switch what {
         case .published(let publication, _): return publication.except == entry.socketID
         case .memberAdded(let member): return member.id.hasSameBytes(as: entry.member?.id ?? "")

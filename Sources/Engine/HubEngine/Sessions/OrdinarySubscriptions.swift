@@ -180,6 +180,11 @@ package final class OrdinarySubscriptions {
             endsFarewell(session.id, serial: serial)
             return
         }
+        // It was in already, and has asked again: it stays.
+        guard case .joining = session.subscriptions[index].standing else {
+            session.detail?.isAnsweredAgain(serial)
+            return
+        }
         leave(name, session.subscriptions.remove(at: index), of: session, mayReturn: false, &effects)
         effects.refuse(name, refusal, metrics)
     }

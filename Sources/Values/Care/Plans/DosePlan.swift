@@ -248,8 +248,8 @@ package struct DosePlan: Sendable {
         doses.values.contains { $0.slot == slot && $0.status != .cancelled }
     }
 
-    /// A dose has the slot, or is asked for instead of one ahead: of a schedule that has another time by now, or is paused or
-    /// gone.
+    /// A dose has the slot, or is asked for instead of one ahead: of a schedule that has another time by now, or is
+    /// paused or gone.
     private func isTaken(_ slot: PlannedDose, _ moment: Moment) -> Bool {
         hasDose(slot.slot)
             || slot.second > moment.since

@@ -5,7 +5,7 @@ final class ChannelStates {
     private var perApp: ContiguousArray<[ChannelKey: ChannelState]> = []
     private(set) var count = 0
     /// Of the last change. Of all channels, so that one that is made again does not count from the beginning.
-    private var lastSequence: UInt64 = 0
+    private(set) var lastSequence: UInt64 = 0
     private var lastVersion: UInt64 = 0
     let apps: KnownApps
     private let limits: ShardLimits

@@ -212,8 +212,9 @@ package final class MemoryChannels: SharedChannels {
     private func list(of app: Int, _ prefix: String, _ most: Int, now: Instant) -> [String: ChannelFacts] {
         var found: [String: ChannelFacts] = [:]
         for (key, channel) in channels.ofApp(app) where key.name.string.utf8.starts(with: prefix.utf8) {
-            let facts = facts(of: key, channel, now: now)
+            var facts = facts(of: key, channel, now: now)
             guard facts.isOccupied else { continue }
+            facts.cached = nil
             found[key.name.string] = facts
             if found.count > most { break }
         }
@@ -229,19 +230,19 @@ package final class MemoryChannels: SharedChannels {
         guard let app = apps[key.app] else { return .unavailable }
         let isThere = attending.connections > 0
         guard let channel = isThere ? try? channels.held(key, of: app, subscriptions: nil) : channels[key] else {
-            return isThere ? .refused(.channelsFull) : .entered(Entered())
+            return isThere ? .refused(.channelsFull) : .entered(Entered(sequence: channels.lastSequence))
         }
         let before = channel.total
         if before == 0, isThere { attendance.occupied(channel, app, &news) }
         channel.add(attending.connections - channel.count(of: hub), of: hub)
-        var rest = Set(channel.members.users(of: hub))
+        var rest = Dictionary(channel.members.users(of: hub).map { (TextKey($0), $0) }) { first, _ in first }
         for known in attending.members {
-            rest.remove(known.member.id)
+            rest[TextKey(known.member.id)] = nil
             let missing = known.connections - channel.members.connections(of: known.member.id, to: hub)
             for _ in 0..<max(0, missing) { attendance.arrived(known.member, of: hub, channel, app, now: now, &news) }
             leave(known.member.id, -missing, of: hub, channel, app, now: now, &news)
         }
-        for user in rest {
+        for user in rest.values {
             let all = channel.members.connections(of: user, to: hub)
             leave(user, all, of: hub, channel, app, now: now, &news)
         }
