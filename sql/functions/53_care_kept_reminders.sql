@@ -106,8 +106,8 @@ begin
             -- 23:30 is set to 00:30 at 23:00.
             keeps := not exists (
                 select from care.push as p where p.user_id = r.user_id and p.rule_id = r.id and p.day = on_day)
-                and coalesce(case when care.rule_gives(r, on_day + 1) then care.wall_start(on_day + 1, r.time, r.timezone) end
-                             > old_at + interval '4 hours', true);
+                and not coalesce(care.rule_gives(r, on_day + 1) and care.wall_start(on_day + 1, r.time, r.timezone) > since
+                                 and care.wall_start(on_day + 1, r.time, r.timezone) <= old_at + interval '4 hours', false);
         else
             -- A dose that is over is not made again at the new time.
             keeps := new_at > since and (
@@ -128,14 +128,21 @@ end
 $$;
 
 -- care.meet_doses: reminders that are linked to a schedule ring for its dose that stays today (care.stays_today), also those
--- that were made, linked or switched on after it stayed, and where it came back with its schedule. `rule`: of that one alone.
--- What a person decided of the day stands. Lock order: the rules (KEY SHARE), their occurrences.
+-- that were made, linked or switched on after it stayed, and where it came back with its schedule; and for the dose that came
+-- back in place of one that stayed. `rule`: of that one alone. What a person decided of the day stands. Lock order: the rules
+-- (KEY SHARE), their occurrences by rule and day.
 create or replace function care.meet_doses(schedules text[], clock timestamptz, rule text default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into care.reminder_occurrence (rule_id, user_id, original_local, moved_to, kept, created_at, updated_at)
+    update care.reminder_occurrence as o set kept = false, moved_to = care.resolve_local(o.moved_local, r.timezone)
+    from care.reminder_rule as r
+    where r.schedule_id = any(schedules) and r.id = coalesce(rule, r.id) and r.enabled
+        and o.rule_id = r.id and o.kept and o.moved_to > clock and exists (
+            select from care.rule_doses(r, o.day) as d where d.status = 'scheduled' and d.window_end > clock)
+        and not exists (select from care.rule_doses(r, o.day) as d where d.scheduled_at = o.moved_to);
+    insert into care.reminder_occurrence as o (rule_id, user_id, original_local, moved_to, kept, created_at, updated_at)
     select r.id, r.user_id, d.local_date + r.time, min(d.scheduled_at), true, clock, clock
     from care.reminder_rule as r
     join care.dose_occurrence as d on d.schedule_id = r.schedule_id and d.user_id = r.user_id
@@ -144,10 +151,10 @@ begin
     where r.schedule_id = any(schedules) and r.id = coalesce(rule, r.id) and r.enabled
         and care.wall_start(d.local_date, r.time, r.timezone) <= clock and care.rule_gives(r, d.local_date)
         and not exists (
-            select from care.reminder_occurrence as o where o.rule_id = r.id and o.day = d.local_date)
-        and not exists (
             select from care.push as p where p.user_id = r.user_id and p.rule_id = r.id and p.day = d.local_date)
     group by r.id, r.user_id, d.local_date, r.time
-    order by r.id collate "C", d.local_date;
+    order by r.id collate "C", d.local_date
+    on conflict (rule_id, day) do update set kept = true, moved_to = excluded.moved_to
+        where o.status = 'scheduled' and not o.kept and o.moved_to is null and o.snoozed_until is null;
 end
 $$;

@@ -160,6 +160,7 @@ begin
         perform care.note_plan(schedules, fill, clock);
         if changing <> '{}' then
             perform care.meet_doses(array(select (s).id from unnest(schedules) as s), clock);
+            perform care.ring_again(changing);
         end if;
     end if;
     perform set_config('care.planning', '', true);

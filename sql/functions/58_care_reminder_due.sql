@@ -6,9 +6,12 @@
 -- is written) the later one waits for the earlier one's commit, by an advisory lock.
 
 -- care.set_due: puts a rule's row right. What has fired does not fire again: it looks ahead of `clock`, unless the
--- occurrence that is due has not been fired yet, for the job is late: that one stays due while it still lies in the past.
--- Lock order: care.reminder_due, or an advisory lock and then that.
-create or replace function care.set_due(rule text, clock timestamptz) returns void
+-- occurrence that is due has not been fired yet, for the job is late: that one stays due while it still lies in the past. And
+-- what has come without being told is due at once: what a person decided before it came, of which the hub hears late, and,
+-- where `again`, what has an open dose: the rule was silent when it came. Lock order: care.reminder_due, or an advisory lock
+-- and then that.
+drop function if exists care.set_due(text, timestamptz);
+create or replace function care.set_due(rule text, clock timestamptz, again boolean default false) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -34,6 +37,9 @@ begin
         select o.id, d.day, o.fires into next_id, next_day, next_at from care.occurrence_of(r, d.day) as o
         where o.fires <= clock and o.status <> 'cancelled';
     end if;
+    if next_id is null and (again or care.moment() < clock) then
+        select t.id, t.day, t.start into next_id, next_day, next_at from care.untold(r, clock, again) as t;
+    end if;
     if next_id is null then
         select t.id, t.day, t.start into next_id, next_day, next_at from care.rule_times(r, clock + interval '1 microsecond', 1) as t;
     end if;
@@ -47,6 +53,52 @@ begin
         set user_id = excluded.user_id, occurrence_id = excluded.occurrence_id, day = excluded.day, due_at = excluded.due_at
         where (x.user_id, x.occurrence_id, x.day, x.due_at)
             is distinct from (excluded.user_id, excluded.occurrence_id, excluded.day, excluded.due_at);
+end
+$$;
+
+-- care.untold: the first occurrence of the last four hours that has come and was not told, by care.set_due. A day's push
+-- counts for all of it, but for a snooze that came after it. No locks.
+create or replace function care.untold(r care.reminder_rule, clock timestamptz, again boolean)
+returns table(id text, day date, start timestamptz)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+    select t.id, t.day, t.start
+    from care.rule_times(r, clock - interval '4 hours', 20) as t
+    where t.start <= clock
+        and (t.start > care.moment() or again and r.created_at <= t.start and exists (
+            select from care.rule_doses(r, t.day) as d where not care.acted(d) and d.window_end > clock))
+        and not exists (
+            select from care.push as p
+            where p.user_id = r.user_id and p.rule_id = r.id and p.day = t.day and (p.start >= t.start or not exists (
+                select from care.reminder_occurrence as x
+                where x.rule_id = r.id and x.day = t.day and x.snoozed_until = t.start)))
+    order by t.start limit 1;
+end
+$$;
+
+-- care.ring_again: doses are open that were not when their reminders came. Lock order: care.set_due, by rule.
+create or replace function care.ring_again(doses text[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+begin
+    perform care.set_due(t.id, clock, true)
+    from (
+        select distinct r.id
+        from care.dose_occurrence as d
+        join care.reminder_rule as r on r.user_id = d.user_id and r.enabled and r.delivery <> 'local' and (
+            r.schedule_id = d.schedule_id or r.schedule_id is null and (
+                r.product_id = d.product_id or exists (
+                    select from care.stack_item as i where i.stack_id = r.stack_id and i.product_id = d.product_id)))
+        where d.id = any(doses) and d.status = 'scheduled' and d.scheduled_at - interval '1 hour' <= clock
+            and d.window_end > clock
+        order by r.id offset 0
+    ) as t;
 end
 $$;
 
@@ -79,7 +131,7 @@ begin
     elsif new.delivery = 'local' then
         return null;
     end if;
-    perform care.set_due(new.id, sync.clock());
+    perform care.set_due(new.id, sync.clock(), tg_op = 'UPDATE' and (not old.enabled or old.silent));
     return null;
 end
 $$;

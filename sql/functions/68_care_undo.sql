@@ -32,7 +32,35 @@ begin
     end if;
     if verdict.status in ('applied', 'partial') then
         update sync.action as a set undone_by = undo.key where a.user_id = who and a.key = target_key;
+        perform care.open_again(array(select e ->> 'id' from jsonb_array_elements(target.memo -> 'undo') as e), acted);
     end if;
     return verdict;
+end
+$$;
+
+-- care.open_again: doses are scheduled again. One ahead that its schedule does not give any more, or at another time, becomes
+-- what it would have become; of one that is due, its reminders ring that were silent. Lock order: doses by id, then as
+-- care.replan; care.set_due by rule.
+create or replace function care.open_again(doses text[], acted timestamptz) returns void
+language plpgsql
+as $$
+declare
+    stale text[];
+begin
+    stale := array(
+        select d.id from care.dose_occurrence as d
+        where d.id = any(doses) and d.status = 'scheduled' and d.scheduled_at > acted
+            -- Of the planner's: an app may have schedules of its own.
+            and d.id in (care.occurrence_id(d.schedule_id, d.local_date + d.local_time),
+                         care.occurrence_id(d.schedule_id, d.local_date + d.local_time, d.product_id))
+            and not exists (
+                select from care.schedule as s cross join lateral care.slots(s, d.local_date, d.local_date) as w
+                where s.id = d.schedule_id and w.id = d.id));
+    if stale <> '{}' then
+        update care.dose_occurrence as d set status = 'cancelled', cancelled_by_plan = true
+        where d.id = any(stale) and not exists (select from care.schedule as s where s.id = d.schedule_id);
+        perform care.replan(array(select d.schedule_id from care.dose_occurrence as d where d.id = any(stale)), acted);
+    end if;
+    perform care.ring_again(doses);
 end
 $$;

@@ -250,10 +250,11 @@ begin
 end
 $$;
 
--- care.ask_once: after schedules of a product have changed, no dose ahead is asked for that is there already: one of the same
+-- care.ask_once: after schedules of products have changed, no dose ahead is asked for that is there already: one of the same
 -- day and time, of a schedule that is gone, paused or has another time by now, which the person took early, say
 -- (care.slot_taken, by which no plan brings it back meanwhile). Lock order: the doses by id.
-create or replace function care.ask_once(who text, product text) returns void
+drop function if exists care.ask_once(text, text);
+create or replace function care.ask_once(who text, products text[]) returns void
 language plpgsql
 as $$
 declare
@@ -262,12 +263,12 @@ declare
 begin
     twice := array(
         select d.id from care.dose_occurrence as d
-        where d.user_id = who and d.product_id = product and d.status = 'scheduled' and d.scheduled_at > since
+        where d.user_id = who and d.product_id = any(products) and d.status = 'scheduled' and d.scheduled_at > since
             and d.local_date between (since at time zone 'UTC')::date - 1 and (sync.clock() at time zone 'UTC')::date + 2
             and exists (select from care.schedule as s where s.id = d.schedule_id and s.time = d.local_time)
             and exists (
                 select from care.dose_occurrence as x
-                where x.user_id = who and x.product_id = product and x.local_date = d.local_date
+                where x.user_id = who and x.product_id = d.product_id and x.local_date = d.local_date
                     and x.local_time = d.local_time and x.id <> d.id and x.schedule_id is not null and x.status <> 'cancelled'
                     and not exists (select from care.schedule as s
                                     where s.id = x.schedule_id and s.time = x.local_time and s.enabled))
@@ -340,7 +341,7 @@ begin
         delete from care.schedule as x
         using generate_subscripts(present, 1) as n
         where x.id = (present[n]).id and array_position(pairs, n) is null;
-        perform care.ask_once(who, medication);
+        perform care.ask_once(who, array[medication]);
     end if;
     if doc ? 'dose' then
         update care.schedule as x set dose = doc ->> 'dose'

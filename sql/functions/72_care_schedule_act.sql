@@ -80,11 +80,19 @@ begin
                                ends_on, enabled, timezone, tz_mode)
     values (s.id, s.user_id, s.product_id, s.stack_id, s.time, s.repeat, s.repeat_on, s.dose, s.window_minutes, s.starts_on,
             s.ends_on, s.enabled, s.timezone, s.tz_mode);
-    perform care.ask_once(who, s.product_id);
+    perform care.ask_once(who, care.products_of(s));
     select * into s from care.schedule as x where x.id = s.id;
     return care.done('applied', care.schedule_json(s));
 end
 $$;
+
+-- care.products_of: what a schedule gives. No locks.
+create or replace function care.products_of(s care.schedule) returns text[]
+language sql stable
+begin atomic
+    select case when (s).product_id is not null then array[(s).product_id]
+                else array(select i.product_id from care.stack_item as i where i.stack_id = (s).stack_id) end;
+end;
 
 -- care.update_schedule: the members that the payload has. Locks: the schedule, doses.
 create or replace function care.update_schedule(who text, doc jsonb, base jsonb) returns sync.verdict
@@ -116,7 +124,7 @@ begin
     set time = s.time, repeat = s.repeat, repeat_on = s.repeat_on, dose = s.dose, window_minutes = s.window_minutes,
         starts_on = s.starts_on, ends_on = s.ends_on, enabled = s.enabled, timezone = s.timezone, tz_mode = s.tz_mode
     where x.id = s.id;
-    perform care.ask_once(who, s.product_id);
+    perform care.ask_once(who, care.products_of(s));
     select * into s from care.schedule as x where x.id = s.id;
     return care.done('applied', care.schedule_json(s));
 end
@@ -137,6 +145,7 @@ begin
         return care.plain_conflict('schedule', s.id, care.schedule_json(s), '{}');
     end if;
     delete from care.schedule as x where x.id = s.id;
+    perform care.ask_once(who, care.products_of(s));
     -- As of rules that are linked to it.
     if not exists (select from care.product as p where p.id = s.product_id and p.user_id is null) then
         update care.reminder_rule as r set enabled = false

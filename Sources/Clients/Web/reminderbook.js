@@ -391,10 +391,10 @@ export class ReminderBook {
       const exception = this.exceptions.get(key) ?? noException();
       const [before, after] = [this.start(was, day, exception), this.start(rule, day, { ...exception, kept: null })];
       const moves = after > now && (before > now || before < rule.createdAt);
-      const last = Math.max(before, after, exception.snoozedUntil ?? before) + SNOOZE_SECONDS;
-      if (!moves && !isOtherTime && last <= now) continue;
-      const isNextNear = this.isGiven(day + 1, rule) && this.start(rule, day + 1, noException()) <= before + SNOOZE_SECONDS;
-      const keeps = !moves && before !== after && (!isOtherTime || (before > now && isLinked && !isNextNear));
+      if (!moves && !isOtherTime && Math.max(before, after, exception.snoozedUntil ?? 0) + SNOOZE_SECONDS <= now) continue;
+      const next = this.isGiven(day + 1, rule) ? this.start(rule, day + 1, noException()) : 0;
+      const stays = before > now && isLinked && !(next > now && next <= before + SNOOZE_SECONDS);
+      const keeps = !moves && before !== after && (!isOtherTime || stays);
       if (keeps === (exception.kept !== null)) continue;
       this.exceptions.set(key, { ...exception, kept: keeps ? before : null, rev: exception.rev + 1 });
     }

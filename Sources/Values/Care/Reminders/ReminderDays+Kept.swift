@@ -36,9 +36,9 @@ extension ReminderDays {
                     let link = rule.fields[.schedule]
                     let next = day.adding(1)
                     // Not where the next one comes within hours: 23:30 is set to 00:30 at 23:00.
+                    let nextStart = rule.start(on: next, ReminderException(), in: new)
                     let isNextNear =
-                        regimen.gives(next, by: rule)
-                        && rule.start(on: next, ReminderException(), in: new) <= oldStart + Self.snoozeSeconds
+                        regimen.gives(next, by: rule) && nextStart > now && nextStart <= oldStart + Self.snoozeSeconds
                     keeps = oldStart > now && link != .absent && link == was.fields[.schedule] && !isNextNear
                 }
             }
