@@ -20,7 +20,8 @@ package final class GatewayFixture {
     package let gateway: Gateway
     private var hasEnded = false
     private let sink: Locked<FeedSink?>
-    private let state: SlowState?
+    /// What hubs share, where that is elsewhere.
+    package let state: SlowState?
     package let metrics: GatewayMetrics
     package let credentials = AppCredentials(key: "key", secret: "secret")
     package static let tokenSecret = "a secret of thirty-two bytes, at least"

@@ -17,12 +17,14 @@ package final class SlowState: SharedLink, @unchecked Sendable {
     // All below is under the lock.
     private let condition = NSCondition()
     private let memory: MemoryChannels
+    private let users: MemoryUsers
     private let apps = KnownApps()
     private let loops: Int
     private var receivers: [Int: @Sendable (SharedArrival) -> Void] = [:]
     private var parcels: [Parcel] = []
     private var lastChange = Instant.min
     private var hasEnded = false
+    private var told: [HubCommand] = []
 
     /// Within a test that runs once more with it (`SlowStateTrait`).
     @TaskLocal package static var isWanted = false
@@ -33,6 +35,7 @@ package final class SlowState: SharedLink, @unchecked Sendable {
         var limits = configuration.channelLimits.shards
         limits.membersBytesMax = min(limits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
         memory = MemoryChannels(limits: limits, metrics: metrics)
+        users = MemoryUsers(apps, limits: limits)
         for app in configuration.apps {
             apps.replace(app)
             memory.replace(app)
@@ -46,6 +49,13 @@ package final class SlowState: SharedLink, @unchecked Sendable {
 
     package func send(_ call: [UInt8], from loop: Int) {
         condition.withLock {
+            if let sent = try? SentUserCall(call, apps) {
+                var news = MemoryUsers.News()
+                users.call(sent.call, from: sent.hub, now: .read(), &news)
+                tell(news)
+                return condition.signal()
+            }
+            if let command = try? HubCommand(call, apps) { return told.append(command) }
             guard let sent = try? SentChannelCall(call, apps) else { return }
             var news = ContiguousArray<ChannelNews>()
             let reply = memory.call(sent.call, sent.number, from: sent.hub, now: .read(), &news)
@@ -76,8 +86,27 @@ package final class SlowState: SharedLink, @unchecked Sendable {
         }
     }
 
+    /// In any order, to any loop.
+    private func tell(_ news: MemoryUsers.News) {
+        for (_, item) in news {
+            let loop = Int.random(in: 0..<loops)
+            parcels.append(Parcel(at: later(), loop: loop, bytes: item.encoded(apps)))
+        }
+    }
+
     private func add(_ news: ChannelNews, to loop: Int, at: Instant) {
         parcels.append(Parcel(at: at, loop: loop, bytes: news.encoded(apps)))
+    }
+
+    /// What the hub has told all others.
+    package var commands: [HubCommand] { condition.withLock { told } }
+
+    /// Another hub tells all.
+    package func tell(_ command: HubCommand) {
+        condition.withLock {
+            parcels.append(Parcel(at: later(), loop: 0, bytes: command.encoded(apps)))
+            condition.signal()
+        }
     }
 
     private func run() {
@@ -89,11 +118,16 @@ package final class SlowState: SharedLink, @unchecked Sendable {
                 _ = memory.call(.due, 0, from: hub, now: now, &news)
                 tell(news, caller: 0)
             }
+            if let due = users.nextDue, due <= now {
+                var news = MemoryUsers.News()
+                users.call(.due, from: hub, now: now, &news)
+                tell(news)
+            }
             let due = parcels.enumerated().filter { $0.element.at <= now }
                 .sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }
             parcels.removeAll { $0.at <= now }
             for (_, parcel) in due { receivers[parcel.loop]?(.news([parcel.bytes])) }
-            let next = min(parcels.map(\.at).min() ?? .max, memory.nextDue ?? .max)
+            let next = min(parcels.map(\.at).min() ?? .max, memory.nextDue ?? .max, users.nextDue ?? .max)
             if next == .max {
                 condition.wait()
             } else if next > now {

@@ -34,6 +34,27 @@ import Testing
         #expect(try await client.answersPing())
     }
 
+    /// Other hubs are told, and do what another one tells.
+    @Test(arguments: [1, 3]) func allHubsHearOfIt(loops: Int) async throws {
+        try await SlowState.$isWanted.withValue(true) {
+            let fixture = try await GatewayFixture(loops: loops) { $0.apps = [app.app] }
+            let state = try #require(fixture.state)
+            var users: [TestClient] = []
+            for number in 0..<6 {
+                let (client, socketID) = try await TestClient.opened(fixture, app)
+                try await client.signin(number < 3 ? "u" : "v", app, socketID)
+                users.append(client)
+            }
+            state.tell(.terminate(app: app.app.index, user: "u"))
+            for client in users[..<3] { #expect(try await client.next() == .close(4009)) }
+            for client in users[3...] { #expect(try await client.answersPing()) }
+            #expect(state.commands.isEmpty)
+            await fixture.terminate("v", of: app.app)
+            for client in users[3...] { #expect(try await client.next() == .close(4009)) }
+            #expect(state.commands == [.terminate(app: app.app.index, user: "v")])
+        }
+    }
+
     private func auth(_ token: String) -> String { #"{"event":"sync:auth","data":{"token":"\#(token)"}}"# }
 
     /// One token is verified at a time; while one is held up, another waits.

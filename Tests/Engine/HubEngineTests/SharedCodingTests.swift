@@ -61,6 +61,16 @@ import Testing
             + webhooks.map { .webhook(app: 1, $0) } + replies.enumerated().map { .reply(UInt64($0.offset), $0.element) }
     }()
 
+    private static let user = UserKey("ä7", of: 1)
+    private static let userCalls: [UserCall] = [
+        .arrived(user), .departed(user, mayReturn: true), .watch(user, serial: .max), .unwatch(user),
+        .only(UserPart(1, of: 3), [user, UserKey("", of: 0)]), .only(UserPart(0, of: 1), []), .reap(HubID(.max)), .due,
+    ]
+    private static let userNews = [
+        SharedUserNews(news: UserNews(user: user, isOnline: true, serial: nil), version: 300),
+        SharedUserNews(news: UserNews(user: user, isOnline: false, serial: 7), version: 1),
+    ]
+
     private static let commands: [HubCommand] = [
         .terminate(app: 1, user: "u"), .revoked([]),
         .revoked([Revocation(userID: "u", before: -1)]),
@@ -80,6 +90,18 @@ import Testing
                     { (bytes) throws(SharedProblem) in try ChannelNews(bytes, apps).encoded(apps) }
                 )
             }
+            + userCalls.enumerated().map { number, call in
+                (
+                    "user-call-\(number)", SentUserCall(call, from: HubID(7)).encoded(apps),
+                    { (bytes) throws(SharedProblem) in try SentUserCall(bytes, apps).encoded(apps) }
+                )
+            }
+            + userNews.enumerated().map { number, news in
+                (
+                    "user-news-\(number)", news.encoded(apps),
+                    { (bytes) throws(SharedProblem) in try SharedUserNews(bytes, apps).encoded(apps) }
+                )
+            }
             + commands.enumerated().map { number, command in
                 (
                     "command-\(number)", command.encoded(apps),
@@ -92,6 +114,10 @@ import Testing
         for (number, call) in Self.calls.enumerated() {
             let sent = try SentChannelCall(SentChannelCall(call, 5, from: HubID(9)).encoded(Self.apps), Self.apps)
             #expect(sent.call == call && sent.number == 5 && sent.hub == HubID(9), "call \(number)")
+        }
+        for call in Self.userCalls {
+            let sent = SentUserCall(call, from: HubID(9))
+            #expect(try SentUserCall(sent.encoded(Self.apps), Self.apps) == sent)
         }
         for command in Self.commands {
             #expect(try HubCommand(command.encoded(Self.apps), Self.apps) == command)

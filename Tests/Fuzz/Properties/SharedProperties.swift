@@ -19,6 +19,8 @@ package enum SharedProperties {
         let apps = apps()
         try check(bytes, { (bytes) throws(SharedProblem) in try SentChannelCall(bytes, apps).encoded(apps) })
         try check(bytes, { (bytes) throws(SharedProblem) in try ChannelNews(bytes, apps).encoded(apps) })
+        try check(bytes, { (bytes) throws(SharedProblem) in try SentUserCall(bytes, apps).encoded(apps) })
+        try check(bytes, { (bytes) throws(SharedProblem) in try SharedUserNews(bytes, apps).encoded(apps) })
         try check(bytes, { (bytes) throws(SharedProblem) in try HubCommand(bytes, apps).encoded(apps) })
     }
 

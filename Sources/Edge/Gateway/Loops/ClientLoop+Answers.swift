@@ -80,6 +80,7 @@ extension ClientLoop {
     func serve(_ table: AppTable) {
         guard apps.serve(table) else { return }
         channels.replace(table)
+        users.replace(table)
         replaceApps()
     }
 

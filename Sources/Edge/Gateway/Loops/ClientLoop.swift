@@ -80,7 +80,7 @@ final class ClientLoop: EffectPerformer {
         shardLimits.membersBytesMax = min(shardLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
         streams = StreamOwner(on: loop, runner, due, context, compression, trace)
         channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits, trace)
-        users = UserOwner(on: loop, runner, due, limits: shardLimits)
+        users = UserOwner(on: loop, runner, due, context, limits: shardLimits)
         identities = IdentityWatch(on: loop, due, context.verifier, router.mailbox)
         webSockets = WebSockets(on: loop, delivery, identities, turns, settings, metrics)
         handshakes = Handshakes(on: loop, due, configuration, metrics)
@@ -107,7 +107,7 @@ final class ClientLoop: EffectPerformer {
             received(outputs)
         case .accepted(let descriptor, let address, let refusal, let usesTLS, let time):
             accepted(descriptor, address, refusal, usesTLS: usesTLS, beginsAt: time)
-        case .shared(let messages): channels.received(messages)
+        case .shared(let arrival): arrival.perform(on: self)
         case .ask(let question): question(self)
         case .answer(let id, .token(let result)): identities.verified(id, result)
         case .answer(let id, .action(let answer)):

@@ -155,6 +155,8 @@ struct LoopDirectory: ChannelDirectory {
 
     func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void? {
         let user = UserKey(userID, of: app.index)
+        // Other hubs do it too, a moment later.
+        own.users.tell(.terminate(app: app.index, user: userID))
         return router.gather(
             from: router.all, for: app.index, on: own, { $1($0.terminate(user)) }, { (_: [Void]) in answer() }
         ).map { _ in }

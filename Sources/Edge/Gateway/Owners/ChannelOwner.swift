@@ -94,15 +94,11 @@ final class ChannelOwner: EffectPerformer {
 
     // MARK: From the shared state
 
-    /// The link has brought this.
-    func received(_ arrival: SharedArrival) {
-        input { shard, now, effects in
-            switch arrival {
-            case .news(let messages): for bytes in messages { shard.received(bytes, now: now, &effects) }
-            case .gap: shard.assertAll(now: now)
-            }
-        }
-    }
+    /// The link has brought this: one `ChannelNews`.
+    func received(_ bytes: [UInt8]) { input { $0.received(bytes, now: $1, &$2) } }
+
+    /// The way to the state was broken.
+    func assertAll() { input { shard, now, _ in shard.assertAll(now: now) } }
 
     func replace(_ apps: AppTable) {
         for app in apps.apps { shard.replace(app) }

@@ -5,31 +5,79 @@ import Reactor
 /// The users that this loop owns.
 final class UserOwner: EffectPerformer {
     private var shard: UserShard
+    /// In place of the shard, where another process knows who is online.
+    private var linked: LinkedUsers?
     var effects: ContiguousArray<UserShard.Effect> = []
     private let loop: EventLoop
     let runner: Runner
     private let due: DueWork
+    /// By which messages to and from that process name them.
+    private let apps = KnownApps()
+    private let link: (any SharedLink)?
 
-    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, limits: ShardLimits) {
+    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, limits: ShardLimits) {
         self.loop = loop
         self.runner = runner
         self.due = due
+        link = context.configuration.sharedLink
         shard = UserShard(limits: limits)
+        let (here, apps) = (runner.router.here, apps)
+        linked = link.map { link in
+            LinkedUsers { link.send(SentUserCall($0, from: link.hub).encoded(apps), from: here) }
+        }
+        replace(context.firstApps)
+    }
+
+    func replace(_ table: AppTable) {
+        for app in table.apps { apps.replace(app) }
     }
 
     func received(_ requests: [UserRequest], from loop: Int) {
-        let now = self.loop.now
-        input { $0.received(requests, from: loop, now: now, &$1) }
+        input { now, effects in
+            shard(
+                { $0.received(requests, from: loop, now: now, &effects) },
+                orLinked: { $0.received(requests, from: loop, now: now, &effects) })
+        }
     }
 
     func tick() {
-        let now = loop.now
-        input { $0.tick(now: now, &$1) }
+        input { now, effects in
+            shard({ $0.tick(now: now, &effects) }, orLinked: { $0.tick(now: now) })
+        }
     }
 
-    private func input(_ input: (inout UserShard, inout ContiguousArray<UserShard.Effect>) -> Void) {
-        run({ input(&shard, &$0) }, { (effect: consuming UserShard.Effect) in perform(consume effect) })
-        due.set(.users, at: Self.nextDue(of: &shard))
+    // MARK: From the shared state
+
+    /// What the bytes say of a user, of whatever loop.
+    func news(_ bytes: [UInt8]) throws(SharedProblem) -> SharedUserNews { try SharedUserNews(bytes, apps) }
+
+    /// The link has brought this of one of this loop's users.
+    func told(_ news: SharedUserNews) { input { linked?.told(news, &$1) } }
+
+    /// The way to the state was broken.
+    func assertAll() { input { now, _ in linked?.assertAll(apps, now: now) } }
+
+    // MARK: Commands
+
+    /// Tells all other hubs.
+    func tell(_ command: HubCommand) { link?.send(command.encoded(apps), from: runner.router.here) }
+
+    /// What another hub tells.
+    func command(_ bytes: [UInt8]) throws(SharedProblem) -> HubCommand { try HubCommand(bytes, apps) }
+
+    // MARK: In place
+
+    private func input(_ input: (_ now: Instant, inout ContiguousArray<UserShard.Effect>) -> Void) {
+        let now = loop.now
+        run({ input(now, &$0) }, { (effect: consuming UserShard.Effect) in perform(consume effect) })
+        due.set(.users, at: linked.map { $0.nextDue } ?? Self.nextDue(of: &shard))
+    }
+
+    private func shard(_ input: (inout UserShard) -> Void, orLinked linkedInput: (inout LinkedUsers) -> Void) {
+        if linked == nil { return input(&shard) }
+        guard var users = exchange(&linked, with: nil) else { return }
+        linkedInput(&users)
+        linked = users
     }
 
     private func perform(_ effect: consuming UserShard.Effect) {

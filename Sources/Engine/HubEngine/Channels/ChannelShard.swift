@@ -88,6 +88,7 @@ package struct ChannelShard {
         guard case .memory(let memory) = state else {
             // The state's own bound counts what it knows; while it is away, nothing.
             guard locals[entry.key] != nil || locals.count + unasserted.vacating.count < limits.channelsMax else {
+                entry.app.counts.refused(.channels)
                 return refuse(entry, from: loop, .channelsFull, &effects)
             }
             _ = call(.enter(entry.key, entering), .entry(entry, loop: loop), now)

@@ -11,11 +11,17 @@ package struct ChannelBucket: Hashable, Sendable {
 
     /// The bucket of the channel, in the app of that id: FNV-1a of both (draft-eastlake-fnv §2), folded to ten bits.
     package init(_ name: ChannelName, ofApp id: String) {
+        let hash = Self.hash(name.string, ofApp: id)
+        number = Int(truncatingIfNeeded: (hash ^ hash >> 10 ^ hash >> 20 ^ hash >> 40) & UInt64(Self.count - 1))
+    }
+
+    /// By FNV-1a: it does not change from one process or version to another.
+    static func hash(_ text: String, ofApp id: String) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         func add(_ byte: UInt8) { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
         for byte in id.utf8 { add(byte) }
         add(0)
-        for byte in name.string.utf8 { add(byte) }
-        number = Int(truncatingIfNeeded: (hash ^ hash >> 10 ^ hash >> 20 ^ hash >> 40) & UInt64(Self.count - 1))
+        for byte in text.utf8 { add(byte) }
+        return hash
     }
 }

@@ -1,6 +1,6 @@
 import Pusher
 
-// Calls and news of ordinary channels as bytes. The first byte behind the version says which kind.
+// Calls and news of ordinary channels as bytes. The byte behind the subject says which kind.
 
 /// A call as it leaves the process.
 package struct SentChannelCall: Sendable {
@@ -18,7 +18,7 @@ package struct SentChannelCall: Sendable {
 
     /// As bytes, which name apps by their ids.
     package func encoded(_ apps: KnownApps) -> [UInt8] {
-        var writer = SharedWriter(apps)
+        var writer = SharedWriter(.channels, apps)
         writer.write(number)
         writer.write(hub.number)
         switch call {
@@ -70,7 +70,7 @@ package struct SentChannelCall: Sendable {
 
     /// Reads the bytes. Any may come; of a wrong one the kind is told.
     package init(_ bytes: [UInt8], _ apps: KnownApps) throws(SharedProblem) {
-        var reader = try SharedReader(bytes, apps)
+        var reader = try SharedReader(bytes, .channels, apps)
         number = try reader.number()
         hub = HubID(try reader.number())
         switch try reader.byte() {
@@ -111,7 +111,7 @@ package struct SentChannelCall: Sendable {
 extension ChannelNews {
     /// As bytes, which name apps by their ids.
     package func encoded(_ apps: KnownApps) -> [UInt8] {
-        var writer = SharedWriter(apps)
+        var writer = SharedWriter(.channels, apps)
         switch self {
         case .change(let change):
             writer.write(1)
@@ -130,7 +130,7 @@ extension ChannelNews {
 
     /// Reads the bytes. Any may come; of a wrong one the kind is told.
     package init(_ bytes: [UInt8], _ apps: KnownApps) throws(SharedProblem) {
-        var reader = try SharedReader(bytes, apps)
+        var reader = try SharedReader(bytes, .channels, apps)
         switch try reader.byte() {
         case 1: self = .change(try reader.change())
         case 2: self = .webhook(app: try reader.app(), try reader.webhook())

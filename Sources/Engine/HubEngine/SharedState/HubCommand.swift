@@ -9,7 +9,7 @@ package enum HubCommand: Sendable, Equatable {
 
     /// As bytes, which name apps by their ids.
     package func encoded(_ apps: KnownApps) -> [UInt8] {
-        var writer = SharedWriter(apps)
+        var writer = SharedWriter(.command, apps)
         switch self {
         case .terminate(let app, let user):
             writer.write(1)
@@ -27,7 +27,7 @@ package enum HubCommand: Sendable, Equatable {
 
     /// Reads the bytes. Any may come; of a wrong one the kind is told.
     package init(_ bytes: [UInt8], _ apps: KnownApps) throws(SharedProblem) {
-        var reader = try SharedReader(bytes, apps)
+        var reader = try SharedReader(bytes, .command, apps)
         switch try reader.byte() {
         case 1: self = .terminate(app: try reader.app(), user: try reader.text())
         case 2:

@@ -10,6 +10,19 @@ package enum SharedProblem: String, Error, Sendable, CaseIterable {
     case unknownApp
 }
 
+/// What a message is about: its second byte, behind the version.
+package enum SharedSubject: UInt8, Sendable {
+    case channels = 1
+    case users
+    case command
+
+    /// That of a message from another process; nil if it has none.
+    package init?(of bytes: [UInt8]) {
+        guard bytes.count > 1, let subject = SharedSubject(rawValue: bytes[1]) else { return nil }
+        self = subject
+    }
+}
+
 /// Writes values for another process: numbers in 7-bit groups, the lowest first; texts and data behind their length.
 struct SharedWriter {
     /// The longest message. A list of members, or of channels, is the longest.
@@ -20,9 +33,9 @@ struct SharedWriter {
     private(set) var bytes: [UInt8]
     private let apps: KnownApps
 
-    init(_ apps: KnownApps) {
+    init(_ subject: SharedSubject, _ apps: KnownApps) {
         self.apps = apps
-        bytes = [Self.version]
+        bytes = [Self.version, subject.rawValue]
     }
 
     mutating func write(_ number: UInt64) {
@@ -61,6 +74,11 @@ struct SharedWriter {
     /// By its id, for it has another index in another process. Empty: it is not known here.
     mutating func write(app index: Int) { write(apps[index]?.id ?? "") }
 
+    mutating func write(_ user: UserKey) {
+        write(app: user.app)
+        write(user.id)
+    }
+
     mutating func write(_ key: ChannelKey) {
         write(app: key.app)
         write(key.name.string)
@@ -80,12 +98,12 @@ struct SharedWriter {
 /// Reads what `SharedWriter` writes. Any bytes may come.
 struct SharedReader {
     private let bytes: [UInt8]
-    private var next = 1
+    private var next = 2
     private let apps: KnownApps
 
-    init(_ bytes: [UInt8], _ apps: KnownApps) throws(SharedProblem) {
-        guard bytes.count <= SharedWriter.bytesMax, !bytes.isEmpty else { throw .size }
-        guard bytes[0] == SharedWriter.version else { throw .malformed }
+    init(_ bytes: [UInt8], _ subject: SharedSubject, _ apps: KnownApps) throws(SharedProblem) {
+        guard bytes.count <= SharedWriter.bytesMax, bytes.count > 1 else { throw .size }
+        guard bytes[0] == SharedWriter.version, bytes[1] == subject.rawValue else { throw .malformed }
         self.bytes = bytes
         self.apps = apps
     }
@@ -157,6 +175,16 @@ struct SharedReader {
     mutating func app() throws(SharedProblem) -> Int {
         guard let index = apps.index(of: try text()) else { throw .unknownApp }
         return index
+    }
+
+    mutating func user() throws(SharedProblem) -> UserKey {
+        let app = try app()
+        return UserKey(try text(), of: app)
+    }
+
+    mutating func serial() throws(SharedProblem) -> UInt32 {
+        guard let serial = UInt32(exactly: try number()) else { throw .malformed }
+        return serial
     }
 
     mutating func name() throws(SharedProblem) -> ChannelName {

@@ -1,0 +1,44 @@
+import HubEngine
+import Metrics
+
+/// What a link brings.
+package enum SharedArrival: Sendable {
+    /// Encoded `ChannelNews`, for the loop that owns the channel or has asked; `SharedUserNews` and `HubCommand` for any.
+    case news([[UInt8]])
+    /// The way was broken, and is well again: what came may be less than what was told.
+    case gap
+
+    func perform(on loop: ClientLoop) {
+        guard case .news(let messages) = self else {
+            loop.channels.assertAll()
+            return loop.users.assertAll()
+        }
+        for bytes in messages {
+            do throws(SharedProblem) {
+                try Self.perform(bytes, on: loop)
+            } catch {
+                loop.metrics.engine.sharedProblems[error.rawValue].add()
+            }
+        }
+    }
+
+    /// What is about a user is for the loop that owns it; a command is for all.
+    private static func perform(_ bytes: [UInt8], on loop: ClientLoop) throws(SharedProblem) {
+        switch SharedSubject(of: bytes) {
+        case .channels: loop.channels.received(bytes)
+        case .users:
+            let news = try loop.users.news(bytes)
+            let user = news.news.user
+            loop.router.have(user.shard(loops: loop.router.loops), for: user.app, on: loop) { $0.users.told(news) }
+        case .command:
+            switch try loop.users.command(bytes) {
+            case .terminate(let app, let id):
+                let user = UserKey(id, of: app)
+                for other in loop.router.all { loop.router.have(other, for: app, on: loop) { $0.terminate(user) } }
+            case .revoked(let revocations):
+                for other in loop.router.all { loop.router.ask(other) { $0.revoked(revocations) } }
+            }
+        case nil: throw .malformed
+        }
+    }
+}

@@ -1,0 +1,94 @@
+import Bytes
+import Clock
+
+/// The shared state of users in the memory of one process, the model for all others: a `UserShard` whose loops are the hubs.
+/// For at most `LoopSet.loopsMax` hubs, those that were reaped among them.
+package final class MemoryUsers {
+    /// What it tells, and whom.
+    package typealias News = [(hub: HubID, news: SharedUserNews)]
+
+    /// What a hub has said.
+    private struct Hub {
+        let id: HubID
+        var present: Set<UserKey> = []
+        var watched: Set<UserKey> = []
+        var isReaped = false
+    }
+
+    private var shard: UserShard
+    private var hubs: [Hub] = []
+    private var lastVersion: UInt64 = 0
+    private let apps: KnownApps
+
+    /// No users. `apps`: by which parts are the same everywhere.
+    package init(_ apps: KnownApps, limits: ShardLimits = ShardLimits()) {
+        self.apps = apps
+        shard = UserShard(limits: limits)
+    }
+
+    /// Users who are online, watched, or left a moment ago.
+    package var userCount: Int { shard.userCount }
+    /// When `UserCall.due` has work; nil if nothing waits.
+    package var nextDue: Instant? { shard.nextDue }
+
+    /// Carries out the call. What hubs are to be told of it is appended to `news`.
+    package func call(_ call: UserCall, from hub: HubID, now: Instant, _ news: inout News) {
+        guard let place = place(of: hub), !hubs[place].isReaped else { return }
+        var effects = ContiguousArray<UserShard.Effect>()
+        if case .due = call {
+            shard.tick(now: now, &effects)
+        } else {
+            let (from, requests) = requests(call, place)
+            shard.received(requests, from: from, now: now, &effects)
+        }
+        for effect in effects {
+            switch effect {
+            case .answer(let place, let answers): for answer in answers { tell(answer, place, &news) }
+            case .tell(let places, let change):
+                for place in hubs.indices where places.contains(loop: place) { tell(change, place, &news) }
+            }
+        }
+    }
+
+    private func tell(_ told: UserNews, _ place: Int, _ news: inout News) {
+        lastVersion += 1
+        news.append((hubs[place].id, SharedUserNews(news: told, version: lastVersion)))
+    }
+
+    private func place(of hub: HubID) -> Int? {
+        if let place = hubs.firstIndex(where: { $0.id == hub }) { return place }
+        guard hubs.count < LoopSet.loopsMax else { return nil }
+        hubs.append(Hub(id: hub))
+        return hubs.count - 1
+    }
+
+    /// What the call changes, as a shard takes it, and of which hub.
+    private func requests(_ call: UserCall, _ place: Int) -> (from: Int, requests: [UserRequest]) {
+        switch call {
+        case .arrived(let user): return (place, hubs[place].present.insert(user).inserted ? [.arrived(user)] : [])
+        case .departed(let user, let mayReturn):
+            return (place, hubs[place].present.remove(user) == nil ? [] : [.departed(user, mayReturn: mayReturn)])
+        case .watch(let user, let serial):
+            hubs[place].watched.insert(user)
+            return (place, [.watch(user, serial: serial)])
+        case .unwatch(let user): return (place, hubs[place].watched.remove(user) == nil ? [] : [.unwatch(user)])
+        case .only(let part, let users):
+            return (place, only(users, of: place) { [apps] in part.has($0, apps) })
+        case .reap(let dead):
+            guard let place = self.place(of: dead) else { return (0, []) }
+            defer { hubs[place].isReaped = true }
+            return (place, only([], of: place) { _ in true })
+        case .due: return (place, [])
+        }
+    }
+
+    private func only(_ users: [UserKey], of place: Int, _ isMeant: (UserKey) -> Bool) -> [UserRequest] {
+        let (before, watched) = (hubs[place].present.filter(isMeant), hubs[place].watched.filter(isMeant))
+        let present = Set(users)
+        hubs[place].present.subtract(before)
+        hubs[place].present.formUnion(present)
+        hubs[place].watched.subtract(watched)
+        return before.subtracting(present).map { .departed($0) } + present.subtracting(before).map { .arrived($0) }
+            + watched.map { .unwatch($0) }
+    }
+}
