@@ -86,7 +86,6 @@ package struct ChannelShard {
         let entering = Entering(
             member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
         guard case .memory(let memory) = state else {
-            // The state's own bound counts what it knows; while it is away, nothing.
             guard locals[entry.key] != nil || locals.count + unasserted.vacating.count < limits.channelsMax else {
                 entry.app.counts.refused(.channels)
                 return refuse(entry, from: loop, .channelsFull, &effects)

@@ -4,7 +4,8 @@ import Clock
 struct UnassertedChannels {
     private var waiting: [ChannelKey] = []
     private var due = Instant.max
-    /// Those without subscribers here, of which the state is being told so.
+    /// Those without subscribers here, of which the state is being told so. They count against the bound of channels: while
+    /// the state is away, its own does not hold.
     private(set) var vacating: Set<ChannelKey> = []
 
     /// When the next ones are to be asserted; nil if there are none.
