@@ -107,7 +107,7 @@ extension ReminderBook {
     }
 
     mutating func delete(_ name: Identifier, _ base: Int64?, _ cause: ReminderCause) -> ReminderOutcome {
-        guard let rule = rule(name) else { return ReminderOutcome(status: .noop, isKept: tombstone(name) != nil) }
+        guard let rule = rule(name) else { return ReminderOutcome(status: .noop) }
         if let base, history.isChanged(rule, since: base, but: cause.device) { return .changed(rule) }
         remove(rule, cause)
         return ReminderOutcome(status: .applied)

@@ -79,7 +79,6 @@ package struct ReminderBook: Sendable {
         answer.rule = outcome.rule
         answer.conflict = outcome.conflict
         answer.position = top
-        guard outcome.isKept else { return answer }
         stored[envelope.key] = StoredReminder(action: envelope.action, answer: answer, pending: outcome.pending)
         return answer
     }

@@ -41,8 +41,6 @@ struct ReminderOutcome {
     var rule: ReminderRule?
     var conflict: ReminderConflict?
     var pending: PendingReminder?
-    /// False: it is about what nobody knows, and a repeat is judged anew.
-    var isKept = true
 
     static func rejected(_ code: String) -> ReminderOutcome { ReminderOutcome(status: .rejected, code: code) }
 
