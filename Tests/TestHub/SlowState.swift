@@ -43,6 +43,15 @@ package final class SlowState: SharedLink, @unchecked Sendable {
         Thread.detachNewThread { [self] in run() }
     }
 
+    package func serve(_ served: [App]) {
+        condition.withLock {
+            for app in served {
+                apps.replace(app)
+                memory.replace(app)
+            }
+        }
+    }
+
     package func open(loop: Int, _ receive: @escaping @Sendable (SharedArrival) -> Void) {
         condition.withLock { receivers[loop] = receive }
     }

@@ -183,6 +183,7 @@ package final class Gateway: Sendable {
                 served = try served.replaced(by: apps)
                 // Under the lock, so that the later of two tables counts.
                 context.metrics.serves(served)
+                context.configuration.sharedLink?.serve(served.apps)
                 return served
             }
         }
