@@ -93,7 +93,7 @@ begin
         others := array(
             select distinct s.id
             from unnest(before || gone) as b
-            join care.dose_occurrence as d on d.schedule_id = b.id and d.local_time <> b.time
+            join care.dose_occurrence as d on d.schedule_id = b.id and d.local_time is distinct from b.time
                 and d.local_date between (since at time zone 'UTC')::date - 1 and (clock at time zone 'UTC')::date + 2
             join care.schedule as s on s.user_id = d.user_id and s.id <> b.id and s.time = d.local_time and s.enabled);
         if others <> '{}' then

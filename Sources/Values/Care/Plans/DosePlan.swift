@@ -151,8 +151,9 @@ package struct DosePlan: Sendable {
     private mutating func planOthers(than before: PlannedSchedule, at moment: Moment) {
         let days = Int(Timestamp.split(Int64(moment.since), by: 86_400).whole) - 1...moment.now / 86_400 + 2
         let times = doses.keys.filter { $0.schedule == before.id && days.contains($0.day.days) }.map(\.minute)
-        for schedule in schedules.values where schedule.id != before.id && schedule.isEnabled {
-            guard schedule.minute != before.minute, times.contains(schedule.minute) else { continue }
+        for schedule in schedules.values where schedule.id != before.id {
+            guard schedule.gives(schedule.minute), !before.has(schedule.minute), times.contains(schedule.minute)
+            else { continue }
             goOn(schedule, at: Moment(moment.now, nil))
         }
     }
@@ -258,7 +259,7 @@ package struct DosePlan: Sendable {
                     return dose.name.schedule != slot.name.schedule && dose.status != .cancelled
                         && (dose.product, dose.name.day, dose.name.minute)
                             == (slot.product, slot.name.day, slot.name.minute)
-                        && !(giver.map { $0.isEnabled && $0.minute == dose.name.minute } ?? false)
+                        && !(giver?.gives(dose.name.minute) ?? false)
                 }
     }
 

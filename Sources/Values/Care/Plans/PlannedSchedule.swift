@@ -49,6 +49,12 @@ package struct PlannedSchedule: Equatable, Sendable {
         self.zone = zone
     }
 
+    /// Whether that is its time; as needed, it has none.
+    func has(_ time: Int) -> Bool { rule != .asNeeded && minute == time }
+
+    /// Whether it gives something at that time, on some days.
+    func gives(_ time: Int) -> Bool { isEnabled && has(time) }
+
     /// What it gives on a day: one dose for each product.
     func slots(on day: LocalDate) -> [PlannedDose] {
         guard isEnabled, rule.fires(on: day), startsOn.map({ $0 <= day }) ?? true, endsOn.map({ day <= $0 }) ?? true,
