@@ -157,9 +157,9 @@ $$;
 
 -- care.complete_reminder_occurrence: id, day and time from the rule, and always its user. An occurrence that was moved keeps
 -- wall time and instant: moved_local says the instant in the rule's zone; an instant that a backend writes says the wall time
--- of a rule that follows its user. Who moves one that is kept ends that; care.keep_days and care.meet_doses alone write `kept`. One that is
--- snoozed again after it was sent is scheduled again, if that lies ahead. KEY SHARE waits for a transaction that moves the rule
--- to another user, and makes a later one wait: that one then sees this row. Lock order: care.reminder_rule.
+-- of a rule that follows its user. Who moves one that is kept ends that; care.keep_days and care.meet_doses alone write `kept`.
+-- One that is snoozed again after it was sent is scheduled again, if that lies ahead. KEY SHARE waits for a transaction that
+-- moves the rule to another user, and makes a later one wait: that one then sees this row. Lock order: care.reminder_rule.
 create or replace function care.complete_reminder_occurrence() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

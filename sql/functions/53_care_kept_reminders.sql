@@ -67,6 +67,7 @@ declare
     wall timestamptz;
     old_at timestamptz;
     new_at timestamptz;
+    next_at timestamptz;
     keeps boolean;
 begin
     -- No zone is more than 26 hours from another.
@@ -104,10 +105,10 @@ begin
         elsif old_at > since then
             -- Not where it has rung before, and the hub hears of two edits late; nor where the next one comes within hours:
             -- 23:30 is set to 00:30 at 23:00.
+            next_at := case when care.rule_gives(r, on_day + 1) then care.wall_start(on_day + 1, r.time, r.timezone) end;
             keeps := not exists (
                 select from care.push as p where p.user_id = r.user_id and p.rule_id = r.id and p.day = on_day)
-                and not coalesce(care.rule_gives(r, on_day + 1) and care.wall_start(on_day + 1, r.time, r.timezone) > since
-                                 and care.wall_start(on_day + 1, r.time, r.timezone) <= old_at + interval '4 hours', false);
+                and not coalesce(next_at > since and next_at <= old_at + interval '4 hours', false);
         else
             -- A dose that is over is not made again at the new time.
             keeps := new_at > since and (

@@ -222,8 +222,19 @@ begin atomic
     left join care.schedule_plan as p on p.schedule_id = (k.s).id;
 end;
 
--- care.slot_taken: whether a dose that is not cancelled has the slot, or is asked for instead of one ahead: of the same day, time
--- and product, of a schedule that is gone, paused or has another time by now. No locks.
+-- care.stands_in: whether a dose is asked for instead of one of that user, product, day, time and schedule: it is of a schedule
+-- that is gone, paused or has another time by now. No locks.
+create or replace function care.stands_in(who text, product text, day date, wall time, schedule text) returns boolean
+language sql stable
+begin atomic
+    select exists (
+        select from care.dose_occurrence as d
+        where d.user_id = who and d.local_date = day and d.product_id = product and d.local_time = wall
+            and d.schedule_id <> schedule and d.status <> 'cancelled'
+            and not exists (select from care.schedule as s where s.id = d.schedule_id and s.time = d.local_time and s.enabled));
+end;
+
+-- care.slot_taken: whether a dose that is not cancelled has the slot, or stands in for one ahead. No locks.
 drop function if exists care.slot_taken(care.slot);
 create or replace function care.slot_taken(w care.slot, since timestamptz) returns boolean
 language sql stable
@@ -232,12 +243,7 @@ begin atomic
         select from care.dose_occurrence as d
         where d.schedule_id = (w).schedule_id and d.local_date = (w).day and d.product_id = (w).product_id
             and d.status <> 'cancelled'
-    ) or (w).at > since and exists (
-        select from care.dose_occurrence as d
-        where d.user_id = (w).user_id and d.local_date = (w).day and d.product_id = (w).product_id and d.local_time = (w).wall
-            and d.schedule_id <> (w).schedule_id and d.status <> 'cancelled'
-            and not exists (select from care.schedule as s where s.id = d.schedule_id and s.time = d.local_time and s.enabled)
-    );
+    ) or (w).at > since and care.stands_in((w).user_id, (w).product_id, (w).day, (w).wall, (w).schedule_id);
 end;
 
 -- care.note_plan: notes how far the schedules are planned, and when there is more to do: with the next local day, unless

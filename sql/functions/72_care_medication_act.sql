@@ -250,9 +250,8 @@ begin
 end
 $$;
 
--- care.ask_once: after schedules of products have changed, no dose ahead is asked for that is there already: one of the same
--- day and time, of a schedule that is gone, paused or has another time by now, which the person took early, say
--- (care.slot_taken, by which no plan brings it back meanwhile). Lock order: the doses by id.
+-- care.ask_once: after schedules of products have changed, no dose ahead is asked for that another one stands in for, which
+-- the person took early, say (care.stands_in). No plan brings it back while that is so. Lock order: the doses by id.
 drop function if exists care.ask_once(text, text);
 create or replace function care.ask_once(who text, products text[]) returns void
 language plpgsql
@@ -266,12 +265,7 @@ begin
         where d.user_id = who and d.product_id = any(products) and d.status = 'scheduled' and d.scheduled_at > since
             and d.local_date between (since at time zone 'UTC')::date - 1 and (sync.clock() at time zone 'UTC')::date + 2
             and exists (select from care.schedule as s where s.id = d.schedule_id and s.time = d.local_time)
-            and exists (
-                select from care.dose_occurrence as x
-                where x.user_id = who and x.product_id = d.product_id and x.local_date = d.local_date
-                    and x.local_time = d.local_time and x.id <> d.id and x.schedule_id is not null and x.status <> 'cancelled'
-                    and not exists (select from care.schedule as s
-                                    where s.id = x.schedule_id and s.time = x.local_time and s.enabled))
+            and care.stands_in(who, d.product_id, d.local_date, d.local_time, d.schedule_id)
         order by d.id collate "C" for update);
     update care.dose_occurrence as d set status = 'cancelled', cancelled_by_plan = true
     where d.id = any(twice) and d.status = 'scheduled';

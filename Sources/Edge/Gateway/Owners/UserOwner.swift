@@ -34,15 +34,17 @@ final class UserOwner: EffectPerformer {
 
     func received(_ requests: [UserRequest], from loop: Int) {
         input { now, effects in
-            shard(
-                { $0.received(requests, from: loop, now: now, &effects) },
-                orLinked: { $0.received(requests, from: loop, now: now, &effects) })
+            if linked == nil {
+                shard.received(requests, from: loop, now: now, &effects)
+            } else {
+                linked?.received(requests, from: loop, now: now, &effects)
+            }
         }
     }
 
     func tick() {
         input { now, effects in
-            shard({ $0.tick(now: now, &effects) }, orLinked: { $0.tick(now: now) })
+            if linked == nil { shard.tick(now: now, &effects) } else { linked?.tick(now: now) }
         }
     }
 
@@ -71,13 +73,6 @@ final class UserOwner: EffectPerformer {
         let now = loop.now
         run({ input(now, &$0) }, { (effect: consuming UserShard.Effect) in perform(consume effect) })
         due.set(.users, at: linked.map { $0.nextDue } ?? Self.nextDue(of: &shard))
-    }
-
-    private func shard(_ input: (inout UserShard) -> Void, orLinked linkedInput: (inout LinkedUsers) -> Void) {
-        if linked == nil { return input(&shard) }
-        guard var users = exchange(&linked, with: nil) else { return }
-        linkedInput(&users)
-        linked = users
     }
 
     private func perform(_ effect: consuming UserShard.Effect) {

@@ -141,7 +141,7 @@ extension ChannelShard {
     /// Tells the state what this hub has in the channel, and asks what is true of all.
     mutating func assert(_ key: ChannelKey, now: Instant) {
         guard let local = locals[key] else {
-            // Who has left may be in all the same.
+            // The state may still count sessions that have left.
             guard unasserted.vacates(key) else { return }
             _ = call(.assert(key, Attending()), .vacancy(key), now)
             return

@@ -31,7 +31,8 @@ struct UnassertedChannels {
     mutating func vacated(_ key: ChannelKey, again due: Instant?) {
         vacating.remove(key)
         guard let due else { return }
+        // It does not hold up others.
+        if waiting.isEmpty { self.due = due }
         waiting.append(key)
-        self.due = due
     }
 }

@@ -8,11 +8,7 @@ struct NewsQueue {
     mutating func next(upTo sequence: UInt64) -> ChannelNews? {
         // Taken out from the end: only from there are they moved, not copied.
         if !isTurned, items.count > 1 { items.reverse() }
-        isTurned = true
-        guard !items.isEmpty, items[items.count - 1].sequence <= sequence else {
-            isTurned = !items.isEmpty
-            return nil
-        }
-        return items.popLast()
+        isTurned = !items.isEmpty
+        return isTurned && items[items.count - 1].sequence <= sequence ? items.popLast() : nil
     }
 }

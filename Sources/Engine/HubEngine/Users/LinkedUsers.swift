@@ -137,9 +137,8 @@ package struct LinkedUsers {
     package mutating func assertAll(_ apps: KnownApps, now: Instant) {
         let count = users.count / Self.partSize + 1
         let online = users.filter { $0.value.connections > 0 }.keys
-        for part in (0..<count).map({ UserPart($0, of: count) }) {
-            send(.only(part, online.filter { part.has($0, apps) }))
-        }
+        let parts = Dictionary(grouping: online) { UserPart(of: $0, count: count, apps) }
+        for part in (0..<count).map({ UserPart($0, of: count) }) { send(.only(part, parts[part] ?? [])) }
         for (key, known) in users where known.serial != 0 {
             var user = known
             watch(key, &user, now)

@@ -27,9 +27,10 @@ package struct UserPart: Hashable, Sendable {
     /// One of `count` parts.
     package init(_ number: Int, of count: Int) { (self.number, self.count) = (number, count) }
 
-    func has(_ user: UserKey, _ apps: KnownApps) -> Bool {
-        guard let app = apps[user.app] else { return false }
-        return Int(ChannelBucket.hash(user.id, ofApp: app.id) % UInt64(count)) == number
+    /// The part of a user, of `count` parts; nil for one of an app that is not known.
+    init?(of user: UserKey, count: Int, _ apps: KnownApps) {
+        guard let app = apps[user.app] else { return nil }
+        self.init(Int(ChannelBucket.hash(user.id, ofApp: app.id) % UInt64(count)), of: count)
     }
 }
 

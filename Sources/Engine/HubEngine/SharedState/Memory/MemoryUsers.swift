@@ -73,7 +73,7 @@ package final class MemoryUsers {
             return (place, [.watch(user, serial: serial)])
         case .unwatch(let user): return (place, hubs[place].watched.remove(user) == nil ? [] : [.unwatch(user)])
         case .only(let part, let users):
-            return (place, only(users, of: place) { [apps] in part.has($0, apps) })
+            return (place, only(users, of: place) { [apps] in UserPart(of: $0, count: part.count, apps) == part })
         case .reap(let dead):
             guard let place = self.place(of: dead) else { return (0, []) }
             defer { hubs[place].isReaped = true }
