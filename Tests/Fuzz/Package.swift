@@ -25,6 +25,7 @@ let package = Package(
         layer("Clock", path: "Sources/Values/Clock"),
         layer("Digests", ["Bytes", "COpenSSL"], path: "Sources/Values/Digests"),
         layer("JSON", ["Bytes"], path: "Sources/Values/JSON"),
+        layer("RESP", ["Bytes"], path: "Sources/Values/RESP"),
         layer("HTTP", ["Bytes", "Clock"], path: "Sources/Values/HTTP"),
         layer("WebSocket", ["Bytes", "CZlib", "Clock", "Digests", "HTTP"], path: "Sources/Values/WebSocket"),
         layer("Pusher", ["Bytes", "JSON", "Digests"], path: "Sources/Values/Pusher"),
@@ -33,7 +34,7 @@ let package = Package(
         layer(
             "HubEngine", ["Bytes", "Clock", "JSON", "Metrics", "Pusher", "Sync"], path: "Sources/Engine/HubEngine"),
         layer(
-            "FuzzProperties", ["Bytes", "Digests", "HTTP", "HubEngine", "JSON", "Pusher", "Sync", "WebSocket"],
+            "FuzzProperties", ["Bytes", "Digests", "HTTP", "HubEngine", "JSON", "Pusher", "RESP", "Sync", "WebSocket"],
             path: "Properties"),
         .executableTarget(name: "fuzz", dependencies: ["FuzzProperties"], path: "Entry", swiftSettings: settings),
     ]

@@ -33,6 +33,7 @@ package enum FuzzedParser: String, CaseIterable, Sendable {
     case json
     case publish
     case pusher
+    case resp
     case shared
     case streamName = "stream-name"
     case websocket
@@ -50,6 +51,7 @@ package enum FuzzedParser: String, CaseIterable, Sendable {
         case .json: try JSONProperties.check(bytes)
         case .publish: try PublishProperties.check(bytes)
         case .pusher: try PusherProperties.check(bytes)
+        case .resp: try RESPProperties.check(bytes)
         case .shared: try SharedProperties.check(bytes)
         case .streamName: try StreamNameProperties.check(bytes)
         case .websocket: try WebSocketProperties.check(bytes, tools)

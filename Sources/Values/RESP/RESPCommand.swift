@@ -1,0 +1,17 @@
+import Bytes
+
+extension ByteWriter {
+    /// Writes a command, as an array of bulk strings: its name, and its arguments.
+    package mutating func append(command parts: some Collection<[UInt8]>) {
+        append("*")
+        append(decimal: parts.count)
+        append("\r\n")
+        for part in parts {
+            append("$")
+            append(decimal: part.count)
+            append("\r\n")
+            append(part)
+            append("\r\n")
+        }
+    }
+}
