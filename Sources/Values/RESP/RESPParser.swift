@@ -1,4 +1,4 @@
-/// Reads values of RESP3 from bytes as they arrive, cut anywhere. Each byte is looked at once.
+/// Reads values of RESP3 from bytes as they arrive, cut anywhere. Nothing is read again when more comes.
 ///
 /// Attributes (`|`) are read and dropped. A push comes between values, never within one: where a server puts it into the
 /// answer to `EXEC`, nobody can say which element is which, so that is refused.

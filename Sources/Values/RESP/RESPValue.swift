@@ -17,7 +17,7 @@ package enum RESPValue: Equatable, Sendable {
 }
 
 /// An error that Redis or Valkey sends.
-package struct RESPError: Error, Equatable, Sendable {
+package struct RESPError: Equatable, Sendable {
     /// As it was sent. It may repeat arguments of the command, and so does not belong in logs.
     package let message: [UInt8]
 
@@ -34,7 +34,7 @@ package struct RESPError: Error, Equatable, Sendable {
 }
 
 /// Why bytes are not RESP3. Values behind them cannot be told apart: the connection is of no more use.
-package enum RESPProblem: Error, Equatable, Sendable, CaseIterable {
+package enum RESPProblem: Error, Sendable {
     /// No server sends this, or a push within another value, or a string of unknown length.
     case malformed
     /// A value is longer than the parser allows.
