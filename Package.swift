@@ -263,6 +263,9 @@ let package = Package(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"],
             settings: mixedSettings),
         support(
+            "TestRedis", ["Bytes", "CDescriptorGuard", "Clock", "RESP", "Reactor"],
+            settings: mixedSettings),
+        support(
             "TestHub",
             [
                 "Bytes", "HubEngine", "Clock", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres", "Pusher",
