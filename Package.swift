@@ -128,7 +128,7 @@ let package = Package(
             ["Bytes", "CPostgres", "Clock", "Metrics", "Reactor", logging],
             settings: hubSettings),
 
-        // Data: what the hub asks of PostgreSQL
+        // Data: what the hub asks of PostgreSQL and Redis
         room(
             "Data/Feed",
             [
@@ -153,6 +153,8 @@ let package = Package(
             "Data/Outbox",
             ["Bytes", "Clock", "Metrics", "Reactor", "Postgres", logging],
             settings: hubSettings),
+
+        room("Data/Shared", ["Bytes", "Clock", "HubEngine", "Pusher", "RESP"], settings: hubSettings),
 
         // Edge: what the world touches
         room(
@@ -332,6 +334,9 @@ let package = Package(
                 "Clock", "Metrics", "Outbox", "Postgres", "Reactor", "TestDatabase", "TestSupport",
                 logging,
             ]),
+        tests(
+            "Data/SharedTests",
+            ["Bytes", "Clock", "HubEngine", "Pusher", "RESP", "Shared", "TestRedis", "TestSupport"]),
         tests(
             "Edge/IdentityTests",
             [

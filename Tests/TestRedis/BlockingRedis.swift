@@ -41,8 +41,8 @@ package final class BlockingRedis {
         close(descriptor)
     }
 
-    /// Sends a command, and waits for its reply, which may be an error of Redis.
-    package func call(_ parts: [[UInt8]]) throws -> RESPValue {
+    /// Sends a command that has no reply, such as `SSUBSCRIBE`, which pushes follow.
+    package func tell(_ parts: [[UInt8]]) throws {
         var writer = ByteWriter()
         writer.append(command: parts)
         let bytes = writer.array
@@ -54,6 +54,11 @@ package final class BlockingRedis {
             guard count > 0 else { throw Failure(description: "the connection is gone") }
             sent += count
         }
+    }
+
+    /// Sends a command, and waits for its reply, which may be an error of Redis.
+    package func call(_ parts: [[UInt8]]) throws -> RESPValue {
+        try tell(parts)
         let end = Instant.read().advanced(by: Self.patience)
         while replies.isEmpty { guard try fill(until: end) else { throw Failure(description: "no reply in time") } }
         return replies.removeFirst()

@@ -155,13 +155,13 @@ import Testing
 
     /// Fixed: another version of the hub finds the same bucket.
     @Test func aBucketIsTheSameEverywhere() {
-        let numbers = Self.names.map { ChannelBucket($0, ofApp: "app").number }
+        let numbers = Self.names.map { ChannelBucket($0, ofApp: "app", of: 64).number }
         #expect(numbers == [936, 810, 273, 885])
-        #expect(ChannelBucket(Self.names[0], ofApp: "a").number != ChannelBucket(Self.names[0], ofApp: "b").number)
-        var counts = [Int](repeating: 0, count: ChannelBucket.count)
-        for number in 0..<102_400 {
-            if let name = ChannelName("private-room-\(number)") { counts[ChannelBucket(name, ofApp: "7").number] += 1 }
+        #expect(ChannelBucket(Self.names[0], ofApp: "a", of: 64).number != ChannelBucket(Self.names[0], ofApp: "b", of: 64).number)
+        var counts = [Int](repeating: 0, count: 64)
+        for number in 0..<64_000 {
+            if let name = ChannelName("private-room-\(number)") { counts[ChannelBucket(name, ofApp: "7", of: 64).number] += 1 }
         }
-        #expect(counts.min() ?? 0 > 50 && counts.max() ?? 0 < 160)
+        #expect(counts.min() ?? 0 > 800 && counts.max() ?? 0 < 1_200)
     }
 }

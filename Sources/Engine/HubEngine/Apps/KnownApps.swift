@@ -20,7 +20,8 @@ package final class KnownApps {
         return app
     }
 
-    subscript(index: Int) -> App? { index < apps.count ? apps[index] : nil }
+    /// The app with that index; nil if it is not known.
+    package subscript(index: Int) -> App? { index < apps.count ? apps[index] : nil }
 
     /// The index of the app of that id, by which other processes name it.
     func index(of id: String) -> Int? { indices[id] }

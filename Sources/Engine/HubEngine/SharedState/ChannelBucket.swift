@@ -3,16 +3,13 @@ import Pusher
 /// One of the parts into which the channels of all hubs are divided: what is shared of a channel stands in its bucket. By a
 /// fixed hash, the same in every process and version.
 package struct ChannelBucket: Hashable, Sendable {
-    /// 0 to `count` - 1.
+    /// 0 to the number of buckets - 1.
     package let number: Int
 
-    /// How many there are.
-    package static let count = 1_024
-
-    /// The bucket of the channel, in the app of that id: FNV-1a of both (draft-eastlake-fnv §2), folded to ten bits.
-    package init(_ name: ChannelName, ofApp id: String) {
+    /// The bucket of the channel, in the app of that id, of `count` buckets: FNV-1a of both (draft-eastlake-fnv §2), folded.
+    package init(_ name: ChannelName, ofApp id: String, of count: Int) {
         let hash = Self.hash(name.string, ofApp: id)
-        number = Int(truncatingIfNeeded: (hash ^ hash >> 10 ^ hash >> 20 ^ hash >> 40) & UInt64(Self.count - 1))
+        number = Int((hash ^ hash >> 32) & 0xFFFF_FFFF) % count
     }
 
     /// By FNV-1a: it does not change from one process or version to another.

@@ -44,8 +44,15 @@ package struct Entering: Sendable, Equatable {
     package var member: PresenceMember?
     /// The connection is in already, and asks for the answer again.
     package var isRepeated = false
+    /// The hub has no copy of the members.
+    package var asksMembers = true
     /// Other channels that the connection is in, or has asked for.
     package var subscriptions = 0
+
+    /// The first subscribe of a connection, by default to a channel without members.
+    package init(member: PresenceMember? = nil, isRepeated: Bool = false, subscriptions: Int = 0) {
+        (self.member, self.isRepeated, self.subscriptions) = (member, isRepeated, subscriptions)
+    }
 }
 
 /// What one hub has in one channel.

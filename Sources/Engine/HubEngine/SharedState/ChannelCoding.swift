@@ -27,6 +27,7 @@ package struct SentChannelCall: Sendable {
             writer.write(key)
             writer.write(entering.member) { $0.write($1) }
             writer.write(entering.isRepeated)
+            writer.write(entering.asksMembers)
             writer.write(entering.subscriptions)
         case .exit(let exit):
             writer.write(2)
@@ -79,6 +80,7 @@ package struct SentChannelCall: Sendable {
             var entering = Entering()
             entering.member = try reader.optional { (reader) throws(SharedProblem) in try reader.member() }
             entering.isRepeated = try reader.flag()
+            entering.asksMembers = try reader.flag()
             entering.subscriptions = try reader.count()
             call = .enter(key, entering)
         case 2:
@@ -105,6 +107,15 @@ package struct SentChannelCall: Sendable {
         default: throw .malformed
         }
         try reader.end()
+    }
+}
+
+extension ChannelChange.What {
+    /// As bytes, the last part of an encoded change.
+    package var encoded: [UInt8] {
+        var writer = SharedWriter(part: [])
+        writer.write(self)
+        return writer.bytes
     }
 }
 
@@ -159,7 +170,11 @@ extension SharedWriter {
         write(change.key)
         write(change.follows)
         write(change.sequence)
-        switch change.what {
+        write(change.what)
+    }
+
+    fileprivate mutating func write(_ what: ChannelChange.What) {
+        switch what {
         case .published(let publication, _):
             write(1)
             write(publication)

@@ -24,13 +24,14 @@ package enum SharedSubject: UInt8, Sendable {
 }
 
 /// Writes values for another process: numbers in 7-bit groups, the lowest first; texts and data behind their length.
-struct SharedWriter {
+package struct SharedWriter {
     /// The longest message. A list of members, or of channels, is the longest.
-    static let bytesMax = 8 << 20
+    package static let bytesMax = 8 << 20
     /// The first byte of each message.
     static let version: UInt8 = 1
 
-    private(set) var bytes: [UInt8]
+    /// What is written so far.
+    package private(set) var bytes: [UInt8]
     private let apps: KnownApps
 
     init(_ subject: SharedSubject, _ apps: KnownApps) {
@@ -38,7 +39,14 @@ struct SharedWriter {
         bytes = [Self.version, subject.rawValue]
     }
 
-    mutating func write(_ number: UInt64) {
+    /// Writes a part of a message.
+    package init(part: [UInt8] = []) {
+        apps = KnownApps()
+        bytes = part
+    }
+
+    /// Writes a number.
+    package mutating func write(_ number: UInt64) {
         var rest = number
         while rest >= 0x80 {
             bytes.append(UInt8(truncatingIfNeeded: rest) | 0x80)

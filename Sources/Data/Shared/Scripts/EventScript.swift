@@ -1,0 +1,27 @@
+/// An event for those in a channel: a backend's to a channel that keeps none, or a client's. The shortest way, for this is
+/// called most often.
+///
+/// `ARGV`, from the fifth: app, channel, the change's content as hubs read it, and what is replied: `facts`, `members` (facts
+/// with the number of users), or nothing.
+enum EventScript {
+    static let text = #"""
+        local app, channel, content, asked = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+        local name = app .. ':' .. channel
+        local C = P .. 'c:' .. name
+        local known = call('HMGET', C, 'sequence', 'total')
+        local total = tonumber(known[2] or 0)
+        if not isRepeat then
+          call('HSET', P .. 'callers', caller, number)
+          if total > 0 then
+            local sequence = call('HINCRBY', P .. 'bucket', 'sequence', 1)
+            call('HSET', C, 'sequence', sequence)
+            call('HSET', P .. 'changed', name, sequence)
+            call('SPUBLISH', C, '\1\1\1' .. text(app) .. text(channel) .. num(tonumber(known[1])) .. num(sequence) .. content)
+          end
+        end
+        if asked == '' then return reply(DONE) end
+        local users = asked == 'members' and '\1' .. num(call('HLEN', P .. 'm:' .. name)) or '\0'
+        return reply('\3' .. num(total) .. users .. '\0')
+
+        """#
+}

@@ -1,0 +1,54 @@
+/// What every script begins with.
+///
+/// `KEYS[1]` is the bucket's prefix, which all keys begin with: they lie in one slot by its hash tag. `ARGV`: the hub, its
+/// caller (the hub and the loop), the call's number, the time or nothing, then what the script itself takes.
+///
+/// | key behind the prefix | what |
+/// |---|---|
+/// | `bucket` | hash: `sequence` of the last change, `webhooks` told, bytes and channels by app |
+/// | `callers` | hash: the last number of each caller; of a reaped hub, when |
+/// | `changed` | hash: channels that have changed since the last beat, each with its sequence |
+/// | `due` | sorted set by time: graces, pauses and silences that end |
+/// | `webhooks` | stream: what backends are to be told |
+/// | `apps:APP` | set: the app's channels |
+/// | `hub:HUB` | set: the channels that the hub has connections in |
+/// | `c:APP:CHANNEL` | hash: the channel; also the shard channel that hubs hear of its changes |
+/// | `m:APP:CHANNEL` | hash: members by user |
+/// | `g:APP:CHANNEL` | sorted set: members in their grace, by its beginning |
+/// | `r:APP:CHANNEL` | hash: users removed a moment ago; 1: the backend was told |
+/// | `u:HUB:APP:CHANNEL` | hash: the hub's connections by user |
+/// | `e:APP:CHANNEL` | the last event of a cache channel |
+///
+/// Numbers and texts are written as `SharedWriter` writes them: what a script tells goes to hubs as it is.
+enum ScriptPrelude {
+    /// - Parameter time: the expression of the time, in milliseconds.
+    static func text(time: String) -> String {
+        #"""
+        local P, hub, caller, number = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+        local call, floor, char, max, min = redis.call, math.floor, string.char, math.max, math.min
+        local now = \#(time)
+        local function num(n)
+          local bytes = ''
+          while n >= 128 do
+            bytes = bytes .. char(n % 128 + 128)
+            n = floor(n / 128)
+          end
+          return bytes .. char(n)
+        end
+        local function text(t) return num(#t) .. t end
+        local function reply(body) return '\1\1\3' .. num(number) .. body end
+        local DONE, UNAVAILABLE = '\6', '\7'
+        -- Of a hub that was reaped, nothing is taken any more.
+        local callers = call('HMGET', P .. 'callers', hub, caller)
+        if callers[1] then return reply(UNAVAILABLE) end
+        -- A caller numbers its calls, and repeats them in order: up to the last one they were carried out.
+        local isRepeat = callers[2] and tonumber(callers[2]) >= number
+
+        """#
+    }
+
+    /// The time as Redis knows it: hubs' clocks differ.
+    static let serverTime = "(function(t) return t[1] * 1000 + floor(t[2] / 1000) end)(call('TIME'))"
+    /// The time that the caller says: in tests, time is an input.
+    static let givenTime = "tonumber(ARGV[4])"
+}
