@@ -60,6 +60,7 @@ final class RedisChannels: SharedChannels {
         if let key = sent.call.key, heard.insert(key).inserted, let bucket = command.bucket, let app = apps[key.app] {
             let channel = prefixes[bucket.number] + Array("c:\(app.id):\(key.name.string)".utf8)
             try hearer.tell([Array("SSUBSCRIBE".utf8), channel])
+            _ = try hearer.callText("PING")
         }
         var last: ChannelReply?
         for (number, prefix) in prefixes.enumerated() where command.bucket.map({ $0.number == number }) ?? true {

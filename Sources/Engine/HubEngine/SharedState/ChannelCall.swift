@@ -89,6 +89,11 @@ package struct RelayedEvent: Sendable, Equatable {
     package let userID: String?
     /// The connection that does not get it.
     package let sender: SocketID
+
+    /// `userID` is nil except in a presence channel.
+    package init(event: String, data: [UInt8], userID: String?, sender: SocketID) {
+        (self.event, self.data, self.userID, self.sender) = (event, data, userID, sender)
+    }
 }
 
 /// Why the state lets a connection not in.

@@ -112,7 +112,10 @@ package final class MemoryChannels: SharedChannels {
             if let member = entering.member, channel.members.says(member, attendance.bounds(app)) {
                 channels.membersChanged(channel)
             }
-            return .success(entered(channel, app, isRepeated: true, of: hub, now: now, &news))
+            let entered = entered(channel, app, isRepeated: true, of: hub, now: now, &news)
+            // One that is new here was lost here: the hub asserts it.
+            channels.removeIfUnused(channel)
+            return .success(entered)
         }
         if let member = entering.member, !attendance.makesRoom(for: member, channel, app, &news) {
             app.counts.refused(.presenceMembers)
@@ -242,7 +245,8 @@ package final class MemoryChannels: SharedChannels {
             for _ in 0..<max(0, missing) { attendance.arrived(known.member, of: hub, channel, app, now: now, &news) }
             leave(known.member.id, -missing, of: hub, channel, app, now: now, &news)
         }
-        for user in rest.values {
+        // Who leaves at the same time gives way in the order of ids.
+        for user in rest.values.sorted() {
             let all = channel.members.connections(of: user, to: hub)
             leave(user, all, of: hub, channel, app, now: now, &news)
         }
