@@ -2,6 +2,7 @@ import Clock
 import Foundation
 import Gateway
 import HubEngine
+import Reactor
 import Testing
 
 /// What hubs share, elsewhere and deliberately slow: each call, change and reply passes through its encoding and comes a
@@ -52,11 +53,22 @@ package final class SlowState: SharedLink, @unchecked Sendable {
         }
     }
 
-    package func open(loop: Int, _ receive: @escaping @Sendable (SharedArrival) -> Void) {
+    package func open(
+        loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+    ) -> (SharedRequest) -> Void {
         condition.withLock { receivers[loop] = receive }
+        return { [self] request in
+            switch request {
+            case .channel(let sent): send(condition.withLock { sent.encoded(apps) }, from: loop)
+            case .user(let sent): send(condition.withLock { sent.encoded(apps) }, from: loop)
+            case .command(let command): send(condition.withLock { command.encoded(apps) }, from: loop)
+            // The hub is told of all.
+            case .follow, .unfollow: break
+            }
+        }
     }
 
-    package func send(_ call: [UInt8], from loop: Int) {
+    private func send(_ call: [UInt8], from loop: Int) {
         condition.withLock {
             if let sent = try? SentUserCall(call, apps) {
                 var news = MemoryUsers.News()

@@ -52,7 +52,7 @@ import Testing
                 switch isEncoded ? try ChannelNews(item.encoded(apps), apps) : item {
                 case .change(let change): changes.append(change)
                 case .webhook(_, let event): webhooks.append(event)
-                case .reply: break
+                case .reply, .latest: break
                 }
             }
             let known = try #require(reply)

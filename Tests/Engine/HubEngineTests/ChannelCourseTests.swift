@@ -25,19 +25,20 @@ import Testing
                 features: AppFeatures(), limits: AppLimits())
             apps.replace(app)
             let sent = Sent()
-            shard = ChannelShard(loops: 1, limits: limits, link: LinkedChannels(as: HubID(1)) { sent.bytes.append($0) })
+            let link = LinkedChannels(as: HubID(1)) { if case .channel(let call) = $0 { sent.calls.append(call) } }
+            shard = ChannelShard(loops: 1, limits: limits, link: link)
             shard.replace(app)
             self.sent = sent
         }
 
-        private final class Sent { var bytes: [[UInt8]] = [] }
+        private final class Sent { var calls: [SentChannelCall] = [] }
         private let sent: Sent
 
         private func input(_ input: (inout ChannelShard, inout ChannelShard.Effects) -> Void) throws {
             var effects = ChannelShard.Effects()
             input(&shard, &effects)
-            for bytes in sent.bytes { calls.append(try SentChannelCall(bytes, apps)) }
-            sent.bytes = []
+            calls += sent.calls
+            sent.calls = []
             for effect in effects {
                 switch effect {
                 case .answer(_, .entered(let entered)):

@@ -51,9 +51,10 @@ final class ChannelWorld {
                 limits: all, metrics: metrics, now: { UnixTime(microseconds: Int64(now().nanoseconds / 1_000)) })
             self.link = link
             let linked = link.map { link in
-                LinkedChannels(as: ChannelWorld.hub) { bytes in
+                LinkedChannels(as: ChannelWorld.hub) { request in
+                    guard case .channel(let sent) = request else { return }
                     do {
-                        try link.send(bytes, at: now(), to: [ChannelWorld.hub])
+                        try link.send(sent.encoded(link.apps), at: now(), to: [ChannelWorld.hub])
                     } catch {
                         Issue.record("a call cannot be read: \(error)")
                     }

@@ -271,6 +271,14 @@ enum ChannelScript {
           put(c, user, m)
           if m.connections == 0 then left(c, user, m, mayReturn) end
         end
+        -- Newcomers are told this of the member from now on: hubs have copies.
+        local function says(c, user, m, info, size)
+          local isNews = m.info ~= info
+          c.bytes = c.bytes + size - m.size
+          m.info, m.size = info, size
+          put(c, user, m)
+          if isNews then tell(c, '\6' .. text(user) .. text(info)) end
+        end
         local function arrived(c, user, info, size, count)
           local m = member(c, user)
           if m then
@@ -278,9 +286,8 @@ enum ChannelScript {
               c.leaving = c.leaving - m.size
               returned(c, user)
             end
-            c.bytes = c.bytes + size - m.size
-            m.connections, m.info, m.size = m.connections + count, info, size
-            return put(c, user, m)
+            m.connections = m.connections + count
+            return says(c, user, m, info, size)
           end
           local gone = call('HGET', c.R, user)
           if gone then
@@ -497,11 +504,7 @@ enum ChannelScript {
           local c = open(app, channel, flags)
           if isRepeated then
             local m = user and member(c, user)
-            if m and m.info ~= info and hasRoom(c, m, size, most, 0, 0) then
-              c.bytes = c.bytes + size - m.size
-              m.info, m.size = info, size
-              put(c, user, m)
-            end
+            if m and m.info ~= info and hasRoom(c, m, size, most, 0, 0) then says(c, user, m, info, size) end
           else
             if user and not makesRoom(c, user, info, size, most) then
               close(c)

@@ -79,8 +79,13 @@ final class ClientLoop: EffectPerformer {
         // Otherwise a newcomer would be closed for not reading a list that no queue can hold.
         shardLimits.membersBytesMax = min(shardLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
         streams = StreamOwner(on: loop, runner, due, context, compression, trace)
-        channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits, trace)
-        users = UserOwner(on: loop, runner, due, context, limits: shardLimits)
+        let link = try configuration.sharedLink.map { (link) throws(ReactorError) in
+            let mailbox = context.mailboxes[number]
+            let send = try link.open(loop: number, on: loop) { mailbox.post(.shared($0)) }
+            return LoopLink(hub: link.hub, send: send)
+        }
+        channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits, link, trace)
+        users = UserOwner(on: loop, runner, due, context, limits: shardLimits, link)
         identities = IdentityWatch(on: loop, due, context.verifier, router.mailbox)
         webSockets = WebSockets(on: loop, delivery, identities, turns, settings, metrics)
         handshakes = Handshakes(on: loop, due, configuration, metrics)

@@ -21,7 +21,7 @@ final class ChannelOwner: EffectPerformer {
 
     init(
         on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?,
-        _ turns: ConnectionTurns, limits: ShardLimits, _ trace: EventTrace?
+        _ turns: ConnectionTurns, limits: ShardLimits, _ link: LoopLink?, _ trace: EventTrace?
     ) {
         self.loop = loop
         self.runner = runner
@@ -30,14 +30,11 @@ final class ChannelOwner: EffectPerformer {
         self.compression = compression
         self.turns = turns
         self.trace = trace
-        let (link, here) = (context.configuration.sharedLink, runner.router.here)
         shard = ChannelShard(
             loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine,
-            link: link.map { link in LinkedChannels(as: link.hub) { link.send($0, from: here) } })
+            link: link.map { LinkedChannels(as: $0.hub, $0.send) })
         // By a link, apps go by their ids from the beginning.
         replace(context.firstApps)
-        let mailbox = runner.router.mailbox
-        link?.open(loop: here) { mailbox.post(.shared($0)) }
     }
 
     /// Whether replies come at once.

@@ -13,17 +13,16 @@ final class UserOwner: EffectPerformer {
     private let due: DueWork
     /// By which messages to and from that process name them.
     private let apps = KnownApps()
-    private let link: (any SharedLink)?
+    private let link: LoopLink?
 
-    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, limits: ShardLimits) {
+    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, limits: ShardLimits, _ link: LoopLink?) {
         self.loop = loop
         self.runner = runner
         self.due = due
-        link = context.configuration.sharedLink
+        self.link = link
         shard = UserShard(limits: limits)
-        let (here, apps) = (runner.router.here, apps)
         linked = link.map { link in
-            LinkedUsers { link.send(SentUserCall($0, from: link.hub).encoded(apps), from: here) }
+            LinkedUsers { link.send(.user(SentUserCall($0, from: link.hub))) }
         }
         replace(context.firstApps)
     }
@@ -62,7 +61,7 @@ final class UserOwner: EffectPerformer {
     // MARK: Commands
 
     /// Tells all other hubs.
-    func tell(_ command: HubCommand) { link?.send(command.encoded(apps), from: runner.router.here) }
+    func tell(_ command: HubCommand) { link?.send(.command(command)) }
 
     /// What another hub tells.
     func command(_ bytes: [UInt8]) throws(SharedProblem) -> HubCommand { try HubCommand(bytes, apps) }

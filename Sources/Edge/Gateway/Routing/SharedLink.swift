@@ -1,6 +1,14 @@
 import HubEngine
+import Reactor
 
-/// The way to what all hubs share, where that is not in this hub's memory. Any thread; never waits.
+/// One loop's way to it.
+struct LoopLink {
+    /// This run of the hub, as the others know it.
+    let hub: HubID
+    let send: (SharedRequest) -> Void
+}
+
+/// The way to what all hubs share, where that is not in this hub's memory. Any thread.
 package protocol SharedLink: AnyObject, Sendable {
     /// This run of the hub, as the others know it.
     var hub: HubID { get }
@@ -8,10 +16,11 @@ package protocol SharedLink: AnyObject, Sendable {
     /// These apps are served from now on, with these bounds and features. Those that the hub begins with, it is made with.
     func serve(_ apps: [App])
 
-    /// What the state tells the loop of that number from now on, in the state's order as far as the way keeps it.
-    func open(loop: Int, _ receive: @escaping @Sendable (SharedArrival) -> Void)
-
-    /// Sends what a loop asks or tells: `SentChannelCall` and `SentUserCall` to the state, `HubCommand` to all other hubs.
-    /// It may be lost: the hub does not wait for ever.
-    func send(_ message: [UInt8], from loop: Int)
+    /// Opens the way of one loop. Called on its thread, before it serves.
+    ///
+    /// - Parameter receive: takes what the state tells the loop, in the state's order as far as the way keeps it. Any thread.
+    /// - Returns: what sends the loop's requests. It is called on the loop's thread, and never waits.
+    func open(
+        loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+    ) throws(ReactorError) -> (SharedRequest) -> Void
 }

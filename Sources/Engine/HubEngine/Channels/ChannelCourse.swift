@@ -48,6 +48,9 @@ final class ChannelCourse {
     /// What clients here know: the members, and the count that was told last.
     private var known: [TextKey: PresenceMember] = [:]
     private var knownCount: Int?
+    /// The members as newcomers are told; nil if somebody was removed or changed, so that it is written anew.
+    private var list: MemberList?
+    private var listVersion: UInt64 = 0
 
     /// Changes that are kept. A reply that is older is of no use.
     static let recentMax = 1_024
@@ -74,7 +77,28 @@ final class ChannelCourse {
         delivered = entered.sequence
         beginning = entered.sequence
         known = Self.byID(entered.members)
+        (list, listVersion) = (nil, listVersion + 1)
         knownCount = entered.count
+    }
+
+    /// The members as clients here know them.
+    var present: Entered.Members {
+        var list = list ?? MemberList()
+        if list.count != known.count { for member in known.values { list.append(member.id, info: member.info) } }
+        self.list = list
+        return Entered.Members(list: list, version: listVersion, each: nil)
+    }
+
+    private func knows(_ member: PresenceMember) {
+        let before = known.updateValue(member, forKey: TextKey(member.id))
+        guard before != member else { return }
+        listVersion += 1
+        if before == nil { list?.append(member.id, info: member.info) } else { list = nil }
+    }
+
+    private func forgets(_ user: String) {
+        guard known.removeValue(forKey: TextKey(user)) != nil else { return }
+        (list, listVersion) = (nil, listVersion + 1)
     }
 
     private static func byID(_ members: Entered.Members?) -> [TextKey: PresenceMember] {
@@ -136,6 +160,12 @@ final class ChannelCourse {
         return recent.first { $0.sequence > delivered && $0.follows <= delivered }
     }
 
+    /// Whether that change has been told to other hubs, and is not on its way here.
+    func hasMissed(_ sequence: UInt64) -> Bool {
+        guard let delivered else { return false }
+        return sequence > max(delivered, recent.last?.sequence ?? 0)
+    }
+
     /// Whether a change, or a newcomer, waits for a change that has not come.
     var isInDoubt: Bool {
         if mustAssert { return true }
@@ -152,10 +182,12 @@ final class ChannelCourse {
         for change in recent where change.sequence > sequence && change.sequence <= delivered {
             guard change.follows <= last else { return nil }
             last = change.sequence
-            guard !change.isSilent(for: entry) else { continue }
+            // The list of members says it already.
+            guard change.isEvent || !entry.key.name.kind.isPresence, !change.isSilent(for: entry) else { continue }
             switch change.broadcast {
             case .passing(let messages): owed.append(SharedMessages(messages))
             case .kept(let messages): owed.append(messages)
+            case nil: break
             }
         }
         return last == sequence ? nil : owed
@@ -172,7 +204,7 @@ final class ChannelCourse {
         var (present, count) = (truth.members.map(Self.byID), truth.count)
         for change in recent where !isSetBack && change.sequence > truth.sequence && change.sequence <= last {
             switch change.what {
-            case .memberAdded(let member): present?[TextKey(member.id)] = member
+            case .memberAdded(let member), .memberSays(let member): present?[TextKey(member.id)] = member
             case .memberRemoved(let user): present?[TextKey(user)] = nil
             case .count: count = nil
             case .published, .relayed: break
@@ -191,7 +223,9 @@ final class ChannelCourse {
         var differences: [ChannelChange.What] = []
         if let present {
             differences += known.filter { present[$0.key] == nil }.map { .memberRemoved($0.value.id) }
-            differences += present.filter { known[$0.key] == nil }.map { .memberAdded($0.value) }
+            for (key, member) in present where known[key] != member {
+                differences.append(known[key] == nil ? .memberAdded(member) : .memberSays(member))
+            }
         }
         if let count, count != knownCount { differences.append(.count(count)) }
         return differences
@@ -202,15 +236,15 @@ final class ChannelCourse {
         switch change.what {
         case .memberAdded(let member): known[TextKey(member.id)] == nil
         case .memberRemoved(let user): known[TextKey(user)] != nil
-        case .published, .relayed, .count: true
+        case .published, .relayed, .memberSays, .count: true
         }
     }
 
     /// What clients here know, after a change.
     func learns(_ change: ChannelChange) {
         switch change.what {
-        case .memberAdded(let member): known[TextKey(member.id)] = member
-        case .memberRemoved(let user): known[TextKey(user)] = nil
+        case .memberAdded(let member), .memberSays(let member): knows(member)
+        case .memberRemoved(let user): forgets(user)
         case .count(let count): knownCount = count
         case .published, .relayed: break
         }

@@ -20,6 +20,8 @@ extension ChannelShard {
             case .webhook(let index, let event):
                 if let app = apps[index] { effects.append(.webhook(app, event)) }
             case .reply(let number, let reply): replied(number, reply, now: now, &effects)
+            case .latest(let key, let sequence):
+                if locals[key]?.course?.hasMissed(sequence) == true { assert(key, now: now) }
             }
         } catch {
             metrics.sharedProblems[error.rawValue].add()
@@ -53,7 +55,9 @@ extension ChannelShard {
         case .entered(let entered):
             course.entered(entry)
             // Where nobody is there to be told, nothing was: the state tells no hub of changes while the channel is empty.
-            if local.loops.isEmpty, course.ready.isEmpty, course.delivered.map({ $0 < entered.sequence }) ?? true {
+            if local.loops.isEmpty, course.ready.isEmpty, course.delivered.map({ $0 < entered.sequence }) ?? true,
+                !entry.key.name.kind.isPresence || entered.members != nil
+            {
                 course.begin(at: entered)
             }
             if entered.sequence > course.delivered ?? 0 {
@@ -82,6 +86,9 @@ extension ChannelShard {
             course.ready.append((entry, loop, entered))
             return assert(entry.key, now: now)
         }
+        var entered = entered
+        // Their list is as of what has been told by now.
+        if entry.key.name.kind.isPresence { entered.members = course.present }
         letIn(entry, from: loop, entered, local, missed: owed, &effects)
     }
 

@@ -44,7 +44,7 @@ package struct ChannelShard {
         loops: Int, limits: ShardLimits = ShardLimits(), metrics: EngineMetrics = EngineMetrics(),
         link: LinkedChannels? = nil
     ) {
-        locals = LocalChannels(loops: loops)
+        locals = LocalChannels(loops: loops, link)
         self.limits = limits
         self.metrics = metrics
         apps = link?.apps ?? KnownApps()
@@ -83,15 +83,18 @@ package struct ChannelShard {
 
     private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         _ = apps.known(entry.app)
-        let entering = Entering(
+        var entering = Entering(
             member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
         guard case .memory(let memory) = state else {
             guard locals[entry.key] != nil || locals.count + unasserted.vacating.count < limits.channelsMax else {
                 entry.app.counts.refused(.channels)
                 return refuse(entry, from: loop, .channelsFull, &effects)
             }
+            let local = locals.held(entry.key)
+            let course = course(of: local)
+            entering.asksMembers = local.loops.isEmpty || course.delivered == nil
             _ = call(.enter(entry.key, entering), .entry(entry, loop: loop), now)
-            return course(of: locals.held(entry.key)).waits(entry, for: waits.lastNumber)
+            return course.waits(entry, for: waits.lastNumber)
         }
         switch memory.enter(entry.key, entering, now: now, &news.items) {
         case .success(let entered):
@@ -220,7 +223,7 @@ package struct ChannelShard {
                 locals[change.key]?.tell(change, by: sender, &effects)
             case .webhook(let index, let event):
                 if let app = apps[index] { effects.append(.webhook(app, event)) }
-            case .reply: break
+            case .reply, .latest: break
             }
         }
     }

@@ -42,10 +42,10 @@ final class LocalSubscribers {
 
     /// Tells all of them of the change, but for who sent it, or is not to be told.
     func tell(_ change: ChannelChange, by sender: ChannelChange.Sender? = nil, _ effects: inout ChannelShard.Effects) {
-        guard !loops.isEmpty else { return }
+        guard !loops.isEmpty, let broadcast = change.broadcast else { return }
         effects.append(
             .broadcast(
-                loops: loops, key, change.broadcast, except: change.exclusion(sender), isEvent: change.isEvent))
+                loops: loops, key, broadcast, except: change.exclusion(sender), isEvent: change.isEvent))
     }
 
     /// Versions of lists begin anew.
@@ -67,8 +67,10 @@ final class LocalSubscribers {
 struct LocalChannels {
     private let loops: Int
     private var channels: [ChannelKey: LocalSubscribers] = [:]
+    /// To a state elsewhere, which is told what this hub wants to hear of.
+    private let link: LinkedChannels?
 
-    init(loops: Int) { self.loops = loops }
+    init(loops: Int, _ link: LinkedChannels?) { (self.loops, self.link) = (loops, link) }
 
     var count: Int { channels.count }
     var keys: some Sequence<ChannelKey> { channels.keys }
@@ -79,10 +81,12 @@ struct LocalChannels {
         if let local = channels[key] { return local }
         let local = LocalSubscribers(key, loops: loops)
         channels[key] = local
+        link?.send(.follow(key))
         return local
     }
 
     mutating func removeIfUnused(_ local: LocalSubscribers) {
-        if local.isUnused { channels[local.key] = nil }
+        guard local.isUnused, channels.removeValue(forKey: local.key) != nil else { return }
+        link?.send(.unfollow(local.key))
     }
 }

@@ -9,7 +9,8 @@ extension ChannelChange {
         let exclusion: Exclusion
     }
 
-    var broadcast: Broadcast {
+    /// What clients are told; nil: nothing.
+    var broadcast: Broadcast? {
         switch what {
         case .published(let publication, let messages):
             messages.map { .kept($0) } ?? .passing(.published(publication))
@@ -20,6 +21,7 @@ extension ChannelChange {
                 })
         case .memberAdded(let member): .passing(.memberAdded(key.name, member))
         case .memberRemoved(let user): .passing(.memberRemoved(key.name, id: user))
+        case .memberSays: nil
         case .count(let count): .passing(.subscriptionCount(key.name, count))
         }
     }
@@ -29,7 +31,7 @@ extension ChannelChange {
         case .published(let publication, _): publication.except.map { .socket($0) }
         case .relayed(let event):
             if let sender, sender.socketID == event.sender { sender.exclusion } else { .socket(event.sender) }
-        case .memberAdded, .memberRemoved, .count: nil
+        case .memberAdded, .memberRemoved, .memberSays, .count: nil
         }
     }
 
@@ -40,7 +42,7 @@ extension ChannelChange {
         switch what {
         case .published(let publication, _): return publication.except == entry.socketID
         case .memberAdded(let member): return member.id.hasSameBytes(as: entry.member?.id ?? "")
-        case .memberRemoved, .relayed, .count: return false
+        case .memberRemoved, .memberSays, .relayed, .count: return false
         }
     }
 }

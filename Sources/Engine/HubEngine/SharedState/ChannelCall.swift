@@ -170,6 +170,8 @@ package enum ChannelNews: Sendable {
     case webhook(app: Int, WebhookEvent)
     /// To the caller: the answer to the call of that number, if it could not be returned.
     case reply(UInt64, ChannelReply)
+    /// To hubs with connections in the channel: its last change so far, again, for that may have been lost.
+    case latest(ChannelKey, UInt64)
 
     /// That of a change; for what has no place in the order, 0.
     var sequence: UInt64 { if case .change(let change) = self { change.sequence } else { 0 } }
@@ -194,6 +196,8 @@ package struct ChannelChange: Sendable {
         case relayed(RelayedEvent)
         case memberAdded(PresenceMember)
         case memberRemoved(String)
+        /// What is known of a member is this from now on. Newcomers are told of it, and nobody else.
+        case memberSays(PresenceMember)
         /// The number of connections is told.
         case count(Int)
     }
@@ -202,7 +206,7 @@ package struct ChannelChange: Sendable {
     package var isEvent: Bool {
         switch what {
         case .published, .relayed: true
-        case .memberAdded, .memberRemoved, .count: false
+        case .memberAdded, .memberRemoved, .memberSays, .count: false
         }
     }
 }

@@ -135,6 +135,10 @@ extension ChannelNews {
             writer.write(3)
             writer.write(number)
             writer.write(reply)
+        case .latest(let key, let sequence):
+            writer.write(4)
+            writer.write(key)
+            writer.write(sequence)
         }
         return writer.bytes
     }
@@ -146,6 +150,7 @@ extension ChannelNews {
         case 1: self = .change(try reader.change())
         case 2: self = .webhook(app: try reader.app(), try reader.webhook())
         case 3: self = .reply(try reader.number(), try reader.reply())
+        case 4: self = .latest(try reader.key(), try reader.number())
         default: throw .malformed
         }
         try reader.end()
@@ -190,6 +195,9 @@ extension SharedWriter {
         case .count(let count):
             write(5)
             write(count)
+        case .memberSays(let member):
+            write(6)
+            write(member)
         }
     }
 
@@ -308,6 +316,7 @@ extension SharedReader {
         case 3: what = .memberAdded(try member())
         case 4: what = .memberRemoved(try text())
         case 5: what = .count(try count())
+        case 6: what = .memberSays(try member())
         default: throw .malformed
         }
         return ChannelChange(key: key, follows: follows, sequence: sequence, what: what)

@@ -7,10 +7,10 @@ package final class LinkedChannels: SharedChannels {
     package let hub: HubID
     /// The apps of the shard, by which bytes name them.
     package let apps = KnownApps()
-    private let send: ([UInt8]) -> Void
+    let send: (SharedRequest) -> Void
 
-    /// - Parameter send: sends an encoded call. What the hub sends, the state takes in that order, if at all.
-    package init(as hub: HubID, _ send: @escaping ([UInt8]) -> Void) {
+    /// - Parameter send: sends what the shard asks and tells. The state takes it in that order, if at all.
+    package init(as hub: HubID, _ send: @escaping (SharedRequest) -> Void) {
         self.hub = hub
         self.send = send
     }
@@ -19,8 +19,7 @@ package final class LinkedChannels: SharedChannels {
     package func call(
         _ call: ChannelCall, _ number: UInt64, from hub: HubID, now: Instant, _ news: inout ContiguousArray<ChannelNews>
     ) -> ChannelReply? {
-        let bytes = SentChannelCall(call, number, from: hub).encoded(apps)
-        if bytes.count <= SharedWriter.bytesMax { send(bytes) }
+        send(.channel(SentChannelCall(call, number, from: hub)))
         return nil
     }
 

@@ -114,10 +114,10 @@ struct Attendance {
         let arrival = channel.members.arrive(member, of: hub, settledAt: now.advanced(by: limits.leaveGrace))
         switch arrival {
         case .further(let isNews):
-            if isNews { channels.membersChanged(channel) }
+            if isNews { says(member, channel, &news) }
         case .back(let isNews):
             userDepartures.leave(of: channel.key.app)
-            if isNews { channels.membersChanged(channel) }
+            if isNews { says(member, channel, &news) }
         case .first, .again, .anew:
             metrics.members.add(1)
             channels.membersChanged(channel)
@@ -127,6 +127,12 @@ struct Attendance {
                 news.append(.webhook(app: app.index, .memberAdded(channel.name, userID: member.id)))
             }
         }
+    }
+
+    /// Newcomers are told this of the member from now on. Hubs elsewhere have copies.
+    func says(_ member: PresenceMember, _ channel: ChannelState, _ news: inout News) {
+        channels.membersChanged(channel)
+        if !channel.others.isEmpty { channels.tell(.memberSays(member), channel, &news) }
     }
 
     /// The user's last session has left. A user who says so itself is removed at once, unless it did so a moment ago:

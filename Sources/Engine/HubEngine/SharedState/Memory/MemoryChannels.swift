@@ -110,9 +110,10 @@ package final class MemoryChannels: SharedChannels {
         }
         if entering.isRepeated {
             if let member = entering.member, channel.members.says(member, attendance.bounds(app)) {
-                channels.membersChanged(channel)
+                attendance.says(member, channel, &news)
             }
-            let entered = entered(channel, app, isRepeated: true, of: hub, now: now, &news)
+            let entered = entered(
+                channel, app, isRepeated: true, asksMembers: entering.asksMembers, of: hub, now: now, &news)
             // One that is new here was lost here: the hub asserts it.
             channels.removeIfUnused(channel)
             return .success(entered)
@@ -125,7 +126,8 @@ package final class MemoryChannels: SharedChannels {
         if channel.total == 0 { attendance.occupied(channel, app, &news) }
         if let member = entering.member { attendance.arrived(member, of: hub, channel, app, now: now, &news) }
         channel.add(1, of: hub)
-        let entered = entered(channel, app, isRepeated: false, of: hub, now: now, &news)
+        let entered = entered(
+            channel, app, isRepeated: false, asksMembers: entering.asksMembers, of: hub, now: now, &news)
         counts.changed(channel, app, now: now, &news)
         return .success(entered)
     }
@@ -179,7 +181,8 @@ package final class MemoryChannels: SharedChannels {
     // MARK: What is known
 
     private func entered(
-        _ channel: ChannelState, _ app: App, isRepeated: Bool, of hub: HubID, now: Instant, _ news: inout News
+        _ channel: ChannelState, _ app: App, isRepeated: Bool, asksMembers: Bool = true, of hub: HubID, now: Instant,
+        _ news: inout News
     ) -> Entered {
         var entered = Entered(sequence: channel.sequence)
         if channel.name.kind.isCache {
@@ -192,7 +195,7 @@ package final class MemoryChannels: SharedChannels {
         }
         // The count is sent here only where it is not about to be told to everybody.
         if counts.owesNewcomer(channel, app, now: now) { entered.count = channel.total }
-        if channel.name.kind.isPresence {
+        if channel.name.kind.isPresence, asksMembers {
             entered.members = Entered.Members(
                 list: channel.members.list(), version: channel.listVersion,
                 each: hub == .only ? nil : channel.members.each)
