@@ -6,8 +6,6 @@ package enum PostgresLimits {
     package static let pipelineDepthMax = 64
     /// Parameters of one statement. PostgreSQL's own limit is 65,535.
     package static let parametersMax = 64
-    /// Addresses tried for one host name.
-    package static let addressesMax = 32
     /// Bytes of libpq's message kept in a `connecting` error.
     package static let messageBytesMax = 300
     /// A connection whose oldest statement has been executing this long gets no more requests.

@@ -16,12 +16,4 @@ import Testing
         reading.forget("reader")
         #expect(reading.isNew("refused", of: "reader"))
     }
-
-    @Test func textsAreBounded() {
-        let complaints = LogDeduplicator()
-        for number in 0..<LogDeduplicator.textsMax { #expect(complaints.isNew("\(number)", of: "c")) }
-        #expect(!complaints.isNew("0", of: "c"))
-        #expect(complaints.isNew("one more", of: "c"))
-        #expect(complaints.isNew("0", of: "c"), "all was forgotten")
-    }
 }

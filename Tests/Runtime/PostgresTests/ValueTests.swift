@@ -66,22 +66,6 @@ import Testing
         #expect(SQLState(code) == nil)
     }
 
-    @Test func pausesGrowWithinTheirBounds() {
-        var random = SeededRandom()
-        var backoff = Backoff()
-        var longest = Duration.zero
-        var previous = Duration.milliseconds(100)
-        for _ in 0..<200 {
-            let pause = backoff.next(using: &random)
-            #expect(pause >= .milliseconds(100) && pause <= .seconds(10), "CARILLON_SEED=\(random.seed)")
-            #expect(pause <= previous * 3, "CARILLON_SEED=\(random.seed)")
-            (previous, longest) = (pause, max(longest, pause))
-        }
-        #expect(longest > .seconds(2), "CARILLON_SEED=\(random.seed)")
-        backoff.reset()
-        #expect(backoff.next(using: &random) <= .milliseconds(300))
-    }
-
     @Test func theUsersWordsWin() throws {
         let parameters = try ConnectionParameters(
             "postgres://me:p%40ss@db.example:5433/app?keepalives_idle=77&client_encoding=LATIN1",

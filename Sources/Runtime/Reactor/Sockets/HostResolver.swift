@@ -1,26 +1,31 @@
 import Glibc
-import Reactor
 
 /// Resolves host names off the loops, since the system's resolver blocks and cannot be interrupted.
 ///
-/// One thread per name at a time: a hanging resolver holds no more threads than the connection strings have names. A
+/// One thread per name at a time: a hanging resolver holds no more threads than the settings have names. A
 /// connection that gives up is forgotten; its next attempt finds the same thread still at work.
-final class HostResolver: Sendable {
-    static let system = HostResolver(systemAddresses)
+package final class HostResolver: Sendable {
+    /// Asks the system (getaddrinfo(3)).
+    package static let system = HostResolver(systemAddresses)
+    /// Addresses taken of one host name.
+    package static let addressesMax = 32
 
-    typealias Answer = Result<[String], HostNotFound>
+    /// The addresses of a name, or why there are none.
+    package typealias Answer = Result<[String], HostNotFound>
 
     private let find: @Sendable (String) -> Answer
     /// The lookups that wait for each name being resolved; the list may be empty.
     private let underWay = Locked<[String: [HostLookUp]]>([:])
 
     /// - Parameter find: the addresses of a name as text, in the order to try them. Called on a thread that may block.
-    init(_ find: @escaping @Sendable (String) -> Answer) {
+    package init(_ find: @escaping @Sendable (String) -> Answer) {
         self.find = find
     }
 
+    /// Starts to resolve names; the answer tells when all are.
+    ///
     /// - Throws: if the system has no descriptor left.
-    func lookUp(_ names: Set<String>) throws(ReactorError) -> HostLookUp {
+    package func lookUp(_ names: Set<String>) throws(ReactorError) -> HostLookUp {
         let lookUp = try HostLookUp(names, of: self)
         for name in names {
             let isFirst = underWay.withLock { waiting in
@@ -52,7 +57,7 @@ final class HostResolver: Sendable {
         }
     }
 
-    /// At most `PostgresLimits.addressesMax` addresses of the name.
+    /// At most `addressesMax` addresses of the name.
     private static func systemAddresses(_ name: String) -> Answer {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
@@ -63,7 +68,7 @@ final class HostResolver: Sendable {
         defer { freeaddrinfo(list) }
         var addresses: [String] = []
         var next: UnsafeMutablePointer<addrinfo>? = list
-        while let entry = next, addresses.count < PostgresLimits.addressesMax {
+        while let entry = next, addresses.count < addressesMax {
             next = entry.pointee.ai_next
             let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(NI_MAXHOST)) { room -> String? in
                 guard let base = room.baseAddress,
@@ -81,13 +86,18 @@ final class HostResolver: Sendable {
 }
 
 /// Why a host name has no address.
-struct HostNotFound: Error, Sendable, Equatable {
-    let reason: String
+package struct HostNotFound: Error, Sendable, Equatable {
+    /// The system's words.
+    package let reason: String
+
+    /// A reason in words.
+    package init(reason: String) { self.reason = reason }
 }
 
 /// The names being resolved for one connection. Its descriptor becomes and stays readable when all are answered.
-final class HostLookUp: Sendable {
-    let names: Set<String>
+package final class HostLookUp: Sendable {
+    /// What is resolved.
+    package let names: Set<String>
     private let resolver: HostResolver
     private let waker: Waker
     private let answers = Locked<[String: HostResolver.Answer]>([:])
@@ -98,7 +108,8 @@ final class HostLookUp: Sendable {
         waker = try Waker()
     }
 
-    var descriptor: Int32 { waker.descriptor }
+    /// For the loop to watch.
+    package var descriptor: Int32 { waker.descriptor }
 
     fileprivate func received(_ answer: HostResolver.Answer, of name: String) {
         let areAll = answers.withLock { answers in
@@ -109,7 +120,7 @@ final class HostLookUp: Sendable {
     }
 
     /// Stops waiting, and returns the answers so far.
-    func end() -> [String: HostResolver.Answer] {
+    package func end() -> [String: HostResolver.Answer] {
         resolver.forget(self)
         return answers.withLock { $0 }
     }
