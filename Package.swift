@@ -127,6 +127,10 @@ let package = Package(
             "Runtime/Postgres",
             ["Bytes", "CPostgres", "Clock", "Metrics", "Reactor", logging],
             settings: hubSettings),
+        room(
+            "Runtime/Redis",
+            ["Bytes", "Clock", "RESP", "Reactor", logging],
+            settings: hubSettings),
 
         // Data: what the hub asks of PostgreSQL and Redis
         room(
@@ -308,6 +312,12 @@ let package = Package(
             "Runtime/PostgresTests",
             [
                 "Bytes", "Clock", "Postgres", "Reactor", "TestDatabase", "TestSupport",
+                logging,
+            ]),
+        tests(
+            "Runtime/RedisTests",
+            [
+                "Bytes", "Clock", "RESP", "Reactor", "Redis", "TestRedis", "TestSupport",
                 logging,
             ]),
         tests(

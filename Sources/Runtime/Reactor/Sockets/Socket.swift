@@ -18,6 +18,35 @@ public enum Socket {
     /// The most buffers that one `write` gathers (the kernel's own limit is 1,024).
     public static let gatheredBuffersMax = 64
 
+    /// Begins to connect to a server. The socket becomes writable when that is decided; `takeError` says how.
+    ///
+    /// It gives up a peer that is silent by itself: after half a minute, or 15 s with bytes unacknowledged (tcp(7)).
+    ///
+    /// - Parameter address: IPv4 or IPv6 as text, as `HostResolver` answers.
+    /// - Throws: the call that refused it at once.
+    package static func connect(to address: String, port: UInt16) throws(ReactorError) -> Int32 {
+        var hints = addrinfo()
+        hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(address, String(port), &hints, &found) == 0, let found else {
+            throw ReactorError("getaddrinfo", EADDRNOTAVAIL)
+        }
+        defer { freeaddrinfo(found) }
+        let descriptor = cl_stream_socket(found.pointee.ai_family)
+        guard descriptor >= 0 else { throw ReactorError("socket", errno) }
+        let tcp = Int32(IPPROTO_TCP)
+        for (level, option, value) in [
+            (tcp, TCP_NODELAY, 1), (SOL_SOCKET, SO_KEEPALIVE, 1), (tcp, TCP_KEEPIDLE, 10), (tcp, TCP_KEEPINTVL, 5),
+            (tcp, TCP_KEEPCNT, 3), (tcp, TCP_USER_TIMEOUT, 15_000),
+        ] as [(Int32, Int32, Int32)] { _ = cl_set_option(descriptor, level, option, value) }
+        guard Glibc.connect(descriptor, found.pointee.ai_addr, found.pointee.ai_addrlen) != 0, errno != EINPROGRESS
+        else { return descriptor }
+        let code = errno
+        Glibc.close(descriptor)
+        throw ReactorError("connect", code)
+    }
+
     /// Reads what has come, at most as much as `buffer` holds.
     public static func receive(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> TransferResult {
         while true {

@@ -15,7 +15,7 @@ package enum TLSVersion: Sendable {
     }
 }
 
-/// The client's side of TLS, for the hub's own tools. Belongs to one loop.
+/// The client's side of TLS, for the hub's connections to servers and its own tools. Belongs to one loop.
 package final class TLSClient {
     /// The client's settings.
     package struct Manner {
@@ -23,6 +23,8 @@ package final class TLSClient {
         package var rootsFile: String?
         /// Judges servers by the system's roots, if there is no file; if false, servers are not judged.
         package var trustsSystem = false
+        /// What the client shows to a server that asks for a certificate; nil: nothing.
+        package var identity: TLSCertificateFiles?
         /// Resumes earlier sessions.
         package var resumes = false
         /// The oldest version offered.
@@ -43,7 +45,7 @@ package final class TLSClient {
     /// The newest session with a ticket.
     private var newest: OpaquePointer?
 
-    /// - Throws: where OpenSSL refuses the settings, or the roots cannot be read.
+    /// - Throws: where OpenSSL refuses the settings, or a file cannot be used; the error names it.
     package init(_ manner: Manner = Manner()) throws(TLSError) {
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw TLSError(openSSL: "no TLS") }
         self.context = context
@@ -65,6 +67,7 @@ package final class TLSClient {
         } else {
             SSL_CTX_set_verify(context, SSL_VERIFY_NONE, nil)
         }
+        if let identity = manner.identity { _ = try TLSContext.load(identity, into: context) }
         let offer = manner.protocols.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
         if !offer.isEmpty { SSL_CTX_set_alpn_protos(context, offer, UInt32(offer.count)) }
         if manner.resumes {
