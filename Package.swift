@@ -158,7 +158,9 @@ let package = Package(
             ["Bytes", "Clock", "Metrics", "Reactor", "Postgres", logging],
             settings: hubSettings),
 
-        room("Data/Shared", ["Bytes", "Clock", "HubEngine", "Pusher", "RESP"], settings: hubSettings),
+        room(
+            "Data/Shared", ["Bytes", "Clock", "HubEngine", "Metrics", "Pusher", "Reactor", "Redis", "RESP", logging],
+            settings: hubSettings),
 
         // Edge: what the world touches
         room(
@@ -172,7 +174,7 @@ let package = Package(
             "Edge/Gateway",
             [
                 "Bytes", "Clock", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "HubEngine", "Reactor",
-                "Feed",
+                "Feed", "Shared",
                 "Store", "Identity",
                 logging,
             ], settings: hubSettings),
@@ -275,7 +277,7 @@ let package = Package(
             "TestHub",
             [
                 "Bytes", "HubEngine", "Clock", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres", "Pusher",
-                "Reactor", "Store", "Sync", "TestDatabase", "WebSocket",
+                "Reactor", "Redis", "Shared", "Store", "Sync", "TestDatabase", "TestRedis", "WebSocket",
                 tokens, logging,
             ], settings: mixedSettings),
         .target(

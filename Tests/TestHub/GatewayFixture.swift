@@ -63,7 +63,7 @@ package final class GatewayFixture {
         change(&configuration)
         let state = SlowState.isWanted ? SlowState(configuration, metrics: metrics.engine) : nil
         self.state = state
-        configuration.sharedLink = state
+        configuration.sharedLink = try state ?? (RedisState.isWanted ? RedisState.make(configuration) : nil)
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

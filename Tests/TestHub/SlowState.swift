@@ -160,7 +160,7 @@ package final class SlowState: SharedLink, @unchecked Sendable {
     }
 }
 
-/// Each test runs twice: with the state in the hub's memory, and with one that is elsewhere and slow.
+/// Each test runs with the state in the hub's memory, with one that is elsewhere and slow, and with one in Redis.
 package struct SlowStateTrait: SuiteTrait, TestTrait, TestScoping {
     package var isRecursive: Bool { true }
 
@@ -170,10 +170,11 @@ package struct SlowStateTrait: SuiteTrait, TestTrait, TestScoping {
         try await function()
         guard testCase != nil else { return }
         try await SlowState.$isWanted.withValue(true) { try await function() }
+        try await RedisState.$isWanted.withValue(true) { try await function() }
     }
 }
 
 extension Trait where Self == SlowStateTrait {
-    /// With the state in memory, and once more with a slow one elsewhere.
-    package static var bothStates: Self { Self() }
+    /// With each version of the state.
+    package static var eachState: Self { Self() }
 }

@@ -9,8 +9,10 @@ package struct BucketKeys: Sendable, Equatable {
     /// What the keys of each bucket begin with.
     package let prefixes: [String]
 
-    /// - Parameter count: of buckets, 1 to `slots`. Their slots lie equally far apart, so that nodes get equal shares.
-    package init(count: Int) {
+    /// - Parameters:
+    ///   - count: of buckets, 1 to `slots`. Their slots lie equally far apart, so that nodes get equal shares.
+    ///   - name: of the hubs that share them.
+    package init(count: Int, of name: String = "carillon") {
         var tags = [String?](repeating: nil, count: count)
         var (left, candidate) = (count, 0)
         while left > 0 {
@@ -22,7 +24,7 @@ package struct BucketKeys: Sendable, Equatable {
             }
             candidate += 1
         }
-        prefixes = tags.map { "carillon:\(Self.schema):{\($0 ?? "")}:" }
+        prefixes = tags.map { "\(name):\(Self.schema):{\($0 ?? "")}:" }
     }
 
     /// The slot of a hash tag: CRC16 (XMODEM) of it.

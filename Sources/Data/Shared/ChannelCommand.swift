@@ -9,6 +9,8 @@ package struct ChannelCommand: Sendable, Equatable {
     package let script: SharedScript
     /// The channel that it is about, as scripts name it; nil: it is for each bucket.
     package let bucket: ChannelBucket?
+    /// Whether it changes the state. The caller's number counts those.
+    package let changes: Bool
     /// What the script takes: `ARGV`.
     package private(set) var arguments: [[UInt8]]
     /// The time, for scripts that are given it.
@@ -24,6 +26,7 @@ package struct ChannelCommand: Sendable, Equatable {
         _ sent: SentChannelCall, caller: Int, _ apps: KnownApps, buckets: Int
     ) throws(SharedProblem) {
         var arguments = Arguments(sent.hub, caller: caller, number: sent.number)
+        changes = sent.call.changes
         var script = SharedScript.channel
         if let key = sent.call.key {
             guard let app = apps[key.app] else { throw .unknownApp }
@@ -43,15 +46,41 @@ package struct ChannelCommand: Sendable, Equatable {
         self.arguments = arguments.parts
     }
 
+    /// What is due ends. The answer says when there is more, and what backends are to be told.
+    ///
+    /// - Parameter told: the last of the latter that has been told; empty: none since.
+    package init(dueOf hub: HubID, told: [UInt8]) {
+        (script, bucket, changes) = (.channel, nil, false)
+        var arguments = Arguments(hub, caller: 0, number: 0)
+        arguments.add("due")
+        self.arguments = arguments.parts + [told]
+    }
+
+    /// The hub lives.
+    ///
+    /// - Parameter replica: the server's replication id.
+    package init(beatOf hub: HubID, at replica: [UInt8]) {
+        (script, bucket, changes) = (.beat, nil, false)
+        var arguments = Arguments(hub, caller: 0, number: 0)
+        arguments.add(String(decoding: replica, as: UTF8.self), "\(UInt64.random(in: 0...(.max)))")
+        self.arguments = arguments.parts
+    }
+
+    /// The number of the caller's last call that changed the bucket; nil: whatever it was.
+    package mutating func follows(_ number: UInt64?) {
+        arguments[4] = number.map { Array("\($0)".utf8) } ?? []
+    }
+
     /// A page of a presence channel's members. It has no number: it changes nothing.
     ///
     /// - Parameters:
     ///   - call: the one that asks for them.
     ///   - cursor: `0` for the first page, and then what the page before has said.
     package init(membersFor call: ChannelCommand, from cursor: [UInt8]) {
-        (script, bucket) = (.channel, call.bucket)
-        arguments = Array(call.arguments[..<8])
-        arguments[4] = Array("members".utf8)
+        (script, bucket, changes) = (.channel, call.bucket, false)
+        arguments = Array(call.arguments[..<9])
+        arguments[4] = []
+        arguments[5] = Array("members".utf8)
         arguments.append(cursor)
     }
 
@@ -65,12 +94,21 @@ package struct ChannelCommand: Sendable, Equatable {
     }
 }
 
+extension ChannelCall {
+    fileprivate var changes: Bool {
+        switch self {
+        case .enter, .exit, .publish, .relay, .assert: true
+        case .facts, .users, .list, .reap, .due: false
+        }
+    }
+}
+
 /// The arguments of a script as they are collected.
 private struct Arguments {
     private(set) var parts: [[UInt8]]
 
     init(_ hub: HubID, caller: Int, number: UInt64) {
-        parts = ["\(hub.number)", "\(hub.number).\(caller)", "\(number)", ""].map { Array($0.utf8) }
+        parts = ["\(hub.number)", "\(hub.number).\(caller)", "\(number)", "", ""].map { Array($0.utf8) }
     }
 
     mutating func add(_ texts: String...) {

@@ -1,3 +1,4 @@
+import Clock
 import HubEngine
 
 /// A script that Redis runs for hubs. Each is one change of one bucket: it judges, changes, and tells.
@@ -6,15 +7,22 @@ package enum SharedScript: Int, CaseIterable, Sendable {
     case event
     /// All else about ordinary channels.
     case channel
+    /// That a hub lives.
+    case beat
 
     /// Its text, with the bounds and times of one bucket.
     ///
-    /// - Parameter isTimeGiven: the fourth argument is the time in milliseconds; otherwise the server says it.
-    package func text(_ limits: ShardLimits, isTimeGiven: Bool = false) -> String {
+    /// - Parameters:
+    ///   - lease: how long a hub counts as alive after it last said so.
+    ///   - isTimeGiven: the fourth argument is the time in milliseconds; otherwise the server says it.
+    package func text(
+        _ limits: ShardLimits, lease: Duration = .seconds(5), isTimeGiven: Bool = false
+    ) -> String {
         let prelude = ScriptPrelude.text(time: isTimeGiven ? ScriptPrelude.givenTime : ScriptPrelude.serverTime)
         switch self {
         case .event: return prelude + EventScript.text
         case .channel: return prelude + ChannelScript.text(limits)
+        case .beat: return prelude + BeatScript.text(lease: lease)
         }
     }
 }

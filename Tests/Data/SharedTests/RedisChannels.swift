@@ -28,14 +28,19 @@ final class RedisChannels: SharedChannels {
         redis = try BlockingRedis(port: port)
         hearer = try BlockingRedis(port: port)
         guard case .integer(let number) = try redis.callText("INCR", "states") else { throw CancellationError() }
-        name = "s\(number):"
-        prefixes = BucketKeys(count: buckets).prefixes.map { [name] in Array((name + $0).utf8) }
+        name = "s\(number)"
+        prefixes = BucketKeys(count: buckets, of: name).prefixes.map { Array($0.utf8) }
         for script in SharedScript.allCases {
             let text = script.text(limits, isTimeGiven: true)
             guard case .bytes(let hash) = try redis.callText("SCRIPT", "LOAD", text) else {
                 throw CancellationError()
             }
             hashes[script] = hash
+        }
+        // As if beats had gone on for a while.
+        for prefix in prefixes {
+            let words = ["settledAt", "0"].map { Array($0.utf8) }
+            _ = try redis.call([Array("HSET".utf8), prefix + Array("bucket".utf8)] + words)
         }
     }
 
@@ -86,6 +91,10 @@ final class RedisChannels: SharedChannels {
             }
             return pages.answer
         }
+        if case .array(let parts) = value, parts.count == 4, case .bytes(let bytes) = parts[0] { return bytes }
+        if case .error(let error) = value, error.code == "FENCED" {
+            return ChannelNews.reply(0, .unavailable).encoded(apps)
+        }
         guard case .bytes(let bytes) = value else {
             Issue.record("\(value)")
             throw CancellationError()
@@ -95,7 +104,7 @@ final class RedisChannels: SharedChannels {
 
     private func run(_ command: ChannelCommand, _ prefix: [UInt8]) throws -> RESPValue {
         let value = try redis.call(command.evaluated(try #require(hashes[command.script]), prefix))
-        if case .error(let error) = value { Issue.record("\(String(decoding: error.message, as: UTF8.self))") }
+        if case .error(let error) = value, error.code != "FENCED" { Issue.record("\(String(decoding: error.message, as: UTF8.self))") }
         return value
     }
 
@@ -135,7 +144,7 @@ final class RedisChannels: SharedChannels {
     /// The keys that are there beside those that each bucket has.
     var leftovers: [String] {
         get throws {
-            guard case .array(let keys) = try redis.callText("KEYS", name + "*") else { return [] }
+            guard case .array(let keys) = try redis.callText("KEYS", name + ":*") else { return [] }
             return keys.compactMap { key in
                 guard case .bytes(let bytes) = key else { return nil }
                 let text = String(decoding: bytes, as: UTF8.self)

@@ -8,7 +8,7 @@ import TestHub
 import Testing
 
 /// Pusher's HTTP API with the hub's own channels, over several loops: clients receive what a backend publishes.
-@Suite(.bothStates, .ownThread, .timeLimit(.minutes(15))) struct PusherHubTests {
+@Suite(.eachState, .ownThread, .timeLimit(.minutes(15))) struct PusherHubTests {
     /// A backend whose calls are signed with the current time.
     private struct Backend {
         let caller: PusherCaller

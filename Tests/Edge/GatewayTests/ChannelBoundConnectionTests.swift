@@ -7,7 +7,7 @@ import Testing
 @testable import Gateway
 
 /// The bound of ordinary channels in a running hub, invalid channel names, and metrics per app.
-@Suite(.bothStates, .ownThread, .timeLimit(.minutes(15))) struct ChannelBoundConnectionTests {
+@Suite(.eachState, .ownThread, .timeLimit(.minutes(15))) struct ChannelBoundConnectionTests {
     private func subscribe(_ name: String, _ client: TestClient) async throws -> String {
         try await client.send(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"\#(name)"}}"#)
         return try await client.text()

@@ -11,7 +11,7 @@ import Testing
 @testable import Gateway
 
 /// Ordinary channels over sockets and several loops: behaviour that no model of them shows.
-@Suite(.bothStates, .ownThread, .timeLimit(.minutes(15))) struct ChannelConnectionTests {
+@Suite(.eachState, .ownThread, .timeLimit(.minutes(15))) struct ChannelConnectionTests {
     /// Collects the webhook events.
     private final class Sink: WebhookSink {
         let events = Locked<[WebhookEvent]>([])

@@ -3,7 +3,7 @@ import TestHub
 import TestSupport
 import Testing
 
-@Suite(.ownThread, .bothStates, .timeLimit(.minutes(15))) struct WatchlistConnectionTests {
+@Suite(.ownThread, .eachState, .timeLimit(.minutes(15))) struct WatchlistConnectionTests {
     private let app = TestApp {
         $0.features.watchlists = true
         $0.limits.watchlistMax = 3

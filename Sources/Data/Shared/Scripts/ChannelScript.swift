@@ -3,7 +3,7 @@ import HubEngine
 
 /// All that concerns who is in a channel, and what is kept of it: `MemoryChannels` is its model.
 ///
-/// `ARGV`, from the fifth: what is asked, then its arguments. A channel comes as app, name and letters: `P` presence, `K`
+/// `ARGV`, from the sixth: what is asked, then its arguments. A channel comes as app, name and letters: `P` presence, `K`
 /// cache, `N` counts are told, and what the app's backend is told: `o` occupied and vacated, `p` members, `c` cache misses,
 /// `s` counts.
 enum ChannelScript {
@@ -22,7 +22,7 @@ enum ChannelScript {
             \(limits.cacheBytesMax)
             local LIST_BYTES, DUES, AT_ONCE, TOLD = \(limits.membersBytesMax), \(limits.departuresMax), \
             \(limits.dueAtOnceMax), \(limits.toldAtOnceMax)
-            local WEBHOOKS, PAGE, REAPED = 100000, 32768, 256
+            local WEBHOOKS, WEBHOOK_PAGE, TELLING, PAGE, REAPED = 100000, 128, 3000, 32768, 256
 
             """
     }
@@ -441,7 +441,7 @@ enum ChannelScript {
         """#
 
     private static let calls = #"""
-        local asked = ARGV[5]
+        local asked = ARGV[6]
         if asked == 'due' then
           local told = 0
           for _ = 1, AT_ONCE do
@@ -450,15 +450,35 @@ enum ChannelScript {
             call('ZREM', P .. 'due', entry)
             told = told + (endDue(entry) or 0)
           end
-          return reply(DONE)
+          -- With the number of milliseconds until the next, and what backends are to be told: to one hub at a time, until it
+          -- says that it has told the last of these, or is silent for too long.
+          local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
+          local answer = {reply(DONE), first[2] and max(0, tonumber(first[2]) - now) or -1, '', {}}
+          local told = ARGV[7]
+          if not told then return answer end
+          local teller = call('HMGET', P .. 'bucket', 'teller', 'tellsUntil')
+          if teller[1] and teller[1] ~= hub and tonumber(teller[2]) > now then return answer end
+          if told ~= '' and teller[1] == hub then
+            local left = call('XRANGE', P .. 'webhooks', '-', told)
+            for _, entry in ipairs(left) do call('XDEL', P .. 'webhooks', entry[1]) end
+          end
+          local entries = call('XRANGE', P .. 'webhooks', '-', '+', 'COUNT', WEBHOOK_PAGE)
+          if #entries == 0 then
+            call('HDEL', P .. 'bucket', 'teller', 'tellsUntil')
+            return answer
+          end
+          call('HSET', P .. 'bucket', 'teller', hub, 'tellsUntil', now + TELLING)
+          for i, entry in ipairs(entries) do answer[4][i] = entry[2][2] end
+          answer[3] = entries[#entries][1]
+          return answer
         elseif asked == 'reap' then
-          if not call('HGET', P .. 'callers', ARGV[6]) then
-            call('HSET', P .. 'callers', ARGV[6], now)
-            reapPage(ARGV[6])
+          if not call('HGET', P .. 'callers', ARGV[7]) then
+            call('HSET', P .. 'callers', ARGV[7], now)
+            reapPage(ARGV[7])
           end
           return reply(DONE)
         elseif asked == 'list' then
-          local app, prefix, most = ARGV[6], ARGV[7], tonumber(ARGV[8])
+          local app, prefix, most = ARGV[7], ARGV[8], tonumber(ARGV[9])
           local found, list = 0, ''
           for _, channel in ipairs(call('SMEMBERS', P .. 'apps:' .. app)) do
             if found <= most and channel:sub(1, #prefix) == prefix then
@@ -470,7 +490,7 @@ enum ChannelScript {
           end
           return reply('\5' .. num(found) .. list)
         end
-        local app, channel, flags = ARGV[6], ARGV[7], ARGV[8]
+        local app, channel, flags = ARGV[7], ARGV[8], ARGV[9]
         if asked == 'facts' then
           local c = open(app, channel)
           if c then return reply('\3' .. facts(c, true)) end
@@ -481,7 +501,7 @@ enum ChannelScript {
           for i, user in ipairs(users) do parts[i] = text(user) end
           return reply('\4' .. num(#users) .. table.concat(parts))
         elseif asked == 'members' then
-          local cursor, parts, bytes, M = ARGV[9], {}, 0, P .. 'm:' .. app .. ':' .. channel
+          local cursor, parts, bytes, M = ARGV[10], {}, 0, P .. 'm:' .. app .. ':' .. channel
           repeat
             local page = call('HSCAN', M, cursor, 'COUNT', 8)
             cursor = page[1]
@@ -494,8 +514,8 @@ enum ChannelScript {
         end
         if not isRepeat then call('HSET', P .. 'callers', caller, number) end
         if asked == 'enter' then
-          local isRepeated, asksMembers, user, info = ARGV[9] == '1', ARGV[10] == '1', ARGV[11], ARGV[12]
-          local size, most = tonumber(ARGV[13]), tonumber(ARGV[14])
+          local isRepeated, asksMembers, user, info = ARGV[10] == '1', ARGV[11] == '1', ARGV[12], ARGV[13]
+          local size, most = tonumber(ARGV[14]), tonumber(ARGV[15])
           if isRepeat then
             local refused = call('GET', P .. 'refused:' .. caller .. ':' .. ARGV[3])
             if refused then return reply('\2' .. refused) end
@@ -523,7 +543,7 @@ enum ChannelScript {
           close(c)
           return answer
         elseif asked == 'exit' then
-          local user, mayReturn = ARGV[9], ARGV[10] == '1'
+          local user, mayReturn = ARGV[10], ARGV[11] == '1'
           local c = open(app, channel)
           if isRepeat or not c or not call('HGET', c.C, 'hub:' .. hub) then return reply(DONE) end
           count(c, hub, -1)
@@ -540,7 +560,7 @@ enum ChannelScript {
         elseif asked == 'publish' then
           local c = open(app, channel, flags)
           if not isRepeat then
-            local content = ARGV[9]
+            local content = ARGV[10]
             local _, ends = read(content, 2)
             _, ends = read(content, ends)
             if KEPT_BYTES > 0 then keep(c, content:sub(2, ends - 1)) end
@@ -550,18 +570,26 @@ enum ChannelScript {
           close(c)
           return answer
         elseif asked == 'assert' then
-          local wanted, asksMembers = tonumber(ARGV[9]), ARGV[10] == '1'
+          local settledAt = tonumber(call('HGET', P .. 'bucket', 'settledAt') or now + 1)
+          local wanted, asksMembers = tonumber(ARGV[10]), ARGV[11] == '1'
           local c = open(app, channel, wanted > 0 and flags or nil)
           if not c then
             local sequence = tonumber(call('HGET', P .. 'bucket', 'sequence') or 0)
             return reply('\1' .. num(sequence) .. '\0\0\0')
           end
           local before, U, had = c.total, P .. 'u:' .. hub .. ':' .. c.name, {}
+          if isRepeat then
+            -- It may know less than what was carried out behind it: it only asks.
+            local answer = entered(c, true, c.tellsCounts, asksMembers)
+            close(c)
+            if settledAt > now then return redis.error_reply('SETTLING') end
+            return answer
+          end
           if before == 0 and wanted > 0 then occupied(c) end
           count(c, hub, wanted - tonumber(call('HGET', c.C, 'hub:' .. hub) or 0))
           local users = call('HGETALL', U)
           for i = 1, #users, 2 do had[users[i]] = tonumber(users[i + 1]) end
-          for i = 11, #ARGV, 4 do
+          for i = 12, #ARGV, 4 do
             local user, info, size, connections = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
             local known = had[user] or 0
             had[user] = nil
@@ -581,6 +609,8 @@ enum ChannelScript {
           local answer = entered(c, true, c.tellsCounts, asksMembers)
           close(c)
           trim()
+          -- Others still say what they hold: who is missing may only not have been said.
+          if settledAt > now then return redis.error_reply('SETTLING') end
           return answer
         end
         return reply(UNAVAILABLE)

@@ -1,11 +1,11 @@
 /// An event for those in a channel: a backend's to a channel that keeps none, or a client's. The shortest way, for this is
 /// called most often.
 ///
-/// `ARGV`, from the fifth: app, channel, the change's content as hubs read it, and what is replied: `facts`, `members` (facts
+/// `ARGV`, from the sixth: app, channel, the change's content as hubs read it, and what is replied: `facts`, `members` (facts
 /// with the number of users), or nothing.
 enum EventScript {
     static let text = #"""
-        local app, channel, content, asked = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+        local app, channel, content, asked = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
         local name = app .. ':' .. channel
         local C = P .. 'c:' .. name
         local known = call('HMGET', C, 'sequence', 'total')

@@ -1,11 +1,14 @@
 /// What every script begins with.
 ///
 /// `KEYS[1]` is the bucket's prefix, which all keys begin with: they lie in one slot by its hash tag. `ARGV`: the hub, its
-/// caller (the hub and the loop), the call's number, the time or nothing, then what the script itself takes.
+/// caller (the hub and the loop), the call's number, the time or nothing, the number of the caller's call before or nothing,
+/// then what the script itself takes.
 ///
 /// | key behind the prefix | what |
 /// |---|---|
-/// | `bucket` | hash: `sequence` of the last change, `webhooks` told, bytes and channels by app |
+/// | `bucket` | hash: `sequence` of the last change, `webhooks` told, bytes and channels by app, what beats have found |
+/// | `hubs` | hash: when each hub has last said that it lives |
+/// | `beat` | shard channel: what has changed in the last second |
 /// | `callers` | hash: the last number of each caller; of a reaped hub, when |
 /// | `changed` | hash: channels that have changed since the last beat, each with its sequence |
 /// | `due` | sorted set by time: graces, pauses and silences that end |
@@ -40,9 +43,11 @@ enum ScriptPrelude {
         local DONE, UNAVAILABLE = '\6', '\7'
         -- Of a hub that was reaped, nothing is taken any more.
         local callers = call('HMGET', P .. 'callers', hub, caller)
-        if callers[1] then return reply(UNAVAILABLE) end
+        if callers[1] then return redis.error_reply('FENCED the hub was reaped') end
         -- A caller numbers its calls, and repeats them in order: up to the last one they were carried out.
         local isRepeat = callers[2] and tonumber(callers[2]) >= number
+        -- One before it was not carried out, or what it did is lost.
+        if ARGV[5] ~= '' and not isRepeat and callers[2] ~= ARGV[5] then return redis.error_reply('ORDER broken') end
 
         """#
     }

@@ -1,13 +1,7 @@
 import HubEngine
 import Metrics
 
-/// What a link brings.
-package enum SharedArrival: Sendable {
-    /// Encoded `ChannelNews`, for the loop that owns the channel or has asked; `SharedUserNews` and `HubCommand` for any.
-    case news([[UInt8]])
-    /// The way was broken, and is well again: what came may be less than what was told.
-    case gap
-
+extension SharedArrival {
     func perform(on loop: ClientLoop) {
         guard case .news(let messages) = self else {
             loop.channels.assertAll()

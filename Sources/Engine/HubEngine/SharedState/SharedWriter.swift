@@ -104,10 +104,20 @@ package struct SharedWriter {
 }
 
 /// Reads what `SharedWriter` writes. Any bytes may come.
-struct SharedReader {
+package struct SharedReader {
     private let bytes: [UInt8]
     private var next = 2
     private let apps: KnownApps
+
+    /// Reads a part of a message.
+    package init(part bytes: [UInt8]) {
+        self.bytes = bytes
+        next = 0
+        apps = KnownApps()
+    }
+
+    /// Whether all is read.
+    package var isAtEnd: Bool { next == bytes.count }
 
     init(_ bytes: [UInt8], _ subject: SharedSubject, _ apps: KnownApps) throws(SharedProblem) {
         guard bytes.count <= SharedWriter.bytesMax, bytes.count > 1 else { throw .size }
@@ -126,7 +136,8 @@ struct SharedReader {
         return bytes[next]
     }
 
-    mutating func number() throws(SharedProblem) -> UInt64 {
+    /// Reads a number.
+    package mutating func number() throws(SharedProblem) -> UInt64 {
         var number: UInt64 = 0
         for shift in stride(from: UInt64(0), to: 64, by: 7) {
             let byte = try byte()
@@ -150,7 +161,8 @@ struct SharedReader {
         return byte == 1
     }
 
-    mutating func data() throws(SharedProblem) -> [UInt8] {
+    /// Reads what stands behind its length.
+    package mutating func data() throws(SharedProblem) -> [UInt8] {
         let count = try count()
         guard count <= bytes.count - next else { throw .size }
         defer { next += count }

@@ -1,0 +1,158 @@
+import Clock
+import HubEngine
+import RESP
+import Reactor
+import Redis
+
+/// What a link does with time: it looks whether all is well. That of the first loop also says that the hub lives, ends what
+/// is due, and has backends told, where calls of the hub may have begun something.
+///
+/// Worst interleaving: the hub whose calls have begun a grace dies. Each hub learns by its own beats what is due, and any of
+/// them ends it; who comes second finds nothing (`gracesOfADeadHubEnd`).
+final class Heart {
+    private weak var link: RedisLink?
+    private let loop: EventLoop
+    private let beats: Bool
+    private let buckets: Int
+    private var beating: Alarm?
+    private var dues: Alarm?
+    private var waiter: Alarm?
+    private var isUp = false
+    /// Turns since the beginning; in one second each bucket has its turn.
+    private var turn = 0
+    private var dueAt: [Instant]
+    private var waiting: [(due: Instant, work: () -> Void)] = []
+
+    private static let turnsPerSecond = 16
+    /// Until it is looked whether a call has begun something: counts are told in such intervals.
+    private static let soon = Duration.milliseconds(100)
+    /// Until what is not known yet is asked again.
+    private static let pause = Duration.seconds(1)
+
+    init(_ link: RedisLink, on loop: EventLoop, beats: Bool) throws(ReactorError) {
+        self.link = link
+        self.loop = loop
+        self.beats = beats
+        buckets = link.shared.keys.count
+        dueAt = Array(repeating: .max, count: buckets)
+        beating = try Alarm(loop) { [weak self] in self?.beat() }
+        dues = try Alarm(loop) { [weak self] in self?.endDues() }
+        waiter = try Alarm(loop) { [weak self] in self?.perform() }
+    }
+
+    deinit {
+        for alarm in [beating, dues, waiter] { if let alarm { loop.remove(alarm) } }
+    }
+
+    // MARK: Up and down
+
+    /// There is a connection.
+    func begin() {
+        isUp = true
+        turn = 0
+        beat()
+    }
+
+    /// There is none.
+    func pause() {
+        isUp = false
+        beating?.unset()
+        dues?.unset()
+        dueAt = Array(repeating: .max, count: buckets)
+    }
+
+    // MARK: Beats
+
+    private func beat() {
+        guard isUp, let link else { return }
+        if turn % Self.turnsPerSecond == 0 || !beats { check() }
+        if beats {
+            for bucket in stride(from: turn % Self.turnsPerSecond, to: buckets, by: Self.turnsPerSecond) {
+                link.evaluate(ChannelCommand(beatOf: link.hub, at: link.replica), bucket) { [weak self] in
+                    self?.beaten(bucket, $0)
+                }
+            }
+        }
+        turn += 1
+        beating?.set(after: beats ? .milliseconds(1_000 / Self.turnsPerSecond) : .seconds(1))
+    }
+
+    private func beaten(_ bucket: Int, _ reply: RedisReply) {
+        switch reply {
+        case .value(.array(let parts)):
+            guard parts.count == 4, case .integer(let delay) = parts[2] else { return }
+            isDue(bucket, inMilliseconds: delay)
+        case .refused(let error): link?.failed(error)
+        case .value, .lost: break
+        }
+    }
+
+    /// Looks whether the hub was taken for dead, and whether beats come.
+    func check() {
+        guard let link else { return }
+        link.renewIfDead()
+        for bucket in link.silentBuckets() { link.sayAgain(bucket) }
+    }
+
+    // MARK: What is due
+
+    /// A call may have begun something in the bucket.
+    func mayBeDue(_ bucket: Int) {
+        if beats { isDue(bucket, at: loop.now.advanced(by: Self.soon)) } else { link?.shared.poke(bucket) }
+    }
+
+    private func isDue(_ bucket: Int, inMilliseconds delay: Int64) {
+        // Behind the time, not before it: the server counts in whole milliseconds.
+        if delay >= 0 { isDue(bucket, at: loop.now.advanced(by: .milliseconds(delay + 1))) }
+    }
+
+    private func isDue(_ bucket: Int, at time: Instant) {
+        guard isUp, time < dueAt[bucket] else { return }
+        dueAt[bucket] = time
+        dues?.set(within: time.duration(since: Instant.read()))
+    }
+
+    private func endDues() {
+        guard isUp, let link else { return }
+        let now = loop.now
+        for bucket in dueAt.indices where dueAt[bucket] <= now {
+            dueAt[bucket] = .max
+            endDues(of: bucket, link)
+        }
+        if let next = dueAt.min(), next < .max { dues?.set(within: next.duration(since: Instant.read())) }
+    }
+
+    private func endDues(of bucket: Int, told: [UInt8] = [], _ link: RedisLink) {
+        link.evaluate(ChannelCommand(dueOf: link.hub, told: told), bucket) { [weak self] reply in
+            guard let self else { return }
+            switch reply {
+            case .value(.array(let parts)):
+                guard parts.count == 4, case .integer(let delay) = parts[1], case .bytes(let last) = parts[2],
+                    case .array(let webhooks) = parts[3]
+                else { return }
+                isDue(bucket, inMilliseconds: delay)
+                guard !webhooks.isEmpty, let link = self.link else { return }
+                link.tell(webhooks)
+                endDues(of: bucket, told: last, link)
+            case .refused(let error): self.link?.failed(error)
+            case .value, .lost: break
+            }
+        }
+    }
+
+    // MARK: Later
+
+    /// Does it after a pause.
+    func later(_ work: @escaping () -> Void) {
+        waiting.append((loop.now.advanced(by: Self.pause), work))
+        waiter?.set(within: Self.pause)
+    }
+
+    private func perform() {
+        let now = Instant.read()
+        let due = waiting.filter { $0.due <= now }
+        waiting.removeAll { $0.due <= now }
+        for entry in due { entry.work() }
+        if let next = waiting.first { waiter?.set(within: next.due.duration(since: now)) }
+    }
+}

@@ -1,0 +1,324 @@
+import Bytes
+import Clock
+import HubEngine
+import Metrics
+import Pusher
+import RESP
+import Reactor
+import Redis
+
+/// One loop's way to the state of ordinary channels in Redis: its calls, in the order of each bucket, and the channels it
+/// follows, on one connection. Confined to the loop.
+///
+/// Worst interleavings, each with its test in `RedisLinkTests`:
+/// - The connection breaks with calls on their way. They are sent again in their order, under their numbers, before
+///   anything new: what was carried out is answered, and not done again. Then the loop says all that it holds, for what was
+///   told meanwhile did not come.
+/// - A script is unknown to the server, and a later call of its bucket is not. That one names the call before it, and is
+///   refused, for that one was not carried out: the connection is left, and both are sent again in order.
+/// - Redis has lost its last writes, or all. The first call that changes something names one that Redis does not know, and
+///   is refused in the same way.
+/// - The hub was taken for dead while it was paused. Its next call is refused: it goes on as another hub, and says all again.
+package final class RedisLink {
+    let shared: SharedRedis
+    private let number: Int
+    private let loop: EventLoop
+    private let receive: @Sendable (SharedArrival) -> Void
+    private var client: RedisClient?
+    private let scripts = ScriptHashes()
+    private let apps = KnownApps()
+    private var appsVersion = -1
+    private(set) var hub: HubID
+    private var followed: [ChannelKey: [UInt8]] = [:]
+    /// Calls that are sent before all others, once they can be.
+    private var waiting = Fifo<LinkCall>()
+    /// The last call of each bucket that changes it, on this connection; nil: none, or it is not known what became of it.
+    private var lastSent: [UInt64?]
+    private var beats: BeatWatch
+    private var heart: Heart?
+
+    /// Calls that wait for a connection, at most; each is answered as unavailable beyond it.
+    static let waitingMax = 10_000
+    /// How long a call may wait. The engine waits no longer.
+    static let patience = Duration.seconds(5)
+
+    init(
+        _ shared: SharedRedis, loop number: Int, on loop: EventLoop,
+        _ receive: @escaping @Sendable (SharedArrival) -> Void
+    ) throws {
+        self.shared = shared
+        self.number = number
+        self.loop = loop
+        self.receive = receive
+        hub = shared.presentHub
+        lastSent = Array(repeating: nil, count: shared.keys.count)
+        beats = BeatWatch(buckets: shared.keys.count)
+        refreshApps()
+        let client = try RedisClient(
+            "loop \(number)", loop: loop, settings: shared.settings.redis,
+            prelude: scripts.prelude(shared.settings), log: shared.log,
+            handlers: RedisClient.Handlers(
+                opened: { [weak self] in self?.opened($0) }, lost: { [weak self] _ in self?.lost() },
+                push: { [weak self] in self?.pushed($0) }))
+        self.client = client
+        heart = try Heart(self, on: loop, beats: number == 0)
+        client.connect()
+    }
+
+    private func refreshApps() {
+        for app in shared.apps(unless: &appsVersion) ?? [] { apps.replace(app) }
+    }
+
+    // MARK: From the loop
+
+    /// Sends a request of the loop. Never waits.
+    package func send(_ request: SharedRequest) {
+        refreshApps()
+        switch request {
+        case .channel(let sent): call(sent)
+        case .follow(let key): follow(key)
+        case .unfollow(let key):
+            guard let channel = followed.removeValue(forKey: key) else { return }
+            _ = client?.unsubscribe([channel]) { _ in }
+        case .user, .command: break
+        }
+    }
+
+    private func follow(_ key: ChannelKey) {
+        guard let app = apps[key.app] else { return }
+        let bucket = ChannelBucket(key.name, ofApp: app.id, of: shared.keys.count)
+        let channel = shared.keys[bucket.number] + Array("c:\(app.id):\(key.name.string)".utf8)
+        followed[key] = channel
+        if client?.subscribe([channel], { _ in }) == .full { client?.leave("too many commands wait") }
+    }
+
+    private func call(_ sent: SentChannelCall) {
+        let known = SentChannelCall(sent.call, sent.number, from: hub)
+        guard let command = try? ChannelCommand(known, caller: number, apps, buckets: shared.keys.count) else {
+            return answer(.unavailable, sent.number)
+        }
+        shared.metrics.calls.add()
+        let deadline = loop.now.advanced(by: Self.patience)
+        if let bucket = command.bucket {
+            return submit(LinkCall(known, command, bucket: bucket.number, deadline: deadline))
+        }
+        let gather = LinkGather(shared.keys.count)
+        for bucket in shared.keys.indices { ask(command, bucket, gather, sent.number) }
+    }
+
+    private func ask(_ command: ChannelCommand, _ bucket: Int, _ gather: LinkGather, _ number: UInt64) {
+        evaluate(command, bucket) { [weak self] reply in
+            guard let self else { return }
+            let bytes: [UInt8]? = if case .value(.bytes(let bytes)) = reply { bytes } else { nil }
+            if let whole = gather.take(bytes, apps) { answer(whole, number) }
+        }
+    }
+
+    /// Answers the call, later: nobody expects it within the call.
+    private func answer(_ reply: ChannelReply, _ number: UInt64) {
+        if case .unavailable = reply { shared.metrics.unavailable.add() }
+        receive(.news([ChannelNews.reply(number, reply).encoded(apps)]))
+    }
+
+    // MARK: To Redis
+
+    /// Sends the call, behind those that wait.
+    private func submit(_ call: LinkCall) {
+        if waiting.isEmpty, client?.isUp == true { transmit(call) } else { hold(call) }
+    }
+
+    /// Keeps the call until there is a connection.
+    private func hold(_ call: LinkCall) {
+        switch call.kind {
+        case .fleeting: break
+        case .question: answer(.unavailable, call.number)
+        case .lasting where waiting.count >= Self.waitingMax: answer(.unavailable, call.number)
+        case .lasting: waiting.append(call)
+        }
+    }
+
+    private func transmit(_ call: LinkCall) {
+        if call.command.changes {
+            call.command.follows(lastSent[call.bucket])
+            // One that is repeated may be older than others that were carried out.
+            lastSent[call.bucket] = max(lastSent[call.bucket] ?? 0, call.number)
+        }
+        evaluate(call.command, call.bucket) { [weak self] in self?.answered($0, call) }
+    }
+
+    /// Has the script carry it out. Without a connection, or beyond a bound, it counts as lost.
+    func evaluate(_ command: ChannelCommand, _ bucket: Int, _ done: @escaping (RedisReply) -> Void) {
+        let parts = command.evaluated(scripts[command.script], shared.keys[bucket])
+        if client?.send(parts, done) != .taken { done(.lost) }
+    }
+
+    private func answered(_ reply: RedisReply, _ call: LinkCall) {
+        switch reply {
+        case .value(.bytes(let bytes)):
+            receive(.news([bytes]))
+            if call.command.changes { heart?.mayBeDue(call.bucket) }
+        case .value(let value):
+            if let pages = MemberPages(value) {
+                call.pages = pages
+                read(call, from: [UInt8(ascii: "0")])
+                heart?.mayBeDue(call.bucket)
+            } else {
+                answer(.unavailable, call.number)
+            }
+        case .lost: lost(call)
+        case .refused(let error): refused(call, error)
+        }
+    }
+
+    /// Reads the members, page by page.
+    private func read(_ call: LinkCall, from cursor: [UInt8]) {
+        evaluate(ChannelCommand(membersFor: call.command, from: cursor), call.bucket) { [weak self] reply in
+            guard let self, var pages = call.pages else { return }
+            guard case .value(let page) = reply else {
+                call.pages = nil
+                return lost(call)
+            }
+            do throws(SharedProblem) {
+                let next = try pages.add(page)
+                call.pages = pages
+                if let next { read(call, from: next) } else { receive(.news([pages.answer])) }
+            } catch {
+                answer(.unavailable, call.number)
+            }
+        }
+    }
+
+    /// It may have been carried out, or not: it is sent again, unless nobody waits for it any more.
+    private func lost(_ call: LinkCall) {
+        if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
+        guard call.kind != .fleeting, loop.now < call.deadline, waiting.count < Self.waitingMax else {
+            if call.kind != .fleeting { answer(.unavailable, call.number) }
+            return
+        }
+        shared.metrics.repeats.add()
+        waiting.append(call)
+    }
+
+    private func refused(_ call: LinkCall, _ error: RESPError) {
+        switch error.code {
+        case "NOSCRIPT", "ORDER":
+            lost(call)
+            client?.leave(error.code)
+        case "FENCED":
+            answer(.unavailable, call.number)
+            shared.renew(call.hub)
+            renewIfDead()
+        case "SETTLING":
+            heart?.later { [weak self] in
+                guard let self else { return }
+                if loop.now < call.deadline { submit(call) } else { answer(.unavailable, call.number) }
+            }
+        default:
+            if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
+            answer(.unavailable, call.number)
+        }
+    }
+
+    /// Redis has refused what is not a call of the loop.
+    func failed(_ error: RESPError) {
+        switch error.code {
+        case "NOSCRIPT": client?.leave(error.code)
+        case "FENCED":
+            shared.renew(hub)
+            renewIfDead()
+        default: break
+        }
+    }
+
+    // MARK: Up and down
+
+    private func opened(_ generation: UInt64) {
+        shared.metrics.connections.add(1)
+        lastSent = Array(repeating: nil, count: shared.keys.count)
+        beats = BeatWatch(buckets: shared.keys.count)
+        for part in Array(shared.keys.map { $0 + Array("beat".utf8) } + followed.values).parts(of: 500) {
+            _ = client?.subscribe(part) { _ in }
+        }
+        while client?.isUp == true, let call = waiting.popFirst() {
+            if loop.now < call.deadline { transmit(call) } else { answer(.unavailable, call.number) }
+        }
+        // Nothing was told by the first one.
+        if generation > 1 { tellGap() }
+        heart?.begin()
+    }
+
+    private func lost() {
+        shared.metrics.connections.add(-1)
+        heart?.pause()
+    }
+
+    private func tellGap() {
+        shared.metrics.gaps.add()
+        receive(.gap)
+    }
+
+    /// Goes on as another hub, if this one was taken for dead.
+    func renewIfDead() {
+        guard hub != shared.presentHub else { return }
+        hub = shared.presentHub
+        lastSent = Array(repeating: nil, count: shared.keys.count)
+        while let call = waiting.popFirst() { answer(.unavailable, call.number) }
+        tellGap()
+    }
+
+    // MARK: What Redis tells
+
+    private func pushed(_ push: [RESPValue]) {
+        guard push.count == 3, case .bytes(let kind) = push[0], kind.elementsEqual("smessage".utf8),
+            case .bytes(let channel) = push[1], case .bytes(let message) = push[2]
+        else { return }
+        if channel.ends(with: "}:beat") { beat(message, channel) } else { receive(.news([message])) }
+    }
+
+    private func beat(_ message: [UInt8], _ channel: [UInt8]) {
+        guard let bucket = shared.keys.firstIndex(where: { channel.starts(with: $0) }),
+            let beat = try? Beat(message, apps)
+        else { return }
+        if beats.hasMissed(beat, bucket, now: loop.now) {
+            sayAgain(bucket)
+        } else {
+            let news = beat.changed.filter { followed[$0.key] != nil }
+            if !news.isEmpty { receive(.news(news.map(\.bytes))) }
+        }
+    }
+
+    /// Webhooks, one `ChannelNews` each.
+    func tell(_ webhooks: [RESPValue]) {
+        receive(.news(webhooks.compactMap { if case .bytes(let bytes) = $0 { bytes } else { nil } }))
+    }
+
+    /// Another loop's call may have begun something.
+    func poked(_ bucket: Int) { heart?.mayBeDue(bucket) }
+
+    /// All channels of the bucket may have changed unseen.
+    func sayAgain(_ bucket: Int) {
+        let prefix = shared.keys[bucket]
+        let news = followed.filter { $0.value.starts(with: prefix) }.keys.map {
+            ChannelNews.latest($0, .max).encoded(apps)
+        }
+        if !news.isEmpty { receive(.news(news)) }
+    }
+
+    /// Buckets from which no beat has come for too long, while there is a connection.
+    func silentBuckets() -> [Int] { beats.takeSilent(now: loop.now) }
+
+    var replica: [UInt8] { scripts.replica }
+}
+
+extension [UInt8] {
+    fileprivate func ends(with text: StaticString) -> Bool {
+        suffix(text.utf8CodeUnitCount).elementsEqual(
+            UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+}
+
+extension Array {
+    fileprivate func parts(of size: Int) -> [[Element]] {
+        stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min(count, $0 + size)]) }
+    }
+}

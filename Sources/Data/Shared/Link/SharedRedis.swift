@@ -1,0 +1,139 @@
+import Clock
+import Glibc
+import HubEngine
+import Logging
+import Metrics
+import Reactor
+import Redis
+import Synchronization
+
+/// How hubs share the state of ordinary channels in Redis.
+package struct SharedSettings: Sendable {
+    /// The connections; each loop has one.
+    package var redis: RedisSettings
+    /// How many buckets there are. The first hub fixes it in Redis.
+    package var buckets = 64
+    /// What all keys begin with: hubs of another name share nothing with these.
+    package var name = "carillon"
+    /// The bounds of all buckets together.
+    package var limits = ShardLimits()
+    /// How long a hub counts as alive after it last said so.
+    package var lease = Duration.seconds(5)
+
+    /// The defaults, at that server.
+    package init(_ redis: RedisSettings) { self.redis = redis }
+
+    /// The scripts' texts, by `SharedScript.rawValue`.
+    var scripts: [String] {
+        SharedScript.allCases.map { $0.text(limits.share(of: buckets), lease: lease) }
+    }
+}
+
+/// What is counted of it. Any thread.
+package final class SharedRedisMetrics: Sendable {
+    /// Connections that are up.
+    package let connections = Gauge()
+    /// Calls, and those that were sent again.
+    package let calls = Counter()
+    package let repeats = Counter()
+    /// Calls that were answered as unavailable.
+    package let unavailable = Counter()
+    /// Times at which all was said again.
+    package let gaps = Counter()
+
+    /// Nothing is counted yet.
+    package init() {}
+}
+
+/// A hub's way to the state of ordinary channels in Redis, for all its loops. Each loop has a `RedisLink` of its own.
+package final class SharedRedis: Sendable {
+    /// This run of the hub. The links name the present one to Redis: who was taken for dead goes on as another.
+    package let hub: HubID
+    /// What is counted.
+    package let metrics: SharedRedisMetrics
+    let settings: SharedSettings
+    let keys: [[UInt8]]
+    let log: RedisLog
+    /// The run as Redis knows it.
+    private let present: Atomic<UInt64>
+    private let served: Locked<[App]>
+    /// The first loop's, and of which buckets it has still to look.
+    private let poked: Locked<(buckets: [Bool], mailbox: Mailbox<Int>?)>
+    private let servedVersion = Atomic<Int>(0)
+
+    /// - Parameter apps: those that are served at first.
+    package init(_ settings: SharedSettings, apps: [App], metrics: SharedRedisMetrics, _ logger: Logger) {
+        self.settings = settings
+        self.metrics = metrics
+        keys = BucketKeys(count: settings.buckets, of: settings.name).prefixes.map { Array($0.utf8) }
+        log = RedisLog(logger)
+        let number = Self.anyNumber()
+        hub = HubID(number)
+        present = Atomic(number)
+        served = Locked(apps)
+        poked = Locked((Array(repeating: false, count: settings.buckets), nil))
+    }
+
+    /// Not 0, and exact as a number of JSON and Lua.
+    private static func anyNumber() -> UInt64 { UInt64.random(in: 1..<1 << 53) }
+
+    /// These apps are served from now on. Any thread.
+    package func serve(_ apps: [App]) {
+        served.withLock { $0 = apps }
+        servedVersion.add(1, ordering: .releasing)
+    }
+
+    /// Opens the way of one loop; called on its thread.
+    ///
+    /// - Parameter receive: takes what is told, in its order; any thread.
+    package func link(
+        loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+    ) throws(ReactorError) -> RedisLink {
+        let link: RedisLink
+        do {
+            link = try RedisLink(self, loop: loop, on: eventLoop, receive)
+        } catch let error as ReactorError {
+            throw error
+        } catch {
+            // Its files were read when the hub started.
+            throw ReactorError("TLS", EIO)
+        }
+        if loop == 0 {
+            let mailbox = Mailbox<Int>(eventLoop.handle)
+            eventLoop.attach(mailbox) { [weak self, weak link] bucket in
+                self?.poked.withLock { $0.buckets[bucket] = false }
+                link?.poked(bucket)
+            }
+            poked.withLock { $0.mailbox = mailbox }
+        }
+        return link
+    }
+
+    // MARK: For links
+
+    /// The run as Redis knows it.
+    var presentHub: HubID { HubID(present.load(ordering: .acquiring)) }
+
+    /// That run was taken for dead: the hub goes on as another.
+    func renew(_ dead: HubID) {
+        _ = present.compareExchange(
+            expected: dead.number, desired: Self.anyNumber(), ordering: .acquiringAndReleasing)
+    }
+
+    /// A call of another loop may have begun something in the bucket: the first loop looks soon.
+    func poke(_ bucket: Int) {
+        let mailbox = poked.withLock { poked in
+            defer { poked.buckets[bucket] = true }
+            return poked.buckets[bucket] ? nil : poked.mailbox
+        }
+        mailbox?.post(bucket)
+    }
+
+    /// The apps, if they are not those of that version any more.
+    func apps(unless version: inout Int) -> [App]? {
+        let current = servedVersion.load(ordering: .acquiring)
+        guard current != version else { return nil }
+        version = current
+        return served.withLock { $0 }
+    }
+}

@@ -1,0 +1,13 @@
+import HubEngine
+import Reactor
+import Shared
+
+extension SharedRedis: SharedLink {
+    /// Opens the way of one loop (`SharedLink`).
+    package func open(
+        loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+    ) throws(ReactorError) -> (SharedRequest) -> Void {
+        let link = try link(loop: loop, on: eventLoop, receive)
+        return { link.send($0) }
+    }
+}

@@ -1,0 +1,7 @@
+/// What a link brings from a state elsewhere.
+package enum SharedArrival: Sendable {
+    /// Encoded `ChannelNews`, for the loop that owns the channel or has asked; `SharedUserNews` and `HubCommand` for any.
+    case news([[UInt8]])
+    /// The way was broken, and is well again: what came may be less than what was told.
+    case gap
+}

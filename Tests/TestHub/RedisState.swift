@@ -1,0 +1,31 @@
+import Gateway
+import HubEngine
+import Logging
+import Reactor
+import Redis
+import Shared
+import TestRedis
+
+/// What hubs share, in a real Redis: one server for all tests, where each hub has keys of its own.
+package enum RedisState {
+    /// Within a test that runs once more with it (`SlowStateTrait`).
+    @TaskLocal package static var isWanted = false
+
+    private static let server = Result { try RedisServer() }
+    private static let lastName = Locked(0)
+
+    /// For a hub of that configuration.
+    static func make(_ configuration: GatewayConfiguration) throws -> SharedRedis {
+        let url = try RedisURL("redis://127.0.0.1:\(server.get().port)")
+        var settings = SharedSettings(RedisSettings(url))
+        settings.name = lastName.withLock {
+            $0 += 1
+            return "hub\($0)"
+        }
+        settings.limits = configuration.channelLimits.shards
+        settings.limits.membersBytesMax = min(
+            settings.limits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
+        return SharedRedis(
+            settings, apps: configuration.apps, metrics: SharedRedisMetrics(), Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+    }
+}
