@@ -29,6 +29,8 @@ package final class SlowState: SharedLink, @unchecked Sendable {
 
     /// Within a test that runs once more with it (`SlowStateTrait`).
     @TaskLocal package static var isWanted = false
+    /// Whether the state is not in the hub's memory.
+    package static var isElsewhere: Bool { isWanted || RedisState.isWanted }
 
     /// For a hub of that configuration.
     package init(_ configuration: GatewayConfiguration, metrics: EngineMetrics) {

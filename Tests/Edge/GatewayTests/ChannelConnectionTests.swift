@@ -197,7 +197,7 @@ import Testing
     /// The bound holds within a tick, since it is checked as events are queued.
     @Test func theBoundHoldsWithinATick() async throws {
         // Nothing comes back within a tick from elsewhere.
-        guard !SlowState.isWanted else { return }
+        guard !SlowState.isElsewhere else { return }
         let app = app()
         let fixture = try await GatewayFixture(loops: 1) {
             $0.apps = [app]
@@ -227,7 +227,7 @@ import Testing
     @Test(arguments: [(true, 0), (false, 2)])
     func aPublishIsAnsweredWhenEveryLoopHasTakenIt(tellsFacts: Bool, underWay: Int) async throws {
         // A state elsewhere holds a backend up itself: its answer comes when it has the event.
-        guard !SlowState.isWanted else { return }
+        guard !SlowState.isElsewhere else { return }
         let app = app()
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 2, metrics: metrics) {
@@ -344,7 +344,7 @@ import Testing
     @Test(.enabled(if: cl_counts_locks(), "ThreadSanitizer keeps its own locks"))
     func deliveriesTakeNoLock() async throws {
         // Changes come by a mailbox from elsewhere.
-        guard !SlowState.isWanted else { return }
+        guard !SlowState.isElsewhere else { return }
         let app = app()
         let fixture = try await GatewayFixture(loops: 1) { $0.apps = [app] }
         let name = try #require(ChannelName("news"))

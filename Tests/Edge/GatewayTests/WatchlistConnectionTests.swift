@@ -80,7 +80,7 @@ import Testing
 
     @Test func theListIsCutAndThatIsSaid() async throws {
         // From elsewhere, what is known of each user comes by itself.
-        guard !SlowState.isWanted else { return }
+        guard !SlowState.isElsewhere else { return }
         let fixture = try await fixture(loops: 1)
         let watcher = try await signedIn(fixture, "w", watching: ["a", "b", "c", "d"])
         #expect(
@@ -98,7 +98,7 @@ import Testing
 
     @Test func anAppThatStopsWatchingIsQuiet() async throws {
         // From elsewhere, what is known of each user comes by itself.
-        guard !SlowState.isWanted else { return }
+        guard !SlowState.isElsewhere else { return }
         let fixture = try await fixture(loops: 1)
         let watcher = try await signedIn(fixture, "w", watching: ["u"])
         #expect(try await watcher.text() == events("offline", "u"))
