@@ -18,8 +18,9 @@ import Reactor
 ///   `aHandlerMaySendWhenItsCommandIsLost`).
 /// - A handler closes the client while further replies were read together with its own. Those commands are lost already, and
 ///   the replies go nowhere (`aHandlerMayClose`).
-/// - The loop was held up for longer than a reply may take, and the reply is in the socket. It is read before anything is
-///   judged overdue (`aLoopThatWasHeldUpReadsFirst`).
+/// - The loop was held up for longer than a reply may take, and some replies are in the socket, others behind them at the
+///   server, which could send no more. What is in the socket is read before anything is judged overdue; and if something was
+///   in it, the loop was late, not the server, which gets as much time once more (`aLoopThatWasHeldUpReadsFirst`).
 final class RedisConnection: RedisSocket {
     /// A command of the greeting, and the judgement of its answer: nil where that is well.
     struct Greeting {
@@ -58,8 +59,6 @@ final class RedisConnection: RedisSocket {
     private var heard = Instant(nanoseconds: 0)
     /// Answers of the greeting that are missing, beyond the first.
     private var greetingsLeft = 0
-    /// Commands answered so far, modulo 2^64.
-    private var answered: UInt64 = 0
 
     init(
         loop: EventLoop, place: RedisURL.Place, tls: TLSClient?, room: RedisRoom, resolver: HostResolver,
@@ -200,7 +199,6 @@ final class RedisConnection: RedisSocket {
             if !isClosed { answer(with: elements) }
         case .error(let error):
             guard let command = unanswered.popFirst() else { return lose(RedisTrouble(.malformed, "a reply too many")) }
-            answered &+= 1
             command.done(.refused(error))
             if let trouble = RedisTrouble(unfit: error) { lose(trouble) }
         default:
@@ -208,7 +206,6 @@ final class RedisConnection: RedisSocket {
                 return lose(RedisTrouble(.malformed, "a reply too many"))
             }
             unanswered.popFirst()
-            answered &+= 1
             first.done(.value(value))
         }
     }
@@ -220,20 +217,24 @@ final class RedisConnection: RedisSocket {
         else { return }
         unanswered.popFirst()
         first.pushes -= 1
-        guard first.pushes == 0 else { return unanswered.prepend(first) }
-        answered &+= 1
-        first.done(.value(.push(elements)))
+        if first.pushes > 0 { unanswered.prepend(first) } else { first.done(.value(.push(elements))) }
     }
 
     // MARK: Time
 
+    private var isOldestOverdue: Bool {
+        unanswered.first.map { $0.sent.advanced(by: settings.replyTimeout) <= Instant.read() } ?? false
+    }
+
     override func timePassed() {
         guard isOpen else { return lose(RedisTrouble(.timeout, "while it was greeted")) }
-        while let oldest = unanswered.first, oldest.sent.advanced(by: settings.replyTimeout) <= Instant.read() {
-            let before = answered
+        if isOldestOverdue {
             read()
             guard !isClosed else { return }
-            if answered == before { return lose(RedisTrouble(.overdue)) }
+            if isOldestOverdue {
+                guard heard == loop.now else { return lose(RedisTrouble(.overdue)) }
+                return loop.setDeadline(self, loop.now.advanced(by: settings.replyTimeout))
+            }
         }
         if unanswered.isEmpty, heard.advanced(by: settings.pingAfter) <= loop.now {
             _ = send({ _ in }, { $0.append("*1\r\n$4\r\nPING\r\n") })
