@@ -222,11 +222,19 @@ package final class RedisServer: Sendable {
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
         // A server would hold other tests' sockets open, and these tests would wait for their end in vain.
         cd_close_from(&actions, 3)
+        // Threads of a pool block signals, their children inherit that, and SIGTERM would go unheard.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var pointers = words.map { strdup($0) }
         defer { for pointer in pointers { free(pointer) } }
         pointers.append(nil)
         var child = pid_t()
-        let code = posix_spawn(&child, words[0], &actions, nil, pointers, environ)
+        let code = posix_spawn(&child, words[0], &actions, &attributes, pointers, environ)
         guard code == 0 else { throw Failure(description: "\(words[0]): \(String(cString: strerror(code)))") }
         return child
     }

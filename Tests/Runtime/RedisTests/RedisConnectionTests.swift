@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func aRefusedSubscriptionKeepsTheOrder() throws {
-        let server = try RedisServer(["--user", "u on >p ~* +@all resetchannels &mine"])
+        let server = try RedisServer("--user u on >p ~* +@all resetchannels &mine".words)
         let world = try RedisWorld(up: "redis://u:p@127.0.0.1:\(server.port)")
         var replies: [RedisReply] = []
         #expect(world.send("ECHO a") { replies.append($0) } == .taken)

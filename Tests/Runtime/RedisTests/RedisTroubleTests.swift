@@ -205,7 +205,7 @@ import Testing
     // MARK: Credentials
 
     @Test func credentialsAreJudged() throws {
-        let server = try RedisServer(["--requirepass", "s3cret", "--user", "u on >p@ss ~* &* +@all"])
+        let server = try RedisServer(["--requirepass", "s3cret", "--user"] + "u on >p@ss ~* &* +@all".words)
         _ = try RedisWorld(up: url(server, ":s3cret@"))
         let world = try RedisWorld(up: url(server, "u:p%40ss@"))
         #expect(try world.call("ACL WHOAMI") == ok("u"))
@@ -218,9 +218,8 @@ import Testing
     }
 
     @Test func aUserWithFewRightsIsEnough() throws {
-        let server = try RedisServer([
-            "--user", "default off", "--user", "u on >p ~k:* resetchannels &c:* +get +ssubscribe",
-        ])
+        let server = try RedisServer(
+            "--user default off --user u on >p ~k:* resetchannels &c:* +get +ssubscribe".words)
         let world = try RedisWorld(up: url(server, "u:p@"))
         #expect(try world.call("GET k:1") == .value(.null))
         guard case .value = try world.subscribe("c:1"), case .refused(let error) = try world.call("GET x") else {

@@ -61,7 +61,7 @@ final class RedisWorld {
     }
 
     deinit {
-        client.close()
+        client?.close()
     }
 
     var isUp: Bool { client.isUp }
@@ -109,4 +109,9 @@ func ok(_ text: String = "OK") -> RedisReply { .value(.bytes(Array(text.utf8))) 
 /// A message of a shard channel.
 func message(_ channel: String, _ text: String) -> [RESPValue] {
     ["smessage", channel, text].map { .bytes(Array($0.utf8)) }
+}
+
+extension String {
+    /// Its parts between spaces, as arguments of a program.
+    var words: [String] { split(separator: " ").map(String.init) }
 }

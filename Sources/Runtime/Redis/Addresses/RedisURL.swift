@@ -222,7 +222,7 @@ package struct RedisURLError: Error, Equatable, Sendable, CustomStringConvertibl
         case .percent: "a percent sign is not followed by two hexadecimal digits: write %25 for the sign itself"
         case .host: "the host is missing or is not a name: write HOST or HOST:PORT"
         case .address: "the address is not IPv6 in brackets: write [ADDRESS] or [ADDRESS]:PORT"
-        case .hosts: "there are several hosts: only sentinels may be several, as redis+sentinel://HOST,HOST/SERVICE"
+        case .hosts: "there are several hosts: write one, or sentinels as redis+sentinel://HOST,HOST/SERVICE"
         case .port: "the port is not a number from 1 to 65535: write HOST:PORT, or leave :PORT out"
         case .database: "the path is not /0: there is no other database with shard channels, so leave the path out"
         case .query: "a query means nothing here: leave out what begins with the question mark"

@@ -32,6 +32,7 @@ class RedisSocket: EventSource {
     private var socket: Int32 = -1
     private var session: TLSSession?
     private var output = RedisOutput()
+    private var hasReceived = false
 
     /// - Parameters:
     ///   - tls: nil: no TLS.
@@ -213,6 +214,7 @@ class RedisSocket: EventSource {
             }
             switch result {
             case .bytes(let count):
+                hasReceived = true
                 received(UnsafeRawBufferPointer(rebasing: room.buffer[..<count]))
                 guard state == .open else { return }
                 // A short read has emptied the socket.
@@ -220,11 +222,18 @@ class RedisSocket: EventSource {
             case .wouldBlock:
                 watch()
                 return
-            case .endOfStream: return lose(RedisTrouble(.lost, "the server closed it"))
+            case .endOfStream: return lose(farewell())
             case .failed(let code): return lose(trouble(code))
             }
         }
         watch()
+    }
+
+    /// In TLS 1.3 a server judges its client after the client's part of the handshake (RFC 8446 §4.4.2.4), and its alert
+    /// ends the stream.
+    private func farewell() -> RedisTrouble {
+        if session == nil || hasReceived { return RedisTrouble(.lost, "the server closed it") }
+        return RedisTrouble(.tls, "the server closed it; it may want another certificate of this client, or any")
     }
 
     private func trouble(_ code: Int32) -> RedisTrouble {

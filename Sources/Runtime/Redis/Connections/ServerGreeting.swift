@@ -16,15 +16,16 @@ enum ServerGreeting {
     /// A master of Redis 7 or later. The answer says what `ROLE` would, for which a user may lack the right.
     static func ofMaster(_ answer: RESPValue) -> RedisTrouble? {
         if case .error(let error) = answer { return RedisTrouble(greeting: error) }
+        // A sentinel says no role.
+        if text("mode", in: answer) == "sentinel" {
+            return RedisTrouble(.notMaster, "it is a sentinel: write redis+sentinel://")
+        }
         guard let role = text("role", in: answer), let version = text("version", in: answer) else {
             return RedisTrouble(.malformed, "HELLO")
         }
         // Shard channels came with 7.0.
         let major = version.prefix { $0.isASCII && $0.isNumber }
         guard let major = Int(major), major >= 7 else { return RedisTrouble(.tooOld, String(major.prefix(4))) }
-        if text("mode", in: answer) == "sentinel" {
-            return RedisTrouble(.notMaster, "it is a sentinel: write redis+sentinel://")
-        }
         return role == "master" ? nil : RedisTrouble(.notMaster, "it is a replica")
     }
 
