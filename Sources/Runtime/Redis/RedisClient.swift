@@ -11,10 +11,10 @@ import Reactor
 
 /// Keeps one connection to Redis up, and sends commands on it. Confined to one loop.
 ///
-/// Lifecycle: `connect()` → `opened` → `send`, `push` → `lost` → a pause → `opened` with a higher generation → … → `close()`.
-/// It never gives up; pauses have jitter (`Backoff`).
+/// Lifecycle: `connect()` → `opened` → `send`, `push` → `lost` → a pause → `opened` with the next generation → … →
+/// `close()`. It never gives up; pauses have jitter (`Backoff`).
 ///
-/// Worst interleavings, each with its test in `RedisClientTests`:
+/// Worst interleavings, each with its test in `RedisTroubleTests`, `RedisSentinelTests` or `RedisConnectionTests`:
 /// - A command is sent in one generation, and its reply would come in the next. It has ended as lost before `lost` is
 ///   called, and so before the next `opened` (`eachEndsOnceWhenTheServerDies`).
 /// - A sentinel that is behind names the former master, which is a replica by now. Its answer to `HELLO` says so, no command
