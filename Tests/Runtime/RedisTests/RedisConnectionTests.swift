@@ -75,6 +75,22 @@ import Testing
         #expect(try world.call("SPUBLISH {c}a x") == .value(.integer(0)))
     }
 
+    /// The message is in the socket when the command is lined up.
+    @Test func onlyItsConfirmationEndsASubscription() throws {
+        let server = try RedisServer()
+        let world = try RedisWorld(server)
+        _ = try world.subscribe("a")
+        let other = try BlockingRedis(port: server.port)
+        #expect(try other.callText("SPUBLISH", "a", "m") == .integer(1))
+        var ends: [RedisReply] = []
+        #expect(world.client.subscribe(bytes(["b"])) { ends.append($0) } == .taken)
+        #expect(world.send("ECHO x") { ends.append($0) } == .taken)
+        try world.run { ends.count == 2 }
+        let confirmation: [RESPValue] = [.bytes(Array("ssubscribe".utf8)), .bytes(Array("b".utf8)), .integer(2)]
+        #expect(ends == [.value(.push(confirmation)), ok("x")])
+        #expect(Array(world.pushes.dropFirst()) == [message("a", "m"), confirmation])
+    }
+
     @Test func aRefusedSubscriptionKeepsTheOrder() throws {
         let server = try RedisServer("--user u on >p ~* +@all resetchannels &mine".words)
         let world = try RedisWorld(up: "redis://u:p@127.0.0.1:\(server.port)")

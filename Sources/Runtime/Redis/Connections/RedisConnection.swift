@@ -12,7 +12,7 @@ import Reactor
 /// - A push comes between two replies, or before the reply of the command that led to it. It takes no reply's place, except
 ///   that `SSUBSCRIBE` and `SUNSUBSCRIBE` are answered by pushes only, one for each channel, or by one error. Such a command
 ///   stands in the line of the others, and only pushes of its name end it
-///   (`pushesTakeNoRepliesPlace`, `aRefusedSubscriptionKeepsTheOrder`).
+///   (`pushesTakeNoRepliesPlace`, `onlyItsConfirmationEndsASubscription`, `aRefusedSubscriptionKeepsTheOrder`).
 /// - The connection is lost with commands unanswered, and a handler sends another command, or closes the client. The line is
 ///   taken away first; so each of them ends once, in order, and no other handler (`eachEndsOnceWhenTheServerDies`,
 ///   `aHandlerMaySendWhenItsCommandIsLost`).
