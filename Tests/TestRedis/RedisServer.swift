@@ -190,12 +190,15 @@ package final class RedisServer: Sendable {
         }
     }
 
-    /// Worst interleaving: the server's number is another process's when the guard acts. It is not reaped, and so nobody
-    /// else gets its number, before the guard has gone.
+    /// Worst interleavings: the server's number is another process's when the guard acts, or these tests end while the
+    /// server is ending. So the guard goes only when the server has ended, and the server is reaped, which frees its
+    /// number, only when the guard has gone.
     private static func end(_ run: Run?, _ signal: Int32) {
         guard let run else { return }
         _ = Glibc.kill(run.pid, signal)
         _ = Glibc.kill(run.pid, SIGCONT)
+        var state = siginfo_t()
+        while waitid(P_PID, id_t(run.pid), &state, WEXITED | WNOWAIT) != 0, errno == EINTR {}
         _ = write(run.lifeline, "\n", 1)
         close(run.lifeline)
         reap(run.guardian)
