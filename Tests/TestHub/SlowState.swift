@@ -65,7 +65,7 @@ package final class SlowState: SharedLink, @unchecked Sendable {
             case .user(let sent): send(condition.withLock { sent.encoded(apps) }, from: loop)
             case .command(let command): send(condition.withLock { command.encoded(apps) }, from: loop)
             // The hub is told of all.
-            case .follow, .unfollow: break
+            case .follow, .unfollow, .end: break
             }
         }
     }

@@ -40,8 +40,11 @@ final class Heart {
         waiter = try Alarm(loop) { [weak self] in self?.perform() }
     }
 
-    deinit {
+    /// Nothing is done any more.
+    func end() {
+        isUp = false
         for alarm in [beating, dues, waiter] { if let alarm { loop.remove(alarm) } }
+        (beating, dues, waiter) = (nil, nil, nil)
     }
 
     // MARK: Up and down

@@ -36,6 +36,7 @@ package final class RedisLink {
     private var lastSent: [UInt64?]
     private var beats: BeatWatch
     private var heart: Heart?
+    private var isEnding = false
 
     /// Calls that wait for a connection, at most; each is answered as unavailable beyond it.
     static let waitingMax = 10_000
@@ -81,7 +82,33 @@ package final class RedisLink {
             guard let channel = followed.removeValue(forKey: key) else { return }
             _ = client?.unsubscribe([channel]) { _ in }
         case .user, .command: break
+        case .end: end()
         }
+    }
+
+    /// Ends. The first loop's link says for the hub that it is dead: what it has gets its grace at once, and nobody waits
+    /// until its lease is over.
+    private func end() {
+        isEnding = true
+        heart?.end()
+        heart = nil
+        guard number == 0, client?.isUp == true else { return close() }
+        var left = shared.keys.count
+        let call = SentChannelCall(.reap(hub), 0, from: hub)
+        guard let command = try? ChannelCommand(call, caller: number, apps, buckets: left) else { return close() }
+        for bucket in shared.keys.indices {
+            // The link lives as long as the loop does.
+            evaluate(command, bucket) { [weak self] _ in
+                left -= 1
+                if left == 0 { self?.close() }
+            }
+        }
+    }
+
+    private func close() {
+        client?.close()
+        client = nil
+        receive(.ended)
     }
 
     private func follow(_ key: ChannelKey) {
@@ -93,6 +120,7 @@ package final class RedisLink {
     }
 
     private func call(_ sent: SentChannelCall) {
+        guard !isEnding else { return }
         let known = SentChannelCall(sent.call, sent.number, from: hub)
         guard let command = try? ChannelCommand(known, caller: number, apps, buckets: shared.keys.count) else {
             return answer(.unavailable, sent.number)
@@ -233,6 +261,7 @@ package final class RedisLink {
     // MARK: Up and down
 
     private func opened(_ generation: UInt64) {
+        guard !isEnding else { return }
         shared.metrics.connections.add(1)
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
@@ -249,6 +278,7 @@ package final class RedisLink {
 
     private func lost() {
         shared.metrics.connections.add(-1)
+        if isEnding { return close() }
         heart?.pause()
     }
 
@@ -259,7 +289,7 @@ package final class RedisLink {
 
     /// Goes on as another hub, if this one was taken for dead.
     func renewIfDead() {
-        guard hub != shared.presentHub else { return }
+        guard !isEnding, hub != shared.presentHub else { return }
         hub = shared.presentHub
         lastSent = Array(repeating: nil, count: shared.keys.count)
         while let call = waiting.popFirst() { answer(.unavailable, call.number) }

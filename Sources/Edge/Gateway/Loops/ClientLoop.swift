@@ -36,6 +36,7 @@ final class ClientLoop: EffectPerformer {
     let intake: ConnectionIntake
     let drainage: ConnectionDrain
     let apps: ServedApps
+    private let link: LoopLink?
     var effects = SessionEngine.Effects()
 
     /// Nil in a hub without a console.
@@ -84,6 +85,7 @@ final class ClientLoop: EffectPerformer {
             let send = try link.open(loop: number, on: loop) { mailbox.post(.shared($0)) }
             return LoopLink(hub: link.hub, send: send)
         }
+        self.link = link
         channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits, link, trace)
         users = UserOwner(on: loop, runner, due, context, limits: shardLimits, link)
         identities = IdentityWatch(on: loop, due, context.verifier, router.mailbox)
@@ -312,7 +314,7 @@ final class ClientLoop: EffectPerformer {
         } else {
             hubContext.admission.left(connection.address, loop: router.here, wasRefused: connection.wasRefused)
         }
-        if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
+        endIfDone()
     }
 
     // MARK: Ending
@@ -332,6 +334,12 @@ final class ClientLoop: EffectPerformer {
             router.handOthers(.shutdown(hasSuccessor: hasSuccessor))
         }
         loop.forEachConnection { $0.hubEnds() }
-        if loop.sourceCount == 0 { loop.handle.stop() }
+        link?.send(.end)
+        endIfDone()
+    }
+
+    /// The hub ends, and the loop's last source has gone.
+    func endIfDone() {
+        if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 }

@@ -3,13 +3,19 @@ import Metrics
 
 extension SharedArrival {
     func perform(on loop: ClientLoop) {
-        guard case .news(let messages) = self else {
+        switch self {
+        case .news(let messages): Self.perform(messages, on: loop)
+        case .gap:
             loop.channels.assertAll()
-            return loop.users.assertAll()
+            loop.users.assertAll()
+        case .ended: loop.endIfDone()
         }
+    }
+
+    private static func perform(_ messages: [[UInt8]], on loop: ClientLoop) {
         for bytes in messages {
             do throws(SharedProblem) {
-                try Self.perform(bytes, on: loop)
+                try perform(bytes, on: loop)
             } catch {
                 loop.metrics.engine.sharedProblems[error.rawValue].add()
             }

@@ -4,4 +4,6 @@ package enum SharedArrival: Sendable {
     case news([[UInt8]])
     /// The way was broken, and is well again: what came may be less than what was told.
     case gap
+    /// The link has ended, as it was asked to.
+    case ended
 }

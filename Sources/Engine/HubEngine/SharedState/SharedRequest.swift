@@ -10,4 +10,6 @@ package enum SharedRequest: Sendable {
     case user(SentUserCall)
     /// To all other hubs.
     case command(HubCommand)
+    /// The loop ends: nothing of it is asked or told any more. Answered by `SharedArrival.ended`.
+    case end
 }
