@@ -74,7 +74,7 @@ package final class SlowState: SharedLink, @unchecked Sendable {
         condition.withLock {
             if let sent = try? SentUserCall(call, apps) {
                 var news = MemoryUsers.News()
-                users.call(sent.call, from: sent.hub, now: .read(), &news)
+                users.call(sent.call, from: sent.hub, caller: loop, now: .read(), &news)
                 tell(news)
                 return condition.signal()
             }

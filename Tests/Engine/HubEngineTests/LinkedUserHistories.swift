@@ -165,6 +165,34 @@ import Testing
         #expect(hubs.allSatisfy { $0.users.userCount == 0 } && state.userCount == 0, "seed \(seed)")
     }
 
+    /// Each loop of a hub tells all of its own users again. Those of the other loop stay.
+    @Test func loopsSpeakOfTheirOwnUsers() throws {
+        let apps = KnownApps()
+        apps.replace(
+            App(
+                id: "1", credentials: AppCredentials(key: "k", secret: "s"), index: 0, ownsDatabase: false,
+                features: AppFeatures(), limits: AppLimits()))
+        var limits = ShardLimits()
+        limits.leaveGrace = .zero
+        let state = MemoryUsers(apps, limits: limits)
+        let owners = [Hub(1), Hub(1)]
+        var news = MemoryUsers.News()
+        func tell(_ calls: [UserCall], _ owner: Int) {
+            for call in calls { state.call(call, from: HubID(1), caller: owner, now: 1, &news) }
+        }
+        for (owner, hub) in owners.enumerated() {
+            let users = (0..<3).map { UserKey("user-\(owner)-\($0)", of: 0) }
+            let requests = users.flatMap { [UserRequest.arrived($0), .watch($0, serial: 1)] }
+            tell(hub.input { $0.received(requests, from: 0, now: 1, &$1) }, owner)
+        }
+        news = []
+        for (owner, hub) in owners.enumerated() {
+            tell(hub.input { linked, _ in linked.assertAll(apps, now: 1) }, owner)
+        }
+        #expect(state.userCount == 6)
+        #expect(news.count == 6 && news.allSatisfy { $0.news.news.isOnline && $0.news.news.serial != nil })
+    }
+
     /// Ten thousand users are told in parts, none of them too long.
     @Test func manyUsersAreToldInParts() throws {
         let apps = KnownApps()

@@ -165,4 +165,26 @@ import Testing
         }
         #expect(counts.min() ?? 0 > 800 && counts.max() ?? 0 < 1_200)
     }
+
+    /// Fixed, too. Parts and buckets are ranges of the places, and get equal shares.
+    @Test func aUsersPlaceIsTheSameEverywhere() {
+        let places = ["anna", "", "ä7"].map { UserPlace(UserKey($0, of: 0), ofApp: "app").number }
+        #expect(places == [3_452_469_868, 2_984_612_230, 443_559_488])
+        #expect(places.map { ChannelBucket(ofUserAt: UInt64($0), of: 64).number } == [51, 44, 6])
+        var counts = [Int](repeating: 0, count: 64)
+        for number in 0..<64_000 {
+            let place = UserPlace(UserKey("user-\(number)", of: 0), ofApp: "7")
+            counts[UserPart(of: UInt64(place.number), count: 64).number] += 1
+        }
+        #expect(counts.min() ?? 0 > 800 && counts.max() ?? 0 < 1_200)
+        for count in [1, 3, 64, 1_000, Int(Int32.max)] {
+            for number in [0, count / 2, count - 1] {
+                let part = UserPart(number, of: count)
+                let ends = [part.places.lowerBound, part.places.upperBound - 1]
+                #expect(ends.allSatisfy { UserPart(of: $0, count: count) == part })
+            }
+            #expect(UserPart(0, of: count).places.lowerBound == 0)
+            #expect(UserPart(count - 1, of: count).places.upperBound == 1 << 32)
+        }
+    }
 }

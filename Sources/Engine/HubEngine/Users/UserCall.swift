@@ -9,29 +9,13 @@ package enum UserCall: Sendable, Equatable {
     case watch(UserKey, serial: UInt32)
     /// It has none any more.
     case unwatch(UserKey)
-    /// Of the users of that part, the hub has these and no others, and watches nobody until it says so again.
+    /// Of the users of that part that the calling loop owns, the hub has these and no others, and watches nobody until it
+    /// says so again.
     case only(UserPart, [UserKey])
     /// The hub is dead: its connections have broken. Nothing of it is taken any more.
     case reap(HubID)
     /// Graces that are over end. Any hub may ask, however often: each ends once.
     case due
-}
-
-/// A part of all users, by a fixed hash.
-package struct UserPart: Hashable, Sendable {
-    /// 0 to `count` - 1.
-    package let number: Int
-    /// How many there are.
-    package let count: Int
-
-    /// One of `count` parts.
-    package init(_ number: Int, of count: Int) { (self.number, self.count) = (number, count) }
-
-    /// The part of a user, of `count` parts; nil for one of an app that is not known.
-    init?(of user: UserKey, count: Int, _ apps: KnownApps) {
-        guard let app = apps[user.app] else { return nil }
-        self.init(Int(ChannelBucket.hash(user.id, ofApp: app.id) % UInt64(count)), of: count)
-    }
 }
 
 /// What the state tells a hub.

@@ -7,11 +7,11 @@ package final class MemoryUsers {
     /// What it tells, and whom.
     package typealias News = [(hub: HubID, news: SharedUserNews)]
 
-    /// What a hub has said.
+    /// What a hub has said, and by which caller.
     private struct Hub {
         let id: HubID
-        var present: Set<UserKey> = []
-        var watched: Set<UserKey> = []
+        var present: [UserKey: Int] = [:]
+        var watched: [UserKey: Int] = [:]
         var isReaped = false
     }
 
@@ -32,13 +32,15 @@ package final class MemoryUsers {
     package var nextDue: Instant? { shard.nextDue }
 
     /// Carries out the call. What hubs are to be told of it is appended to `news`.
-    package func call(_ call: UserCall, from hub: HubID, now: Instant, _ news: inout News) {
+    ///
+    /// - Parameter caller: the loop of the hub that owns the users that the call is about.
+    package func call(_ call: UserCall, from hub: HubID, caller: Int = 0, now: Instant, _ news: inout News) {
         guard let place = place(of: hub), !hubs[place].isReaped else { return }
         var effects = ContiguousArray<UserShard.Effect>()
         if case .due = call {
             shard.tick(now: now, &effects)
         } else {
-            let (from, requests) = requests(call, place)
+            let (from, requests) = requests(call, place, caller)
             shard.received(requests, from: from, now: now, &effects)
         }
         for effect in effects {
@@ -63,32 +65,42 @@ package final class MemoryUsers {
     }
 
     /// What the call changes, as a shard takes it, and of which hub.
-    private func requests(_ call: UserCall, _ place: Int) -> (from: Int, requests: [UserRequest]) {
+    private func requests(_ call: UserCall, _ place: Int, _ caller: Int) -> (from: Int, requests: [UserRequest]) {
         switch call {
-        case .arrived(let user): return (place, hubs[place].present.insert(user).inserted ? [.arrived(user)] : [])
+        case .arrived(let user):
+            return (place, hubs[place].present.updateValue(caller, forKey: user) == nil ? [.arrived(user)] : [])
         case .departed(let user, let mayReturn):
-            return (place, hubs[place].present.remove(user) == nil ? [] : [.departed(user, mayReturn: mayReturn)])
+            let wasPresent = hubs[place].present.removeValue(forKey: user) != nil
+            return (place, wasPresent ? [.departed(user, mayReturn: mayReturn)] : [])
         case .watch(let user, let serial):
-            hubs[place].watched.insert(user)
+            hubs[place].watched[user] = caller
             return (place, [.watch(user, serial: serial)])
-        case .unwatch(let user): return (place, hubs[place].watched.remove(user) == nil ? [] : [.unwatch(user)])
+        case .unwatch(let user):
+            return (place, hubs[place].watched.removeValue(forKey: user) == nil ? [] : [.unwatch(user)])
         case .only(let part, let users):
-            return (place, only(users, of: place) { [apps] in UserPart(of: $0, count: part.count, apps) == part })
+            let requests = only(users, of: place, caller) { [apps] user, owner in
+                owner == caller && UserPart(of: user, count: part.count, apps) == part
+            }
+            return (place, requests)
         case .reap(let dead):
             guard let place = self.place(of: dead) else { return (0, []) }
             defer { hubs[place].isReaped = true }
-            return (place, only([], of: place) { _ in true })
+            return (place, only([], of: place, caller) { _, _ in true })
         case .due: return (place, [])
         }
     }
 
-    private func only(_ users: [UserKey], of place: Int, _ isMeant: (UserKey) -> Bool) -> [UserRequest] {
+    private func only(
+        _ users: [UserKey], of place: Int, _ caller: Int, _ isMeant: (UserKey, Int) -> Bool
+    ) -> [UserRequest] {
         let (before, watched) = (hubs[place].present.filter(isMeant), hubs[place].watched.filter(isMeant))
         let present = Set(users)
-        hubs[place].present.subtract(before)
-        hubs[place].present.formUnion(present)
-        hubs[place].watched.subtract(watched)
-        return before.subtracting(present).map { .departed($0) } + present.subtracting(before).map { .arrived($0) }
-            + watched.map { .unwatch($0) }
+        let (departed, arrived) = (
+            before.keys.filter { !present.contains($0) }, present.filter { hubs[place].present[$0] == nil }
+        )
+        for user in departed { hubs[place].present[user] = nil }
+        for user in present { hubs[place].present[user] = caller }
+        for user in watched.keys { hubs[place].watched[user] = nil }
+        return departed.map { .departed($0) } + arrived.map { .arrived($0) } + watched.keys.map { .unwatch($0) }
     }
 }
