@@ -9,6 +9,8 @@ package enum SharedScript: Int, CaseIterable, Sendable {
     case channel
     /// That a hub lives.
     case beat
+    /// All about users.
+    case user
 
     /// Its text, with the bounds and times of one bucket.
     ///
@@ -23,6 +25,7 @@ package enum SharedScript: Int, CaseIterable, Sendable {
         case .event: return prelude + EventScript.text
         case .channel: return prelude + ChannelScript.text(limits)
         case .beat: return prelude + BeatScript.text(lease: lease)
+        case .user: return prelude + UserScript.text(limits)
         }
     }
 }

@@ -9,7 +9,7 @@ import Testing
 /// The shared state in a real Redis, asked one call after the other: the scripts alone, without what sends them.
 final class RedisChannels: SharedChannels {
     /// One for all tests: each state has keys of its own.
-    private static let server = Result { try RedisServer() }
+    static let server = Result { try RedisServer() }
     nonisolated(unsafe) private static var lastState = 0
 
     private let redis: BlockingRedis

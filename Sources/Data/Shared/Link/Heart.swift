@@ -20,6 +20,7 @@ final class Heart {
     private var isUp = false
     /// Turns since the beginning; in one second each bucket has its turn.
     private var turn = 0
+    /// When each bucket's channels have work, and behind them when each bucket's users have.
     private var dueAt: [Instant]
     private var waiting: [(due: Instant, work: () -> Void)] = []
 
@@ -34,7 +35,7 @@ final class Heart {
         self.loop = loop
         self.beats = beats
         buckets = link.shared.keys.count
-        dueAt = Array(repeating: .max, count: buckets)
+        dueAt = Array(repeating: .max, count: 2 * buckets)
         beating = try Alarm(loop) { [weak self] in self?.beat() }
         dues = try Alarm(loop) { [weak self] in self?.endDues() }
         waiter = try Alarm(loop) { [weak self] in self?.perform() }
@@ -61,7 +62,7 @@ final class Heart {
         isUp = false
         beating?.unset()
         dues?.unset()
-        dueAt = Array(repeating: .max, count: buckets)
+        dueAt = Array(repeating: .max, count: 2 * buckets)
     }
 
     // MARK: Beats
@@ -83,8 +84,10 @@ final class Heart {
     private func beaten(_ bucket: Int, _ reply: RedisReply) {
         switch reply {
         case .value(.array(let parts)):
-            guard parts.count == 4, case .integer(let delay) = parts[2] else { return }
+            guard parts.count == 3, case .integer(let delay) = parts[1], case .integer(let userDelay) = parts[2]
+            else { return }
             isDue(bucket, inMilliseconds: delay)
+            isDue(buckets + bucket, inMilliseconds: userDelay)
         case .refused(let error): link?.failed(error)
         case .value, .lost: break
         }
@@ -99,28 +102,34 @@ final class Heart {
 
     // MARK: What is due
 
-    /// A call may have begun something in the bucket.
-    func mayBeDue(_ bucket: Int) {
-        if beats { isDue(bucket, at: loop.now.advanced(by: Self.soon)) } else { link?.shared.poke(bucket) }
+    /// A call about the bucket's channels may have begun something.
+    func channelsMayBeDue(_ bucket: Int) { mayBeDue(bucket) }
+
+    /// A call about the bucket's users has.
+    func usersMayBeDue(_ bucket: Int) { mayBeDue(buckets + bucket) }
+
+    /// `place` in `dueAt`.
+    func mayBeDue(_ place: Int) {
+        if beats { isDue(place, at: loop.now.advanced(by: Self.soon)) } else { link?.shared.poke(place) }
     }
 
-    private func isDue(_ bucket: Int, inMilliseconds delay: Int64) {
+    private func isDue(_ place: Int, inMilliseconds delay: Int64) {
         // Behind the time, not before it: the server counts in whole milliseconds.
-        if delay >= 0 { isDue(bucket, at: loop.now.advanced(by: .milliseconds(delay + 1))) }
+        if delay >= 0 { isDue(place, at: loop.now.advanced(by: .milliseconds(delay + 1))) }
     }
 
-    private func isDue(_ bucket: Int, at time: Instant) {
-        guard isUp, time < dueAt[bucket] else { return }
-        dueAt[bucket] = time
+    private func isDue(_ place: Int, at time: Instant) {
+        guard isUp, time < dueAt[place] else { return }
+        dueAt[place] = time
         dues?.set(within: time.duration(since: Instant.read()))
     }
 
     private func endDues() {
         guard isUp, let link else { return }
         let now = loop.now
-        for bucket in dueAt.indices where dueAt[bucket] <= now {
-            dueAt[bucket] = .max
-            endDues(of: bucket, link)
+        for place in dueAt.indices where dueAt[place] <= now {
+            dueAt[place] = .max
+            if place < buckets { endDues(of: place, link) } else { endUserDues(of: place - buckets, link) }
         }
         if let next = dueAt.min(), next < .max { dues?.set(within: next.duration(since: Instant.read())) }
     }
@@ -137,6 +146,17 @@ final class Heart {
                 guard !webhooks.isEmpty, let link = self.link else { return }
                 link.tell(webhooks)
                 endDues(of: bucket, told: last, link)
+            case .refused(let error): self.link?.failed(error)
+            case .value, .lost: break
+            }
+        }
+    }
+
+    private func endUserDues(of bucket: Int, _ link: RedisLink) {
+        link.evaluate(UserCommand(dueOf: link.hub), bucket) { [weak self] reply in
+            guard let self else { return }
+            switch reply {
+            case .value(.integer(let delay)): isDue(buckets + bucket, inMilliseconds: delay)
             case .refused(let error): self.link?.failed(error)
             case .value, .lost: break
             }

@@ -81,7 +81,8 @@ package final class RedisLink {
         case .unfollow(let key):
             guard let channel = followed.removeValue(forKey: key) else { return }
             _ = client?.unsubscribe([channel]) { _ in }
-        case .user, .command: break
+        case .user(let sent): user(sent)
+        case .command: break
         case .end: end()
         }
     }
@@ -142,6 +143,27 @@ package final class RedisLink {
         }
     }
 
+    /// What is lost is said again when there is a connection.
+    private func user(_ sent: SentUserCall) {
+        let known = SentUserCall(sent.call, from: hub)
+        let count = shared.keys.count
+        guard !isEnding, client?.isUp == true,
+            let commands = try? UserCommand.commands(known, caller: number, apps, buckets: count)
+        else { return }
+        for command in commands {
+            guard let bucket = command.bucket?.number else { continue }
+            evaluate(command, bucket) { [weak self] reply in
+                guard let self else { return }
+                switch reply {
+                case .value(.integer(let delay)): if delay >= 0 { heart?.usersMayBeDue(bucket) }
+                case .refused(let error): failed(error)
+                case .lost: client?.leave("too many commands wait")
+                case .value: break
+                }
+            }
+        }
+    }
+
     /// Answers the call, later: nobody expects it within the call.
     private func answer(_ reply: ChannelReply, _ number: UInt64) {
         if case .unavailable = reply { shared.metrics.unavailable.add() }
@@ -180,16 +202,21 @@ package final class RedisLink {
         if client?.send(parts, done) != .taken { done(.lost) }
     }
 
+    func evaluate(_ command: UserCommand, _ bucket: Int, _ done: @escaping (RedisReply) -> Void) {
+        let parts = command.evaluated(scripts[.user], shared.keys[bucket])
+        if client?.send(parts, done) != .taken { done(.lost) }
+    }
+
     private func answered(_ reply: RedisReply, _ call: LinkCall) {
         switch reply {
         case .value(.bytes(let bytes)):
             receive(.news([bytes]))
-            if call.command.changes { heart?.mayBeDue(call.bucket) }
+            if call.command.changes { heart?.channelsMayBeDue(call.bucket) }
         case .value(let value):
             if let pages = MemberPages(value) {
                 call.pages = pages
                 read(call, from: [UInt8(ascii: "0")])
-                heart?.mayBeDue(call.bucket)
+                heart?.channelsMayBeDue(call.bucket)
             } else {
                 answer(.unavailable, call.number)
             }
@@ -265,15 +292,19 @@ package final class RedisLink {
         shared.metrics.connections.add(1)
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
-        for part in Array(shared.keys.map { $0 + Array("beat".utf8) } + followed.values).parts(of: 500) {
-            _ = client?.subscribe(part) { _ in }
-        }
+        let channels = shared.keys.map { $0 + Array("beat".utf8) } + followed.values
+        for part in (channels + userChannels).parts(of: 500) { _ = client?.subscribe(part) { _ in } }
         while client?.isUp == true, let call = waiting.popFirst() {
             if loop.now < call.deadline { transmit(call) } else { answer(.unavailable, call.number) }
         }
         // Nothing was told by the first one.
         if generation > 1 { tellGap() }
         heart?.begin()
+    }
+
+    /// By which the hub hears of users: one link hands on what all loops are told.
+    private var userChannels: [[UInt8]] {
+        number == 0 ? shared.keys.map { UserCommand.channel(to: hub, $0) } : []
     }
 
     private func lost() {
@@ -291,6 +322,7 @@ package final class RedisLink {
     func renewIfDead() {
         guard !isEnding, hub != shared.presentHub else { return }
         hub = shared.presentHub
+        if !userChannels.isEmpty { _ = client?.subscribe(userChannels) { _ in } }
         lastSent = Array(repeating: nil, count: shared.keys.count)
         while let call = waiting.popFirst() { answer(.unavailable, call.number) }
         tellGap()
@@ -323,7 +355,7 @@ package final class RedisLink {
     }
 
     /// Another loop's call may have begun something.
-    func poked(_ bucket: Int) { heart?.mayBeDue(bucket) }
+    func poked(_ place: Int) { heart?.mayBeDue(place) }
 
     /// All channels of the bucket may have changed unseen.
     func sayAgain(_ bucket: Int) {

@@ -57,8 +57,8 @@ package final class SharedRedis: Sendable {
     /// The run as Redis knows it.
     private let present: Atomic<UInt64>
     private let served: Locked<[App]>
-    /// The first loop's, and of which buckets it has still to look.
-    private let poked: Locked<(buckets: [Bool], mailbox: Mailbox<Int>?)>
+    /// The first loop's, and where it has still to look.
+    private let poked: Locked<(places: [Bool], mailbox: Mailbox<Int>?)>
     private let servedVersion = Atomic<Int>(0)
 
     /// - Parameter apps: those that are served at first.
@@ -71,7 +71,7 @@ package final class SharedRedis: Sendable {
         hub = HubID(number)
         present = Atomic(number)
         served = Locked(apps)
-        poked = Locked((Array(repeating: false, count: settings.buckets), nil))
+        poked = Locked((Array(repeating: false, count: 2 * settings.buckets), nil))
     }
 
     /// Not 0, and exact as a number of JSON and Lua.
@@ -100,9 +100,9 @@ package final class SharedRedis: Sendable {
         }
         if loop == 0 {
             let mailbox = Mailbox<Int>(eventLoop.handle)
-            eventLoop.attach(mailbox) { [weak self, weak link] bucket in
-                self?.poked.withLock { $0.buckets[bucket] = false }
-                link?.poked(bucket)
+            eventLoop.attach(mailbox) { [weak self, weak link] place in
+                self?.poked.withLock { $0.places[place] = false }
+                link?.poked(place)
             }
             poked.withLock { $0.mailbox = mailbox }
         }
@@ -121,12 +121,14 @@ package final class SharedRedis: Sendable {
     }
 
     /// A call of another loop may have begun something in the bucket: the first loop looks soon.
-    func poke(_ bucket: Int) {
+    ///
+    /// - Parameter place: of the bucket's channels, or of its users (`Heart`).
+    func poke(_ place: Int) {
         let mailbox = poked.withLock { poked in
-            defer { poked.buckets[bucket] = true }
-            return poked.buckets[bucket] ? nil : poked.mailbox
+            defer { poked.places[place] = true }
+            return poked.places[place] ? nil : poked.mailbox
         }
-        mailbox?.post(bucket)
+        mailbox?.post(place)
     }
 
     /// The apps, if they are not those of that version any more.

@@ -3,9 +3,11 @@ import Clock
 /// What each hub says of each bucket every second: that it lives. The first to say so in a second has all hubs told what has
 /// changed, and has the dead ones reaped.
 ///
-/// `ARGV`, from the sixth: the server's replication id, and a number that nobody else has. Answers: the time, the bucket's
-/// epoch, in how many milliseconds something is due, or -1, and whether the bucket settles: hubs say again what they hold,
-/// and what is missing may only not have been said yet.
+/// `ARGV`, from the sixth: the server's replication id, and a number that nobody else has. Returned are the time, and in how
+/// many milliseconds something is due about channels, and about users; -1: nothing is.
+///
+/// A bucket that was empty, or is at another server, settles for a while: hubs say again what they hold, and what is missing
+/// may only not have been said yet.
 ///
 /// A lease counts only time in which hubs could write: it begins anew when nobody has said anything for a while, and with
 /// another server, or the first hub back after an outage would reap all others.
@@ -20,7 +22,7 @@ enum BeatScript {
         local LEASE, SETTLING, SILENCE = \(lease.wholeNanoseconds / 1_000_000), \
         \(settling.wholeNanoseconds / 1_000_000), \(silence.wholeNanoseconds / 1_000_000)
 
-        """ + #"""
+        """ + UserScript.loss + #"""
             local B, replica, unique = P .. 'bucket', ARGV[6], ARGV[7]
             call('HSET', P .. 'hubs', hub, now)
             local known = call('HMGET', B, 'seenAt', 'since', 'replica', 'epoch', 'settledAt', 'beatAt', 'sequence')
@@ -38,8 +40,9 @@ enum BeatScript {
               for i = 1, #hubs, 2 do
                 if now - tonumber(hubs[i + 1]) >= LEASE then
                   call('HDEL', P .. 'hubs', hubs[i])
-                  call('HSET', P .. 'callers', hubs[i], now)
+                  fence(hubs[i])
                   call('ZADD', P .. 'due', now, 'x' .. hubs[i])
+                  loseAll(hubs[i])
                 end
               end
             end
@@ -56,7 +59,14 @@ enum BeatScript {
             end
             local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
             local delay = first[2] and max(0, tonumber(first[2]) - now) or -1
-            return {now, epoch, delay, settledAt > now and 1 or 0}
+            local userDelay = -1
+            if call('EXISTS', P .. 'lost') == 1 then
+              userDelay = 0
+            else
+              local user = call('ZRANGE', P .. 'userDue', 0, 0, 'WITHSCORES')
+              if user[2] then userDelay = max(0, tonumber(user[2]) - now) end
+            end
+            return {now, delay, userDelay}
 
             """#
     }

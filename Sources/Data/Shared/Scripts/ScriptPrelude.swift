@@ -1,12 +1,12 @@
 /// What every script begins with.
 ///
 /// `KEYS[1]` is the bucket's prefix, which all keys begin with: they lie in one slot by its hash tag. `ARGV`: the hub, its
-/// caller (the hub and the loop), the call's number, the time or nothing, the number of the caller's call before or nothing,
-/// then what the script itself takes.
+/// caller (the hub and the loop), the call's number (0 where the script does not mind), the time or nothing, the number of
+/// the caller's call before or nothing, then what the script itself takes.
 ///
 /// | key behind the prefix | what |
 /// |---|---|
-/// | `bucket` | hash: `sequence` of the last change, `webhooks` told, bytes and channels by app, what beats have found |
+/// | `bucket` | hash: `sequence` of the last change, `users` told, `webhooks` told, bytes and channels by app, what beats have found |
 /// | `hubs` | hash: when each hub has last said that it lives |
 /// | `beat` | shard channel: what has changed in the last second |
 /// | `callers` | hash: the last number of each caller; of a reaped hub, when |
@@ -21,6 +21,15 @@
 /// | `r:APP:CHANNEL` | hash: users removed a moment ago; 1: the backend was told |
 /// | `u:HUB:APP:CHANNEL` | hash: the hub's connections by user |
 /// | `e:APP:CHANNEL` | the last event of a cache channel |
+/// | `o:APP:USER` | hash: of each hub, whether it has connections of the user (`p`), watchers (`w`), or both; |
+/// | | `leave` while the last leave's time runs: `grace` (online) or `gone`; |
+/// | | `settled`: until then a leave by request gets a grace |
+/// | `userDue` | sorted set by time: users whose leaves end |
+/// | `users:HUB` | sorted set by place: users of whom the hub has connections or watchers |
+/// | `lost:HUB` | sorted set by place: those of whom it has no more, which is not done yet |
+/// | `lost` | set: hubs with such users |
+/// | `part` | sorted set: for a moment, users of `lost:HUB` |
+/// | `to:HUB` | no key: the shard channel by which the hub is told of users |
 ///
 /// Numbers and texts are written as `SharedWriter` writes them: what a script tells goes to hubs as it is.
 enum ScriptPrelude {
@@ -44,6 +53,7 @@ enum ScriptPrelude {
         -- Of a hub that was reaped, nothing is taken any more.
         local callers = call('HMGET', P .. 'callers', hub, caller)
         if callers[1] then return redis.error_reply('FENCED the hub was reaped') end
+        local function fence(dead) call('HSETNX', P .. 'callers', dead, now) end
         -- A caller numbers its calls, and repeats them in order: up to the last one they were carried out.
         local isRepeat = callers[2] and tonumber(callers[2]) >= number
         -- One before it was not carried out, or what it did is lost.

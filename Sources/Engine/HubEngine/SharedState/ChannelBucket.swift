@@ -1,7 +1,7 @@
 import Pusher
 
-/// One of the parts into which the channels and users of all hubs are divided: what is shared of one stands in its bucket.
-/// By a fixed hash, the same in every process and version.
+/// One of the parts into which the channels and users of all hubs are divided: what is shared of one stands in its
+/// bucket. By a fixed hash, the same in every process and version.
 package struct ChannelBucket: Hashable, Sendable {
     /// 0 to the number of buckets - 1.
     package let number: Int
@@ -12,7 +12,7 @@ package struct ChannelBucket: Hashable, Sendable {
         number = Int((hash ^ hash >> 32) & 0xFFFF_FFFF) % count
     }
 
-    /// The bucket of users at that place, of `count` buckets. By ranges, as `UserPart`: so users of one part are together.
+    /// The bucket of users at that place, of `count` buckets. By ranges, as `UserPart`: users of a part are together.
     package init(ofUserAt place: UInt64, of count: Int) { number = UserPart(of: place, count: count).number }
 
     /// By FNV-1a: it does not change from one process or version to another.

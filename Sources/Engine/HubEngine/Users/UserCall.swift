@@ -9,8 +9,8 @@ package enum UserCall: Sendable, Equatable {
     case watch(UserKey, serial: UInt32)
     /// It has none any more.
     case unwatch(UserKey)
-    /// Of the users of that part that the calling loop owns, the hub has these and no others, and watches nobody until it
-    /// says so again.
+    /// Of the users of that part that the calling loop owns, the hub has these and no others, and watches nobody until
+    /// it says so again.
     case only(UserPart, [UserKey])
     /// The hub is dead: its connections have broken. Nothing of it is taken any more.
     case reap(HubID)

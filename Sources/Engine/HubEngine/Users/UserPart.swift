@@ -1,5 +1,5 @@
-/// Where a user stands among all, by a fixed hash. Parts of all users are ranges of it, and buckets are others: a part lies
-/// in few buckets, and a bucket can find the users of a part by their order.
+/// Where a user stands among all, by a fixed hash. Parts of all users are ranges of it, and buckets are others: a part
+/// lies in few buckets, and a bucket can find the users of a part by their order.
 package struct UserPlace: Hashable, Sendable {
     /// One of 2^32.
     package let number: UInt32
