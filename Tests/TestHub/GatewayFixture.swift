@@ -22,6 +22,7 @@ package final class GatewayFixture {
     private let sink: Locked<FeedSink?>
     /// What hubs share, where that is elsewhere.
     package let state: SlowState?
+    private let group = RedisState.group
     package let metrics: GatewayMetrics
     package let credentials = AppCredentials(key: "key", secret: "secret")
     package static let tokenSecret = "a secret of thirty-two bytes, at least"
@@ -61,9 +62,10 @@ package final class GatewayFixture {
         configuration.timeouts.message = .seconds(600)
         configuration.timeouts.keepAlive = .seconds(600)
         change(&configuration)
-        let state = SlowState.isWanted ? SlowState(configuration, metrics: metrics.engine) : nil
+        let state = SlowState.isWanted ? SlowState(configuration) : nil
         self.state = state
-        configuration.sharedLink = try state ?? (RedisState.isWanted ? RedisState.make(configuration) : nil)
+        let redis = RedisState.isWanted || RedisState.group != nil ? try RedisState.make(configuration) : nil
+        configuration.sharedLink = state ?? redis
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -93,6 +95,8 @@ package final class GatewayFixture {
             startStore: actions.map { configuration in
                 { committed in try Store.start(configuration, logger: logger, committed: committed) }
             })
+        // Until then, publishes are refused.
+        while let redis, redis.metrics.connections.level < loops { try await Task.sleep(for: .milliseconds(2)) }
         if knowsRevocations { self.feed([.revocationsCurrent(true)]) }
     }
 

@@ -11,21 +11,34 @@ package enum RedisState {
     /// Within a test that runs once more with it (`SlowStateTrait`).
     @TaskLocal package static var isWanted = false
 
+    /// The hubs of a test that share a state.
+    package struct Group: Sendable {
+        let name: String
+        let server: RedisServer
+
+        /// Of that server, which lives as long as they do.
+        package init(_ name: String, on server: RedisServer) { (self.name, self.server) = (name, server) }
+    }
+
+    /// Within it, hubs are of this group.
+    @TaskLocal package static var group: Group?
+
     private static let server = Result { try RedisServer() }
     private static let lastName = Locked(0)
 
     /// For a hub of that configuration.
     static func make(_ configuration: GatewayConfiguration) throws -> SharedRedis {
-        let url = try RedisURL("redis://127.0.0.1:\(server.get().port)")
+        let url = try RedisURL("redis://127.0.0.1:\(group?.server.port ?? server.get().port)")
         var settings = SharedSettings(RedisSettings(url))
         settings.name = lastName.withLock {
             $0 += 1
-            return "hub\($0)"
+            return group?.name ?? "hub\($0)"
         }
         settings.limits = configuration.channelLimits.shards
         settings.limits.membersBytesMax = min(
             settings.limits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
         return SharedRedis(
-            settings, apps: configuration.apps, metrics: SharedRedisMetrics(), Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            settings, apps: configuration.apps, metrics: SharedRedisMetrics(),
+            Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 }

@@ -33,26 +33,29 @@ package final class SlowState: SharedLink, @unchecked Sendable {
     package static var isElsewhere: Bool { isWanted || RedisState.isWanted }
 
     /// For a hub of that configuration.
-    package init(_ configuration: GatewayConfiguration, metrics: EngineMetrics) {
+    package init(_ configuration: GatewayConfiguration) {
         loops = configuration.loops
         var limits = configuration.channelLimits.shards
         limits.membersBytesMax = min(limits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
-        memory = MemoryChannels(limits: limits, metrics: metrics)
+        memory = MemoryChannels(limits: limits)
         users = MemoryUsers(apps, limits: limits)
-        for app in configuration.apps {
-            apps.replace(app)
-            memory.replace(app)
-        }
+        for app in configuration.apps { take(app) }
         Thread.detachNewThread { [self] in run() }
     }
 
     package func serve(_ served: [App]) {
         condition.withLock {
-            for app in served {
-                apps.replace(app)
-                memory.replace(app)
-            }
+            for app in served { take(app) }
         }
+    }
+
+    /// With counts of its own: the hub's are of what the hub has.
+    private func take(_ app: App) {
+        let own = App(
+            id: app.id, credentials: app.credentials, index: app.index, ownsDatabase: app.ownsDatabase,
+            features: app.features, limits: app.limits)
+        apps.replace(own)
+        memory.replace(own)
     }
 
     package func open(

@@ -52,6 +52,20 @@ extension TestClient {
         guard answer.contains("subscription_succeeded") else { throw Failure(reason: answer) }
     }
 
+    /// Subscribes to a presence channel as that user; gives the answer.
+    package func enter(
+        _ channel: String, as user: String, info: String = "{}", _ app: TestApp, _ socketID: String
+    ) async throws -> String {
+        guard let name = ChannelName(channel) else { throw Failure(reason: channel) }
+        let data = #"{"user_id":"\#(user)","user_info":\#(info)}"#
+        let auth = app.app.credentials.sign(.channel(name, channelData: data), socketID: try Self.id(socketID))
+        let quoted = data.replacing("\"", with: "\\\"")
+        try await send(
+            #"{"event":"pusher:subscribe","data":{"channel":"\#(channel)","auth":"\#(auth)","channel_data":"\#(quoted)"}}"#
+        )
+        return try await text()
+    }
+
     private static func id(_ text: String) throws -> SocketID {
         guard let id = Array(text.utf8).withUnsafeBytes({ SocketID($0) }) else { throw Failure(reason: text) }
         return id

@@ -22,6 +22,12 @@ package struct UserCommand: Sendable, Equatable {
     /// Leaves that are over end.
     package init(dueOf hub: HubID) { self.init(SentUserCall(.due, from: hub), 0, nil, "due") }
 
+    /// What the hub tells all others. All such commands go by the first bucket.
+    package init(_ command: HubCommand, from hub: HubID, _ apps: KnownApps) {
+        self.init(SentUserCall(.due, from: hub), 0, nil, "command")
+        arguments.append(command.encoded(apps))
+    }
+
     /// The commands of a call. Only what is said of a part of all users takes several: one for each bucket that the
     /// part touches. They may go in any order.
     ///

@@ -79,7 +79,7 @@ import Testing
             default: call = nil
             }
             let before = (model.changes.count, model.webhooks.count, subject.changes.count, subject.webhooks.count)
-            // Whoever left first gives way first: no two leave at the same time.
+            // Members who left first give way first: no two leave at the same time.
             model.now = model.now.advanced(by: .milliseconds(1))
             subject.now = model.now
             if let call {

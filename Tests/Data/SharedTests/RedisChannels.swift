@@ -104,7 +104,9 @@ final class RedisChannels: SharedChannels {
 
     private func run(_ command: ChannelCommand, _ prefix: [UInt8]) throws -> RESPValue {
         let value = try redis.call(command.evaluated(try #require(hashes[command.script]), prefix))
-        if case .error(let error) = value, error.code != "FENCED" { Issue.record("\(String(decoding: error.message, as: UTF8.self))") }
+        if case .error(let error) = value, error.code != "FENCED" {
+            Issue.record("\(String(decoding: error.message, as: UTF8.self))")
+        }
         return value
     }
 

@@ -44,7 +44,9 @@ final class RedisUsers {
             command.time = now
             for (number, prefix) in prefixes.enumerated() where command.bucket.map({ $0.number == number }) ?? true {
                 let value = try redis.call(command.evaluated(hash, prefix))
-                if case .error(let error) = value, error.code != "FENCED" { Issue.record("\(String(decoding: error.message, as: UTF8.self))") }
+                if case .error(let error) = value, error.code != "FENCED" {
+                    Issue.record("\(String(decoding: error.message, as: UTF8.self))")
+                }
                 if case .done(let due) = try UserReply(value) { dues[number] = due.map { now.advanced(by: $0) } }
                 let told = news.count
                 try collect(&news)

@@ -5,7 +5,6 @@ import Pusher
 import TestSupport
 import Testing
 
-
 /// What each version of the shared state of ordinary channels must do, written against the protocol. Several hubs share it;
 /// a model says what is true.
 @Suite struct SharedChannelsTests {
@@ -179,7 +178,8 @@ import Testing
             .enter(other, Entering()), .assert(other, Attending()),
             .publish(other, Publication(channel: other.name, event: "e", data: [])),
         ] {
-            guard case .unavailable = state.state.call(call, 1, from: HubID(1), now: Instant(nanoseconds: 1), &news) else {
+            guard case .unavailable = state.state.call(call, 1, from: HubID(1), now: Instant(nanoseconds: 1), &news)
+            else {
                 Issue.record("\(call)")
                 continue
             }

@@ -204,7 +204,7 @@ import Testing
         }
         let only = SentUserCall(.only(UserPart(0, of: 1), [UserKey("a", of: 5)]), from: HubID(1))
         let commands = try UserCommand.commands(only, caller: 0, KnownApps(), buckets: 4)
-        #expect(commands.map(\.bucket?.number) == [0, 1, 2, 3] && commands.allSatisfy { $0.arguments.count == 7 })
+        #expect(commands.map(\.bucket?.number) == [0, 1, 2, 3] && commands.allSatisfy { $0.arguments.count == 8 })
         #expect(throws: SharedProblem.malformed) { try UserReply(.integer(-2)) }
         #expect(throws: SharedProblem.malformed) { try UserReply(.null) }
     }
@@ -218,7 +218,7 @@ import Testing
             }
             #expect(commands.count < parts + buckets)
             // One after the other they are all places of the caller.
-            let bounds = commands.map { $0.arguments[5...6].map { UInt64(String(decoding: $0, as: UTF8.self)) ?? 0 } }
+            let bounds = commands.map { $0.arguments[6...7].map { UInt64(String(decoding: $0, as: UTF8.self)) ?? 0 } }
             #expect(bounds.first?[0] == 1 << 32 && bounds.last?[1] == 2 << 32)
             #expect(zip(bounds, bounds.dropFirst()).allSatisfy { $0[1] == $1[0] })
         }

@@ -59,7 +59,8 @@ import Testing
                 .entered(Entered(cached: .event(publication, nil))), .done, .unavailable,
             ] + EntryRefusal.allCases.map { .refused($0) }
         return changes.map { .change(ChannelChange(key: key, follows: 127, sequence: 128, what: $0)) }
-            + [.latest(key, 129)] + webhooks.map { .webhook(app: 1, $0) } + replies.enumerated().map { .reply(UInt64($0.offset), $0.element) }
+            + [.latest(key, 129)] + webhooks.map { .webhook(app: 1, $0) }
+            + replies.enumerated().map { .reply(UInt64($0.offset), $0.element) }
     }()
 
     private static let user = UserKey("ä7", of: 1)
@@ -158,10 +159,14 @@ import Testing
     @Test func aBucketIsTheSameEverywhere() {
         let numbers = Self.names.map { ChannelBucket($0, ofApp: "app", of: 64).number }
         #expect(numbers == [47, 19, 31, 23])
-        #expect(ChannelBucket(Self.names[0], ofApp: "a", of: 64).number != ChannelBucket(Self.names[0], ofApp: "b", of: 64).number)
+        #expect(
+            ChannelBucket(Self.names[0], ofApp: "a", of: 64).number
+                != ChannelBucket(Self.names[0], ofApp: "b", of: 64).number)
         var counts = [Int](repeating: 0, count: 64)
         for number in 0..<64_000 {
-            if let name = ChannelName("private-room-\(number)") { counts[ChannelBucket(name, ofApp: "7", of: 64).number] += 1 }
+            if let name = ChannelName("private-room-\(number)") {
+                counts[ChannelBucket(name, ofApp: "7", of: 64).number] += 1
+            }
         }
         #expect(counts.min() ?? 0 > 800 && counts.max() ?? 0 < 1_200)
     }

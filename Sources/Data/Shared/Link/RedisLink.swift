@@ -18,7 +18,8 @@ import Redis
 ///   refused, for that one was not carried out: the connection is left, and both are sent again in order.
 /// - Redis has lost its last writes, or all. The first call that changes something names one that Redis does not know, and
 ///   is refused in the same way.
-/// - The hub was taken for dead while it was paused. Its next call is refused: it goes on as another hub, and says all again.
+/// - The hub was taken for dead while it was paused. Its next call is refused: it goes on as another hub, and says all
+///   again.
 package final class RedisLink {
     let shared: SharedRedis
     private let number: Int
@@ -34,12 +35,16 @@ package final class RedisLink {
     private var waiting = Fifo<LinkCall>()
     /// The last call of each bucket that changes it, on this connection; nil: none, or it is not known what became of it.
     private var lastSent: [UInt64?]
+    /// Commands that no other hub has been told.
+    private var untold: [HubCommand] = []
     private var beats: BeatWatch
     private var heart: Heart?
     private var isEnding = false
 
     /// Calls that wait for a connection, at most; each is answered as unavailable beyond it.
     static let waitingMax = 10_000
+    /// Commands that wait; of more, the other hubs are not told.
+    private static let untoldMax = 1_000
     /// How long a call may wait. The engine waits no longer.
     static let patience = Duration.seconds(5)
 
@@ -82,7 +87,7 @@ package final class RedisLink {
             guard let channel = followed.removeValue(forKey: key) else { return }
             _ = client?.unsubscribe([channel]) { _ in }
         case .user(let sent): user(sent)
-        case .command: break
+        case .command(let command): tell(command)
         case .end: end()
         }
     }
@@ -140,6 +145,21 @@ package final class RedisLink {
             guard let self else { return }
             let bytes: [UInt8]? = if case .value(.bytes(let bytes)) = reply { bytes } else { nil }
             if let whole = gather.take(bytes, apps) { answer(whole, number) }
+        }
+    }
+
+    /// Once there is a connection: its user must not stay at other hubs.
+    private func tell(_ command: HubCommand) {
+        guard client?.isUp == true else {
+            if untold.count < Self.untoldMax { untold.append(command) }
+            return
+        }
+        evaluate(UserCommand(command, from: hub, apps), 0) { [weak self] reply in
+            switch reply {
+            case .lost: self?.untold.append(command)
+            case .refused(let error): self?.failed(error)
+            case .value: break
+            }
         }
     }
 
@@ -294,6 +314,7 @@ package final class RedisLink {
         beats = BeatWatch(buckets: shared.keys.count)
         let channels = shared.keys.map { $0 + Array("beat".utf8) } + followed.values
         for part in (channels + userChannels).parts(of: 500) { _ = client?.subscribe(part) { _ in } }
+        for command in exchange(&untold, with: []) { tell(command) }
         while client?.isUp == true, let call = waiting.popFirst() {
             if loop.now < call.deadline { transmit(call) } else { answer(.unavailable, call.number) }
         }
@@ -302,9 +323,10 @@ package final class RedisLink {
         heart?.begin()
     }
 
-    /// By which the hub hears of users: one link hands on what all loops are told.
+    /// By which the hub hears of users, and of commands: one link hands on what all loops are told.
     private var userChannels: [[UInt8]] {
-        number == 0 ? shared.keys.map { UserCommand.channel(to: hub, $0) } : []
+        guard number == 0 else { return [] }
+        return shared.keys.map { UserCommand.channel(to: hub, $0) } + [shared.keys[0] + Array("commands".utf8)]
     }
 
     private func lost() {
@@ -334,7 +356,20 @@ package final class RedisLink {
         guard push.count == 3, case .bytes(let kind) = push[0], kind.elementsEqual("smessage".utf8),
             case .bytes(let channel) = push[1], case .bytes(let message) = push[2]
         else { return }
-        if channel.ends(with: "}:beat") { beat(message, channel) } else { receive(.news([message])) }
+        if channel.ends(with: "}:beat") {
+            beat(message, channel)
+        } else if channel.ends(with: "}:commands") {
+            heard(message)
+        } else {
+            receive(.news([message]))
+        }
+    }
+
+    /// A command of a hub. This one has followed its own already.
+    private func heard(_ message: [UInt8]) {
+        var reader = SharedReader(part: message)
+        guard let sender = try? reader.data(), !sender.elementsEqual("\(hub.number)".utf8) else { return }
+        receive(.news([reader.rest]))
     }
 
     private func beat(_ message: [UInt8], _ channel: [UInt8]) {

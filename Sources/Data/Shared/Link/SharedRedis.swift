@@ -33,8 +33,9 @@ package struct SharedSettings: Sendable {
 package final class SharedRedisMetrics: Sendable {
     /// Connections that are up.
     package let connections = Gauge()
-    /// Calls, and those that were sent again.
+    /// Calls.
     package let calls = Counter()
+    /// Calls that were sent again.
     package let repeats = Counter()
     /// Calls that were answered as unavailable.
     package let unavailable = Counter()
@@ -49,9 +50,10 @@ package final class SharedRedisMetrics: Sendable {
 package final class SharedRedis: Sendable {
     /// This run of the hub. The links name the present one to Redis: who was taken for dead goes on as another.
     package let hub: HubID
-    /// What is counted.
+    /// What is counted of it.
     package let metrics: SharedRedisMetrics
     let settings: SharedSettings
+    /// What the keys of each bucket begin with.
     let keys: [[UInt8]]
     let log: RedisLog
     /// The run as Redis knows it.

@@ -9,7 +9,7 @@ import HubEngine
 enum ChannelScript {
     /// With the bounds and times of one bucket.
     static func text(_ limits: ShardLimits) -> String {
-        constants(limits) + channels + counts + members + hubs + dues + questions + calls
+        constants(limits) + channels + counts + MemberScript.text + hubs + dues + questions + ChannelCallScript.text
     }
 
     private static func constants(_ limits: ShardLimits) -> String {

@@ -1,8 +1,8 @@
 /// An event for those in a channel: a backend's to a channel that keeps none, or a client's. The shortest way, for this is
 /// called most often.
 ///
-/// `ARGV`, from the sixth: app, channel, the change's content as hubs read it, and what is replied: `facts`, `members` (facts
-/// with the number of users), or nothing.
+/// `ARGV`, from the sixth: app, channel, the change's content as hubs read it, and what is replied: `facts`, `members`
+/// (facts with the number of users), or nothing.
 enum EventScript {
     static let text = #"""
         local app, channel, content, asked = ARGV[6], ARGV[7], ARGV[8], ARGV[9]

@@ -6,7 +6,8 @@
 ///
 /// | key behind the prefix | what |
 /// |---|---|
-/// | `bucket` | hash: `sequence` of the last change, `users` told, `webhooks` told, bytes and channels by app, what beats have found |
+/// | `bucket` | hash: `sequence` of the last change, `users` told, `webhooks` told, bytes and channels by app, what |
+/// | | beats have found |
 /// | `hubs` | hash: when each hub has last said that it lives |
 /// | `beat` | shard channel: what has changed in the last second |
 /// | `callers` | hash: the last number of each caller; of a reaped hub, when |
@@ -28,6 +29,7 @@
 /// | `users:HUB` | sorted set by place: users of whom the hub has connections or watchers |
 /// | `lost:HUB` | sorted set by place: those of whom it has no more, which is not done yet |
 /// | `lost` | set: hubs with such users |
+/// | `commands` | shard channel: what one hub tells all others, behind its number |
 /// | `part` | sorted set: for a moment, users of `lost:HUB` |
 /// | `to:HUB` | no key: the shard channel by which the hub is told of users |
 ///

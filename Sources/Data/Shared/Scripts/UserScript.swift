@@ -177,6 +177,10 @@ enum UserScript {
           losePage(hub)
           return done()
         end
+        if asked == 'command' then
+          call('SPUBLISH', P .. 'commands', text(hub) .. ARGV[7])
+          return done()
+        end
         local u, place = open(ARGV[7]), ARGV[8]
         if call('ZREM', L, u.name) == 1 then lose(u, hub) end
         if asked == 'arrived' then

@@ -36,7 +36,6 @@ final class ClientLoop: EffectPerformer {
     let intake: ConnectionIntake
     let drainage: ConnectionDrain
     let apps: ServedApps
-    private let link: LoopLink?
     var effects = SessionEngine.Effects()
 
     /// Nil in a hub without a console.
@@ -80,12 +79,7 @@ final class ClientLoop: EffectPerformer {
         // Otherwise a newcomer would be closed for not reading a list that no queue can hold.
         shardLimits.membersBytesMax = min(shardLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
         streams = StreamOwner(on: loop, runner, due, context, compression, trace)
-        let link = try configuration.sharedLink.map { (link) throws(ReactorError) in
-            let mailbox = context.mailboxes[number]
-            let send = try link.open(loop: number, on: loop) { mailbox.post(.shared($0)) }
-            return LoopLink(hub: link.hub, send: send)
-        }
-        self.link = link
+        let link = try LoopLink(configuration.sharedLink, loop: number, on: loop, context)
         channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits, link, trace)
         users = UserOwner(on: loop, runner, due, context, limits: shardLimits, link)
         identities = IdentityWatch(on: loop, due, context.verifier, router.mailbox)
@@ -314,7 +308,7 @@ final class ClientLoop: EffectPerformer {
         } else {
             hubContext.admission.left(connection.address, loop: router.here, wasRefused: connection.wasRefused)
         }
-        endIfDone()
+        if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 
     // MARK: Ending
@@ -326,20 +320,13 @@ final class ClientLoop: EffectPerformer {
     private func shutdown(hasSuccessor: Bool) {
         drainage.stops(hasSuccessor: hasSuccessor)
         // The loop ends with its last source.
-        loop.remove(budget)
-        loop.remove(due)
-        if let trace { loop.remove(trace) }
+        for source in [budget, due, trace] as [EventSource?] { if let source { loop.remove(source) } }
         if intake.isOpen {
             intake.close()
             router.handOthers(.shutdown(hasSuccessor: hasSuccessor))
         }
         loop.forEachConnection { $0.hubEnds() }
-        link?.send(.end)
-        endIfDone()
-    }
-
-    /// The hub ends, and the loop's last source has gone.
-    func endIfDone() {
-        if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
+        users.endLink()
+        if loop.sourceCount == 0 { loop.handle.stop() }
     }
 }

@@ -15,7 +15,10 @@ final class UserOwner: EffectPerformer {
     private let apps = KnownApps()
     private let link: LoopLink?
 
-    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, limits: ShardLimits, _ link: LoopLink?) {
+    init(
+        on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, limits: ShardLimits,
+        _ link: LoopLink?
+    ) {
         self.loop = loop
         self.runner = runner
         self.due = due
@@ -62,6 +65,9 @@ final class UserOwner: EffectPerformer {
 
     /// Tells all other hubs.
     func tell(_ command: HubCommand) { link?.send(.command(command)) }
+
+    /// The loop ends.
+    func endLink() { link?.send(.end) }
 
     /// What another hub tells.
     func command(_ bytes: [UInt8]) throws(SharedProblem) -> HubCommand { try HubCommand(bytes, apps) }

@@ -1,5 +1,6 @@
 import HubEngine
 import Metrics
+import Reactor
 
 extension SharedArrival {
     func perform(on loop: ClientLoop) {
@@ -8,7 +9,7 @@ extension SharedArrival {
         case .gap:
             loop.channels.assertAll()
             loop.users.assertAll()
-        case .ended: loop.endIfDone()
+        case .ended: if loop.isStopping, loop.loop.sourceCount == 0 { loop.loop.handle.stop() }
         }
     }
 

@@ -6,6 +6,14 @@ struct LoopLink {
     /// This run of the hub, as the others know it.
     let hub: HubID
     let send: (SharedRequest) -> Void
+
+    /// Opens it; nil without a link.
+    init?(_ link: (any SharedLink)?, loop: Int, on eventLoop: EventLoop, _ context: HubContext) throws(ReactorError) {
+        guard let link else { return nil }
+        let mailbox = context.mailboxes[loop]
+        send = try link.open(loop: loop, on: eventLoop) { mailbox.post(.shared($0)) }
+        hub = link.hub
+    }
 }
 
 /// The way to what all hubs share, where that is not in this hub's memory. Any thread.
@@ -18,7 +26,8 @@ package protocol SharedLink: AnyObject, Sendable {
 
     /// Opens the way of one loop. Called on its thread, before it serves.
     ///
-    /// - Parameter receive: takes what the state tells the loop, in the state's order as far as the way keeps it. Any thread.
+    /// - Parameter receive: takes what the state tells the loop, in the state's order as far as the way keeps it. Any
+    ///   thread.
     /// - Returns: what sends the loop's requests. It is called on the loop's thread, and never waits.
     func open(
         loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void

@@ -72,6 +72,13 @@ final class ChannelCourse {
         return attending
     }
 
+    /// Whether that can be the beginning, where nobody is there to be told: the state tells no hub of changes while the
+    /// channel is empty.
+    func mayBegin(at entered: Entered, of key: ChannelKey) -> Bool {
+        guard !key.name.kind.isPresence || entered.members != nil else { return false }
+        return ready.isEmpty && (delivered.map { $0 < entered.sequence } ?? true)
+    }
+
     /// Nobody here was told anything yet.
     func begin(at entered: Entered) {
         delivered = entered.sequence

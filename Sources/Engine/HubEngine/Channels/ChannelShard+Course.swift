@@ -17,14 +17,26 @@ extension ChannelShard {
         do throws(SharedProblem) {
             switch try ChannelNews(bytes, apps) {
             case .change(let change): changed(change, now: now, &effects)
-            case .webhook(let index, let event):
-                if let app = apps[index] { effects.append(.webhook(app, event)) }
+            case .webhook(let index, let event): if let app = apps[index] { effects.append(.webhook(app, event)) }
             case .reply(let number, let reply): replied(number, reply, now: now, &effects)
-            case .latest(let key, let sequence):
-                if locals[key]?.course?.hasMissed(sequence) == true { assert(key, now: now) }
+            case .latest(let key, let last): if locals[key]?.course?.hasMissed(last) == true { assert(key, now: now) }
             }
         } catch {
             metrics.sharedProblems[error.rawValue].add()
+        }
+    }
+
+    mutating func ask(
+        _ entering: Entering, for entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects
+    ) {
+        switch locals.held(for: entry, metrics.channels, apps, limits, beside: unasserted.vacating.count) {
+        case .failure(let refusal): refuse(entry, from: loop, refusal, &effects)
+        case .success(let local):
+            let course = course(of: local)
+            var entering = entering
+            entering.asksMembers = local.loops.isEmpty || course.delivered == nil
+            _ = call(.enter(entry.key, entering), .entry(entry, loop: loop), now)
+            course.waits(entry, for: waits.lastNumber)
         }
     }
 
@@ -54,12 +66,7 @@ extension ChannelShard {
         switch reply {
         case .entered(let entered):
             course.entered(entry)
-            // Where nobody is there to be told, nothing was: the state tells no hub of changes while the channel is empty.
-            if local.loops.isEmpty, course.ready.isEmpty, course.delivered.map({ $0 < entered.sequence }) ?? true,
-                !entry.key.name.kind.isPresence || entered.members != nil
-            {
-                course.begin(at: entered)
-            }
+            if local.loops.isEmpty, course.mayBegin(at: entered, of: entry.key) { course.begin(at: entered) }
             if entered.sequence > course.delivered ?? 0 {
                 course.ready.append((entry, loop, entered))
             } else {
@@ -97,9 +104,7 @@ extension ChannelShard {
     private mutating func changed(_ change: ChannelChange, now: Instant, _ effects: inout Effects) {
         guard let local = locals[change.key] else { return }
         let course = course(of: local)
-        if let delivered = course.delivered, change.sequence <= delivered {
-            return assert(change.key, now: now)
-        }
+        if let delivered = course.delivered, change.sequence <= delivered { return assert(change.key, now: now) }
         course.keep(change)
         follow(local, course, now: now, &effects)
     }

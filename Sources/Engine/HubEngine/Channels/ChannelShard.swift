@@ -25,7 +25,7 @@ package struct ChannelShard {
     /// What the shard wants done, in order.
     package typealias Effect = ChannelEffect
 
-    private let limits: ShardLimits
+    let limits: ShardLimits
     let state: SharedChannelsVersion
     let metrics: EngineMetrics
     let apps: KnownApps
@@ -62,12 +62,9 @@ package struct ChannelShard {
     /// Whether the newcomer would be refused because connected members take all the room.
     package func isFull(for entry: ChannelEntry) -> Bool {
         guard let member = entry.member else { return false }
-        switch state {
-        case .memory(let memory): return memory.isFull(for: member, in: entry.key, of: entry.app)
-        case .linked:
-            let most = apps.known(entry.app).limits.presenceMembersMax
-            return locals[entry.key]?.course?.isFull(for: member, most) ?? false
-        }
+        if let memory { return memory.isFull(for: member, in: entry.key, of: entry.app) }
+        let most = apps.known(entry.app).limits.presenceMembersMax
+        return locals[entry.key]?.course?.isFull(for: member, most) ?? false
     }
 
     // MARK: Inputs
@@ -83,19 +80,9 @@ package struct ChannelShard {
 
     private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         _ = apps.known(entry.app)
-        var entering = Entering(
+        let entering = Entering(
             member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
-        guard case .memory(let memory) = state else {
-            guard locals[entry.key] != nil || locals.count + unasserted.vacating.count < limits.channelsMax else {
-                entry.app.counts.refused(.channels)
-                return refuse(entry, from: loop, .channelsFull, &effects)
-            }
-            let local = locals.held(entry.key)
-            let course = course(of: local)
-            entering.asksMembers = local.loops.isEmpty || course.delivered == nil
-            _ = call(.enter(entry.key, entering), .entry(entry, loop: loop), now)
-            return course.waits(entry, for: waits.lastNumber)
-        }
+        guard let memory else { return ask(entering, for: entry, from: loop, now: now, &effects) }
         switch memory.enter(entry.key, entering, now: now, &news.items) {
         case .success(let entered):
             take(upTo: entered.sequence, &effects)
@@ -219,10 +206,8 @@ package struct ChannelShard {
     private mutating func take(upTo sequence: UInt64 = .max, _ effects: inout Effects) {
         while let item = news.next(upTo: sequence) {
             switch consume item {
-            case .change(let change):
-                locals[change.key]?.tell(change, by: sender, &effects)
-            case .webhook(let index, let event):
-                if let app = apps[index] { effects.append(.webhook(app, event)) }
+            case .change(let change): locals[change.key]?.tell(change, by: sender, &effects)
+            case .webhook(let index, let event): if let app = apps[index] { effects.append(.webhook(app, event)) }
             case .reply, .latest: break
             }
         }

@@ -12,6 +12,8 @@ final class LocalSubscribers {
     private var total = 0
     /// Where the channel's state is elsewhere.
     var course: ChannelCourse?
+    /// There too: it is not one of this hub's channels any more.
+    var leavesQuota: (() -> Void)?
     /// What newcomers are told of the members of that version. Kept from the second newcomer on.
     private var listVersion: UInt64 = 0
     private var membersTold: SharedMessages?
@@ -85,8 +87,31 @@ struct LocalChannels {
         return local
     }
 
+    /// The channel, where its state is elsewhere: the state knows no bounds of hubs. One that is new here counts in the
+    /// quota for as long as it is here.
+    ///
+    /// - Parameter others: channels that are not here any more, which the state has not been told.
+    mutating func held(
+        for entry: ChannelEntry, _ quota: ChannelQuota, _ apps: KnownApps, _ limits: ShardLimits, beside others: Int
+    ) -> Result<LocalSubscribers, EntryRefusal> {
+        if let local = channels[entry.key] { return .success(local) }
+        let app = apps.known(entry.app)
+        do throws(EntryRefusal) {
+            guard others < limits.channelsMax else { throw .channelsFull }
+            try quota.enter(
+                app, subscriptions: entry.subscriptionCount, most: limits.channelsMax, few: limits.fewChannels)
+        } catch {
+            app.counts.refused(.channels)
+            return .failure(error)
+        }
+        let local = held(entry.key)
+        local.leavesQuota = { if let app = apps[app.index] { quota.leave(app) } }
+        return .success(local)
+    }
+
     mutating func removeIfUnused(_ local: LocalSubscribers) {
         guard local.isUnused, channels.removeValue(forKey: local.key) != nil else { return }
+        local.leavesQuota?()
         link?.send(.unfollow(local.key))
     }
 }

@@ -116,6 +116,9 @@ package struct SharedReader {
         apps = KnownApps()
     }
 
+    /// What is not read yet.
+    package var rest: [UInt8] { Array(bytes[next...]) }
+
     /// Whether all is read.
     package var isAtEnd: Bool { next == bytes.count }
 

@@ -1,6 +1,6 @@
-// The members of presence channels, and who has left a moment ago.
-extension ChannelScript {
-    static let members = #"""
+/// The members of presence channels, and who has left a moment ago.
+enum MemberScript {
+    static let text = #"""
         local function member(c, user)
           local value = call('HGET', c.M, user)
           if not value then return nil end

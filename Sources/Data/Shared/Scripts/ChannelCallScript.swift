@@ -1,6 +1,6 @@
-// What is asked, and the answers.
-extension ChannelScript {
-    static let calls = #"""
+/// What is asked of channels, and the answers.
+enum ChannelCallScript {
+    static let text = #"""
         local asked = ARGV[6]
         if asked == 'due' then
           local told = 0
