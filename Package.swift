@@ -348,7 +348,11 @@ let package = Package(
             ]),
         tests(
             "Data/SharedTests",
-            ["Bytes", "Clock", "HubEngine", "Pusher", "RESP", "Shared", "TestRedis", "TestSupport"]),
+            [
+                "Bytes", "Clock", "HubEngine", "Metrics", "Pusher", "Reactor", "Redis", "RESP", "Shared", "TestRedis",
+                "TestSupport",
+                logging,
+            ]),
         tests(
             "Edge/IdentityTests",
             [

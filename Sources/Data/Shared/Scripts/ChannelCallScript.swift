@@ -140,7 +140,7 @@ enum ChannelCallScript {
             -- It may know less than what was carried out behind it: it only asks.
             local answer = entered(c, true, c.tellsCounts, asksMembers)
             close(c)
-            if settledAt > now then return redis.error_reply('SETTLING') end
+            if settledAt > now then return redis.error_reply('SETTLING hubs say what they hold') end
             return answer
           end
           if before == 0 and wanted > 0 then occupied(c) end
@@ -168,7 +168,7 @@ enum ChannelCallScript {
           close(c)
           trim()
           -- Others still say what they hold: who is missing may only not have been said.
-          if settledAt > now then return redis.error_reply('SETTLING') end
+          if settledAt > now then return redis.error_reply('SETTLING hubs say what they hold') end
           return answer
         end
         return reply(UNAVAILABLE)

@@ -1,0 +1,117 @@
+import Clock
+import HubEngine
+import Logging
+import Pusher
+import Reactor
+import Redis
+import Shared
+import TestRedis
+import Testing
+
+/// Hubs of one loop each, on a loop that the test drives, which share a state in a real Redis.
+final class LinkWorld {
+    /// One hub's loop.
+    final class Hub {
+        let shared: SharedRedis
+        fileprivate(set) var link: RedisLink?
+        private let arrivals = Locked<[SharedArrival]>([])
+        private let apps = KnownApps()
+        private var lastNumber: UInt64 = 0
+        private(set) var replies: [UInt64: ChannelReply] = [:]
+        private(set) var changes: [ChannelChange] = []
+        private(set) var webhooks: [WebhookEvent] = []
+        private(set) var gaps = 0
+
+        fileprivate init(_ settings: SharedSettings, _ app: App, on loop: EventLoop) throws {
+            shared = SharedRedis(
+                settings, apps: [app], metrics: SharedRedisMetrics(),
+                Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            apps.replace(app)
+            link = try shared.link(loop: 0, on: loop) { [arrivals] arrival in arrivals.withLock { $0.append(arrival) } }
+        }
+
+        /// Sends the call; its number.
+        @discardableResult
+        func send(_ call: ChannelCall) -> UInt64 {
+            lastNumber += 1
+            link?.send(.channel(SentChannelCall(call, lastNumber, from: shared.hub)))
+            return lastNumber
+        }
+
+        /// The hub is gone, and says nothing.
+        func dies() { link = nil }
+
+        fileprivate func look() {
+            for arrival in arrivals.withLock({ exchange(&$0, with: []) }) {
+                guard case .news(let messages) = arrival else {
+                    if case .gap = arrival { gaps += 1 }
+                    continue
+                }
+                for bytes in messages {
+                    switch try? ChannelNews(bytes, apps) {
+                    case .reply(let number, let reply): replies[number] = reply
+                    case .change(let change): changes.append(change)
+                    case .webhook(_, let event): webhooks.append(event)
+                    case .latest, nil: break
+                    }
+                }
+            }
+        }
+    }
+
+    let server: RedisServer
+    let redis: BlockingRedis
+    private let loop: EventLoop
+    private(set) var hubs: [Hub] = []
+
+    init(hubs count: Int, _ change: (inout SharedSettings) -> Void = { _ in }) throws {
+        server = try RedisServer()
+        redis = try BlockingRedis(port: server.port)
+        loop = try EventLoop()
+        var settings = SharedSettings(RedisSettings(try RedisURL("redis://127.0.0.1:\(server.port)")))
+        // A busy machine is slow.
+        settings.redis.replyTimeout = .seconds(45)
+        settings.redis.pauseMax = .milliseconds(200)
+        settings.buckets = 4
+        change(&settings)
+        var features = AppFeatures()
+        features.webhooks = [.presence, .channelExistence]
+        let app = App(
+            id: "1", credentials: AppCredentials(key: "k", secret: "s"), index: 0, ownsDatabase: false,
+            features: features)
+        for _ in 0..<count { hubs.append(try Hub(settings, app, on: loop)) }
+        try run { hubs.allSatisfy { $0.shared.metrics.connections.level == 1 } }
+    }
+
+    func run(until condition: () throws -> Bool) throws {
+        let end = Instant.read().advanced(by: .seconds(100))
+        while try !condition() {
+            try #require(Instant.read() < end, "not met in 100 s")
+            loop.tick(waitingAtMost: .milliseconds(5))
+            for hub in hubs { hub.look() }
+        }
+    }
+
+    /// Sends the call, and waits for its reply.
+    func ask(_ call: ChannelCall, by hub: Int = 0) throws -> ChannelReply {
+        let number = hubs[hub].send(call)
+        try run { hubs[hub].replies[number] != nil }
+        return try #require(hubs[hub].replies[number])
+    }
+
+    func facts(_ key: ChannelKey, by hub: Int = 0) throws -> ChannelFacts {
+        guard case .facts(let facts) = try ask(.facts(key), by: hub) else { throw CancellationError() }
+        return facts
+    }
+
+    static func key(_ name: String) -> ChannelKey {
+        guard let name = ChannelName(name) else { preconditionFailure("no channel's name") }
+        return ChannelKey(0, name)
+    }
+
+    static func entering(_ user: String) -> Entering { Entering(member: PresenceMember(id: user, info: [])) }
+
+    static func event(_ key: ChannelKey) -> ChannelCall {
+        .publish(key, Publication(channel: key.name, event: "e", data: []))
+    }
+}

@@ -1,0 +1,152 @@
+import Clock
+import HubEngine
+import Pusher
+import RESP
+import TestRedis
+import TestSupport
+import Testing
+
+@testable import Shared
+
+/// Calls on their way to Redis, when connections, scripts, writes or hubs are lost.
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct RedisLinkTests {
+    private let news = LinkWorld.key("news")
+    private let presence = LinkWorld.key("presence-x")
+
+    /// What breaks what is under way.
+    enum Fault: CaseIterable {
+        case connections, scripts
+    }
+
+    private func strike(_ fault: Fault, _ world: LinkWorld) throws {
+        switch fault {
+        case .connections:
+            for kind in ["normal", "pubsub"] {
+                _ = try world.redis.callText("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+            }
+        case .scripts: _ = try world.redis.callText("SCRIPT", "FLUSH", "SYNC")
+        }
+    }
+
+    /// Each call is carried out once, and answered, however often it has to be sent.
+    @Test(arguments: Fault.allCases) func callsAreRepeatedAndDoneOnce(_ fault: Fault) throws {
+        let world = try LinkWorld(hubs: 1)
+        guard case .entered(let first) = try world.ask(.enter(news, Entering())) else { throw CancellationError() }
+        var numbers: [UInt64] = []
+        for round in 0..<20 {
+            for step in 0..<10 {
+                numbers.append(world.hubs[0].send(step % 5 == 0 ? .enter(news, Entering()) : LinkWorld.event(news)))
+            }
+            if round % 3 == 0 { try strike(fault, world) }
+            // Nothing is refused for want of a connection.
+            try world.run { world.hubs[0].shared.metrics.connections.level == 1 }
+        }
+        try world.run { numbers.allSatisfy { world.hubs[0].replies[$0] != nil } }
+        let answered = numbers.filter { if case .unavailable? = world.hubs[0].replies[$0] { false } else { true } }
+        // What was sent before the loss was known waits for the next connection; backends hear that it is away.
+        let entered = answered.count { if case .entered? = world.hubs[0].replies[$0] { true } else { false } }
+        #expect(entered == 40 && world.hubs[0].shared.metrics.repeats.count > 0)
+        #expect(try world.facts(news).subscriptionCount == 41)
+        // Each event has raised the sequence by one, and nothing else has.
+        guard case .entered(let last) = try world.ask(.enter(news, Entering(isRepeated: true))) else {
+            throw CancellationError()
+        }
+        #expect(Int(last.sequence - first.sequence) == answered.count - entered)
+        #expect(world.hubs[0].gaps > 0)
+    }
+
+    /// All is lost: the next call that changes something is refused, and the hub says again what it holds.
+    @Test func aLossOfAllIsSeenByTheNextCall() throws {
+        let world = try LinkWorld(hubs: 1)
+        _ = try world.ask(.enter(news, Entering()))
+        _ = try world.redis.callText("FLUSHALL")
+        _ = try world.ask(LinkWorld.event(news))
+        try world.run { world.hubs[0].gaps == 1 }
+        #expect(try world.facts(news).subscriptionCount == 0)
+        var attending = Attending()
+        attending.connections = 1
+        // It settles first: others may not have said yet what they hold.
+        guard case .entered = try world.ask(.assert(news, attending)) else {
+            Issue.record("not asserted")
+            return
+        }
+        #expect(try world.facts(news).subscriptionCount == 1)
+    }
+
+    /// A hub that was taken for dead is told so, and goes on as another.
+    @Test func aHubTakenForDeadGoesOnAsAnother() throws {
+        let world = try LinkWorld(hubs: 2)
+        let hub = world.hubs[0]
+        _ = try world.ask(.enter(presence, LinkWorld.entering("u")))
+        _ = try world.ask(.reap(hub.shared.hub), by: 1)
+        guard case .unavailable = try world.ask(.enter(presence, LinkWorld.entering("v"))) else {
+            Issue.record("a dead hub was heard")
+            return
+        }
+        try world.run { hub.gaps == 1 }
+        var attending = Attending()
+        attending.connections = 1
+        attending.members = [Attending.Member(PresenceMember(id: "u", info: []), connections: 1)]
+        _ = try world.ask(.assert(presence, attending))
+        #expect(try world.facts(presence, by: 1).subscriptionCount == 1)
+    }
+
+    /// Nobody hears of a hub any more: another finds it dead when its lease is over, and ends the graces of its members.
+    @Test func gracesOfADeadHubEnd() throws {
+        let world = try LinkWorld(hubs: 2) {
+            $0.lease = .seconds(2)
+            $0.limits.leaveGrace = .milliseconds(200)
+        }
+        world.hubs[0].link?.send(.follow(presence))
+        _ = try world.ask(.enter(presence, LinkWorld.entering("w")))
+        _ = try world.ask(.enter(presence, LinkWorld.entering("u")), by: 1)
+        // It has beaten.
+        let start = Instant.read()
+        try world.run { start.advanced(by: .milliseconds(1_200)) < .read() }
+        world.hubs[1].dies()
+        try world.run {
+            world.hubs[0].changes.contains { if case .memberRemoved("u") = $0.what { true } else { false } }
+        }
+        #expect(try world.facts(presence).userCount == 1)
+    }
+
+    /// What backends are told, one hub takes over: each once, though both look.
+    @Test func backendsAreToldOnce() throws {
+        let world = try LinkWorld(hubs: 2)
+        for number in 0..<300 {
+            let key = LinkWorld.key("presence-\(number)")
+            _ = world.hubs[number % 2].send(.enter(key, LinkWorld.entering("u")))
+        }
+        try world.run { world.hubs[0].webhooks.count + world.hubs[1].webhooks.count >= 600 }
+        // Once more, behind what both were doing.
+        for hub in 0..<2 { _ = try world.ask(.enter(presence, LinkWorld.entering("u")), by: hub) }
+        try world.run { world.hubs[0].webhooks.count + world.hubs[1].webhooks.count >= 602 }
+        let all = (world.hubs[0].webhooks + world.hubs[1].webhooks).map { "\($0)" }
+        #expect(all.count == 602 && Set(all).count == 602)
+    }
+
+    // MARK: Beats
+
+    private func beat(_ epoch: String, _ number: UInt64) throws -> Beat {
+        var writer = SharedWriter(part: [UInt8(epoch.utf8.count)] + Array(epoch.utf8))
+        writer.write(number)
+        return try Beat(writer.bytes, KnownApps())
+    }
+
+    /// A beat that is missing, or of another epoch, says that something may be; silence does, too.
+    @Test func beatsTellWhatIsMissing() throws {
+        var watch = BeatWatch(buckets: 2)
+        var now = Instant(nanoseconds: 1_000_000_000)
+        #expect(watch.takeSilent(now: now) == [])
+        for (epoch, number, isMissing) in [
+            ("a", 7, false), ("a", 8, false), ("a", 10, true), ("a", 11, false), ("b", 12, true), ("b", 13, false),
+        ] as [(String, UInt64, Bool)] {
+            #expect(try watch.hasMissed(beat(epoch, number), 0, now: now) == isMissing, "\(epoch) \(number)")
+        }
+        now = now.advanced(by: .milliseconds(3_500))
+        #expect(watch.takeSilent(now: now) == [])
+        now = now.advanced(by: .milliseconds(1))
+        #expect(watch.takeSilent(now: now) == [0, 1])
+        #expect(watch.takeSilent(now: now) == [])
+    }
+}
