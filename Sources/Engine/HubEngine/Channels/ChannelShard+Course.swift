@@ -26,14 +26,14 @@ extension ChannelShard {
         }
     }
 
-    mutating func ask(
-        _ entering: Entering, for entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects
-    ) {
+    @inline(never)
+    mutating func ask(for entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         switch locals.held(for: entry, metrics.channels, apps, limits, beside: unasserted.vacating.count) {
         case .failure(let refusal): refuse(entry, from: loop, refusal, &effects)
         case .success(let local):
             let course = course(of: local)
-            var entering = entering
+            var entering = Entering(
+                member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
             entering.asksMembers = local.loops.isEmpty || course.delivered == nil
             _ = call(.enter(entry.key, entering), .entry(entry, loop: loop), now)
             course.waits(entry, for: waits.lastNumber)

@@ -80,9 +80,9 @@ package struct ChannelShard {
 
     private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         _ = apps.known(entry.app)
+        guard case .memory(let memory) = state else { return ask(for: entry, from: loop, now: now, &effects) }
         let entering = Entering(
             member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
-        guard let memory else { return ask(entering, for: entry, from: loop, now: now, &effects) }
         switch memory.enter(entry.key, entering, now: now, &news.items) {
         case .success(let entered):
             take(upTo: entered.sequence, &effects)

@@ -83,7 +83,7 @@ struct LocalChannels {
         if let local = channels[key] { return local }
         let local = LocalSubscribers(key, loops: loops)
         channels[key] = local
-        link?.send(.follow(key))
+        if let link { link.send(.follow(key)) }
         return local
     }
 
@@ -110,8 +110,11 @@ struct LocalChannels {
     }
 
     mutating func removeIfUnused(_ local: LocalSubscribers) {
-        guard local.isUnused, channels.removeValue(forKey: local.key) != nil else { return }
+        guard local.isUnused else { return }
+        channels[local.key] = nil
+        guard let link else { return }
         local.leavesQuota?()
-        link?.send(.unfollow(local.key))
+        local.leavesQuota = nil
+        link.send(.unfollow(local.key))
     }
 }
