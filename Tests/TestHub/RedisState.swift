@@ -34,6 +34,8 @@ package enum RedisState {
             $0 += 1
             return group?.name ?? "hub\($0)"
         }
+        // Where a test's hubs begin with an empty Redis, nobody holds anything; where it is emptied, they do.
+        settings.settling = group == nil ? .zero : .seconds(1)
         settings.limits = configuration.channelLimits.shards
         settings.limits.membersBytesMax = min(
             settings.limits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)

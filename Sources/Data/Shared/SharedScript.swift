@@ -16,15 +16,17 @@ package enum SharedScript: Int, CaseIterable, Sendable {
     ///
     /// - Parameters:
     ///   - lease: how long a hub counts as alive after it last said so.
+    ///   - settling: how long a bucket settles that was empty, or is at another server.
     ///   - isTimeGiven: the fourth argument is the time in milliseconds; otherwise the server says it.
     package func text(
-        _ limits: ShardLimits, lease: Duration = .seconds(5), isTimeGiven: Bool = false
+        _ limits: ShardLimits, lease: Duration = .seconds(5), settling: Duration = .seconds(3),
+        isTimeGiven: Bool = false
     ) -> String {
         let prelude = ScriptPrelude.text(time: isTimeGiven ? ScriptPrelude.givenTime : ScriptPrelude.serverTime)
         switch self {
         case .event: return prelude + EventScript.text
         case .channel: return prelude + ChannelScript.text(limits)
-        case .beat: return prelude + BeatScript.text(lease: lease)
+        case .beat: return prelude + BeatScript.text(lease: lease, settling: settling)
         case .user: return prelude + UserScript.text(limits)
         }
     }

@@ -73,6 +73,7 @@ final class LinkWorld {
         settings.redis.replyTimeout = .seconds(45)
         settings.redis.pauseMax = .milliseconds(200)
         settings.buckets = 4
+        settings.settling = .zero
         change(&settings)
         var features = AppFeatures()
         features.webhooks = [.presence, .channelExistence]

@@ -40,7 +40,7 @@ final class RedisChannels: SharedChannels {
         // As if beats had gone on for a while.
         for prefix in prefixes {
             let words = ["settledAt", "0"].map { Array($0.utf8) }
-            _ = try redis.call([Array("HSET".utf8), prefix + Array("bucket".utf8)] + words)
+            _ = try redis.call([Array("HSET".utf8), prefix + Array("callers".utf8)] + words)
         }
     }
 
@@ -150,7 +150,7 @@ final class RedisChannels: SharedChannels {
             return keys.compactMap { key in
                 guard case .bytes(let bytes) = key else { return nil }
                 let text = String(decoding: bytes, as: UTF8.self)
-                return ["bucket", "callers", "webhooks"].contains { text.hasSuffix(":\($0)") } ? nil : text
+                return ["bucket", "callers", "hubs", "webhooks"].contains { text.hasSuffix(":\($0)") } ? nil : text
             }
         }
     }

@@ -86,7 +86,7 @@ final class RedisUsers {
             return keys.compactMap { key in
                 guard case .bytes(let bytes) = key else { return nil }
                 let text = String(decoding: bytes, as: UTF8.self)
-                return ["bucket", "callers"].contains { text.hasSuffix(":\($0)") } ? nil : text
+                return ["bucket", "callers", "hubs"].contains { text.hasSuffix(":\($0)") } ? nil : text
             }
         }
     }

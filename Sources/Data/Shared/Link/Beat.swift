@@ -41,6 +41,9 @@ struct BeatWatch {
 
     init(buckets: Int) { last = Array(repeating: Last(), count: buckets) }
 
+    /// Whether the bucket has begun anew.
+    func isAnew(_ beat: Beat, _ bucket: Int) -> Bool { last[bucket].epoch.map { $0 != beat.epoch } ?? false }
+
     /// Whether others were missed before this one.
     mutating func hasMissed(_ beat: Beat, _ bucket: Int, now: Instant) -> Bool {
         defer { last[bucket] = Last(epoch: beat.epoch, number: beat.number, at: now) }

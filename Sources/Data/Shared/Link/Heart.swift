@@ -54,7 +54,7 @@ final class Heart {
     func begin() {
         isUp = true
         turn = 0
-        beat()
+        beating?.set(after: .milliseconds(1_000 / Self.turnsPerSecond))
     }
 
     /// There is none.
@@ -72,23 +72,38 @@ final class Heart {
         if turn % Self.turnsPerSecond == 0 || !beats { check() }
         if beats {
             for bucket in stride(from: turn % Self.turnsPerSecond, to: buckets, by: Self.turnsPerSecond) {
-                link.evaluate(ChannelCommand(beatOf: link.hub, at: link.replica), bucket) { [weak self] in
-                    self?.beaten(bucket, $0)
-                }
+                beat(bucket, link)
             }
+        } else if link.shared.isSilent(at: loop.now) {
+            // The first loop has no connection. Other hubs must not take this one for dead.
+            beatAll()
         }
         turn += 1
         beating?.set(after: beats ? .milliseconds(1_000 / Self.turnsPerSecond) : .seconds(1))
     }
 
-    private func beaten(_ bucket: Int, _ reply: RedisReply) {
+    /// Beats for all buckets at once.
+    func beatAll() {
+        guard let link else { return }
+        for bucket in 0..<buckets { beat(bucket, link) }
+    }
+
+    private func beat(_ bucket: Int, _ link: RedisLink) {
+        link.shared.beats(at: loop.now)
+        let sender = link.hub
+        link.evaluate(ChannelCommand(beatOf: sender, at: link.replica), bucket) { [weak self] in
+            self?.beaten(bucket, $0, as: sender)
+        }
+    }
+
+    private func beaten(_ bucket: Int, _ reply: RedisReply, as sender: HubID) {
         switch reply {
         case .value(.array(let parts)):
             guard parts.count == 3, case .integer(let delay) = parts[1], case .integer(let userDelay) = parts[2]
             else { return }
             isDue(bucket, inMilliseconds: delay)
             isDue(buckets + bucket, inMilliseconds: userDelay)
-        case .refused(let error): link?.failed(error)
+        case .refused(let error): link?.failed(error, as: sender)
         case .value, .lost: break
         }
     }
@@ -97,6 +112,8 @@ final class Heart {
     func check() {
         guard let link else { return }
         link.renewIfDead()
+        link.catchUpOnUsers()
+        link.tellUntold()
         for bucket in link.silentBuckets() { link.sayAgain(bucket) }
     }
 
@@ -135,7 +152,8 @@ final class Heart {
     }
 
     private func endDues(of bucket: Int, told: [UInt8] = [], _ link: RedisLink) {
-        link.evaluate(ChannelCommand(dueOf: link.hub, told: told), bucket) { [weak self] reply in
+        let sender = link.hub
+        link.evaluate(ChannelCommand(dueOf: sender, told: told), bucket) { [weak self] reply in
             guard let self else { return }
             switch reply {
             case .value(.array(let parts)):
@@ -146,18 +164,19 @@ final class Heart {
                 guard !webhooks.isEmpty, let link = self.link else { return }
                 link.tell(webhooks)
                 endDues(of: bucket, told: last, link)
-            case .refused(let error): self.link?.failed(error)
+            case .refused(let error): self.link?.failed(error, as: sender)
             case .value, .lost: break
             }
         }
     }
 
     private func endUserDues(of bucket: Int, _ link: RedisLink) {
-        link.evaluate(UserCommand(dueOf: link.hub), bucket) { [weak self] reply in
+        let sender = link.hub
+        link.evaluate(UserCommand(dueOf: sender), bucket) { [weak self] reply in
             guard let self else { return }
             switch reply {
             case .value(.integer(let delay)): isDue(buckets + bucket, inMilliseconds: delay)
-            case .refused(let error): self.link?.failed(error)
+            case .refused(let error): self.link?.failed(error, as: sender)
             case .value, .lost: break
             }
         }

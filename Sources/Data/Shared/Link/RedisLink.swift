@@ -40,6 +40,9 @@ package final class RedisLink {
     private var beats: BeatWatch
     private var heart: Heart?
     private var isEnding = false
+    /// Something was not told, and there was no gap since.
+    private var owesGap = false
+    private var usersMissed = 0
 
     /// Calls that wait for a connection, at most; each is answered as unavailable beyond it.
     static let waitingMax = 10_000
@@ -103,7 +106,6 @@ package final class RedisLink {
         let call = SentChannelCall(.reap(hub), 0, from: hub)
         guard let command = try? ChannelCommand(call, caller: number, apps, buckets: left) else { return close() }
         for bucket in shared.keys.indices {
-            // The link lives as long as the loop does.
             evaluate(command, bucket) { [weak self] _ in
                 left -= 1
                 if left == 0 { self?.close() }
@@ -122,7 +124,15 @@ package final class RedisLink {
         let bucket = ChannelBucket(key.name, ofApp: app.id, of: shared.keys.count)
         let channel = shared.keys[bucket.number] + Array("c:\(app.id):\(key.name.string)".utf8)
         followed[key] = channel
-        if client?.subscribe([channel], { _ in }) == .full { client?.leave("too many commands wait") }
+        subscribe([channel])
+    }
+
+    /// Without its subscriptions, a loop would be deaf: it tries again.
+    private func subscribe(_ channels: [[UInt8]]) {
+        let sending = client?.subscribe(channels) { [weak self] in
+            if case .refused(let error) = $0 { self?.client?.leave("SSUBSCRIBE \(error.code)") }
+        }
+        if sending == .full { client?.leave("too many commands wait") }
     }
 
     private func call(_ sent: SentChannelCall) {
@@ -154,12 +164,11 @@ package final class RedisLink {
             if untold.count < Self.untoldMax { untold.append(command) }
             return
         }
-        evaluate(UserCommand(command, from: hub, apps), 0) { [weak self] reply in
-            switch reply {
-            case .lost: self?.untold.append(command)
-            case .refused(let error): self?.failed(error)
-            case .value: break
-            }
+        let sender = hub
+        evaluate(UserCommand(command, from: sender, apps), 0) { [weak self] reply in
+            if case .value = reply { return }
+            self?.untold.append(command)
+            if case .refused(let error) = reply { self?.failed(error, as: sender) }
         }
     }
 
@@ -167,17 +176,21 @@ package final class RedisLink {
     private func user(_ sent: SentUserCall) {
         let known = SentUserCall(sent.call, from: hub)
         let count = shared.keys.count
-        guard !isEnding, client?.isUp == true,
-            let commands = try? UserCommand.commands(known, caller: number, apps, buckets: count)
+        guard !isEnding, let commands = try? UserCommand.commands(known, caller: number, apps, buckets: count)
         else { return }
+        // Where there was no connection yet, nobody would say it again.
+        guard client?.isUp == true else {
+            owesGap = true
+            return
+        }
         for command in commands {
             guard let bucket = command.bucket?.number else { continue }
             evaluate(command, bucket) { [weak self] reply in
                 guard let self else { return }
                 switch reply {
                 case .value(.integer(let delay)): if delay >= 0 { heart?.usersMayBeDue(bucket) }
-                case .refused(let error): failed(error)
-                case .lost: client?.leave("too many commands wait")
+                case .refused(let error): if failed(error, as: known.hub) { owe() }
+                case .lost: owe()
                 case .value: break
                 }
             }
@@ -208,12 +221,16 @@ package final class RedisLink {
     }
 
     private func transmit(_ call: LinkCall) {
-        if call.command.changes {
-            call.command.follows(lastSent[call.bucket])
+        if call.command.changes { call.command.follows(lastSent[call.bucket]) }
+        let parts = call.command.evaluated(scripts[call.command.script], shared.keys[call.bucket])
+        switch client?.send(parts, { [weak self] in self?.answered($0, call) }) {
+        case .taken:
             // One that is repeated may be older than others that were carried out.
-            lastSent[call.bucket] = max(lastSent[call.bucket] ?? 0, call.number)
+            if call.command.changes { lastSent[call.bucket] = max(lastSent[call.bucket] ?? 0, call.number) }
+        // It does not wait: nothing would say when there is room, and the caller asks again.
+        case .full: if call.kind != .fleeting { answer(.unavailable, call.number) }
+        case .away, nil: hold(call)
         }
-        evaluate(call.command, call.bucket) { [weak self] in self?.answered($0, call) }
     }
 
     /// Has the script carry it out. Without a connection, or beyond a bound, it counts as lost.
@@ -251,7 +268,9 @@ package final class RedisLink {
             guard let self, var pages = call.pages else { return }
             guard case .value(let page) = reply else {
                 call.pages = nil
-                return lost(call)
+                if case .refused(let error) = reply { return refused(call, error) }
+                // Beyond a bound, it does not wait.
+                return client?.isUp == true ? answer(.unavailable, call.number) : lost(call)
             }
             do throws(SharedProblem) {
                 let next = try pages.add(page)
@@ -283,6 +302,8 @@ package final class RedisLink {
             answer(.unavailable, call.number)
             shared.renew(call.hub)
             renewIfDead()
+        case "SETTLING" where call.kind == .question: answer(.unavailable, call.number)
+        case "SETTLING" where call.kind == .fleeting: break
         case "SETTLING":
             heart?.later { [weak self] in
                 guard let self else { return }
@@ -294,15 +315,30 @@ package final class RedisLink {
         }
     }
 
-    /// Redis has refused what is not a call of the loop.
-    func failed(_ error: RESPError) {
+    /// Redis has refused what is not a call of the loop, sent as that hub. Returns whether nothing will say it again.
+    @discardableResult
+    func failed(_ error: RESPError, as sender: HubID) -> Bool {
         switch error.code {
         case "NOSCRIPT": client?.leave(error.code)
         case "FENCED":
-            shared.renew(hub)
+            shared.renew(sender)
             renewIfDead()
-        default: break
+        default: return true
         }
+        return false
+    }
+
+    /// All is said again in a while, as if the way had been broken.
+    private func owe() {
+        guard !owesGap else { return }
+        owesGap = true
+        heart?.later { [weak self] in self?.payGap() }
+    }
+
+    private func payGap() {
+        guard owesGap, client?.isUp == true else { return }
+        owesGap = false
+        tellGap()
     }
 
     // MARK: Up and down
@@ -313,14 +349,32 @@ package final class RedisLink {
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
         let channels = shared.keys.map { $0 + Array("beat".utf8) } + followed.values
-        for part in (channels + userChannels).parts(of: 500) { _ = client?.subscribe(part) { _ in } }
-        for command in exchange(&untold, with: []) { tell(command) }
+        for part in (channels + userChannels).parts(of: 500) { subscribe(part) }
+        // Before all else: where Redis has lost something, its buckets settle first.
+        heart?.beatAll()
+        tellUntold()
         while client?.isUp == true, let call = waiting.popFirst() {
             if loop.now < call.deadline { transmit(call) } else { answer(.unavailable, call.number) }
         }
         // Nothing was told by the first one.
-        if generation > 1 { tellGap() }
+        if generation > 1 || owesGap {
+            owesGap = false
+            tellGap()
+            if number == 0 { shared.missedUsers() }
+        }
         heart?.begin()
+    }
+
+    /// Commands that could not be told.
+    func tellUntold() {
+        for command in exchange(&untold, with: []) { tell(command) }
+    }
+
+    /// The first loop may have missed what was told of this one's users.
+    func catchUpOnUsers() {
+        guard usersMissed != shared.usersMissed else { return }
+        usersMissed = shared.usersMissed
+        if number > 0 { owe() }
     }
 
     /// By which the hub hears of users, and of commands: one link hands on what all loops are told.
@@ -344,7 +398,11 @@ package final class RedisLink {
     func renewIfDead() {
         guard !isEnding, hub != shared.presentHub else { return }
         hub = shared.presentHub
-        if !userChannels.isEmpty { _ = client?.subscribe(userChannels) { _ in } }
+        if !userChannels.isEmpty {
+            subscribe(userChannels)
+            shared.missedUsers()
+        }
+        heart?.beatAll()
         lastSent = Array(repeating: nil, count: shared.keys.count)
         while let call = waiting.popFirst() { answer(.unavailable, call.number) }
         tellGap()
@@ -376,6 +434,7 @@ package final class RedisLink {
         guard let bucket = shared.keys.firstIndex(where: { channel.starts(with: $0) }),
             let beat = try? Beat(message, apps)
         else { return }
+        if beats.isAnew(beat, bucket) { owe() }
         if beats.hasMissed(beat, bucket, now: loop.now) {
             sayAgain(bucket)
         } else {

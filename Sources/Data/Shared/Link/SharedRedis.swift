@@ -19,13 +19,23 @@ package struct SharedSettings: Sendable {
     package var limits = ShardLimits()
     /// How long a hub counts as alive after it last said so.
     package var lease = Duration.seconds(5)
+    /// How long hubs have to say what they hold to a bucket that was empty, or is at another server: two beats, and some
+    /// time. Until then publishes are refused, and nobody is told who is missing.
+    package var settling = Duration.seconds(3)
 
     /// The defaults, at that server.
-    package init(_ redis: RedisSettings) { self.redis = redis }
+    package init(_ redis: RedisSettings) {
+        self.redis = redis
+        // Far below the lease, or a hub that comes back late were taken for dead.
+        self.redis.pauseMax = .seconds(1)
+    }
 
     /// The scripts' texts, by `SharedScript.rawValue`.
     var scripts: [String] {
-        SharedScript.allCases.map { $0.text(limits.share(of: buckets), lease: lease) }
+        var share = limits.share(of: buckets)
+        // Of a bucket: a channel's many members may leave at once.
+        share.departuresMax = limits.departuresMax
+        return SharedScript.allCases.map { $0.text(share, lease: lease, settling: settling) }
     }
 }
 
@@ -62,6 +72,8 @@ package final class SharedRedis: Sendable {
     /// The first loop's, and where it has still to look.
     private let poked: Locked<(places: [Bool], mailbox: Mailbox<Int>?)>
     private let servedVersion = Atomic<Int>(0)
+    private let missed = Atomic<Int>(0)
+    private let beatenAt = Atomic<UInt64>(0)
 
     /// - Parameter apps: those that are served at first.
     package init(_ settings: SharedSettings, apps: [App], metrics: SharedRedisMetrics, _ logger: Logger) {
@@ -113,6 +125,18 @@ package final class SharedRedis: Sendable {
 
     // MARK: For links
 
+    /// Raised when the first loop may have missed what was told of users.
+    var usersMissed: Int { missed.load(ordering: .acquiring) }
+
+    /// The first loop may have missed something.
+    func missedUsers() { missed.add(1, ordering: .acquiringAndReleasing) }
+
+    /// Whether no loop has beaten for the hub for a while.
+    func isSilent(at now: Instant) -> Bool { now.nanoseconds > beatenAt.load(ordering: .relaxed) + 1_500_000_000 }
+
+    /// A loop has beaten for the hub.
+    func beats(at now: Instant) { beatenAt.store(now.nanoseconds, ordering: .relaxed) }
+
     /// The run as Redis knows it.
     var presentHub: HubID { HubID(present.load(ordering: .acquiring)) }
 
@@ -126,9 +150,10 @@ package final class SharedRedis: Sendable {
     ///
     /// - Parameter place: of the bucket's channels, or of its users (`Heart`).
     func poke(_ place: Int) {
-        let mailbox = poked.withLock { poked in
-            defer { poked.places[place] = true }
-            return poked.places[place] ? nil : poked.mailbox
+        let mailbox = poked.withLock { poked -> Mailbox<Int>? in
+            guard let mailbox = poked.mailbox, !poked.places[place] else { return nil }
+            poked.places[place] = true
+            return mailbox
         }
         mailbox?.post(place)
     }

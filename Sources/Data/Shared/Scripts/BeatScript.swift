@@ -12,25 +12,34 @@ import Clock
 /// A lease counts only time in which hubs could write: it begins anew when nobody has said anything for a while, and with
 /// another server, or the first hub back after an outage would reap all others.
 enum BeatScript {
-    /// How long a bucket settles that was empty, or is at another server: two beats, and some time to say it.
-    static let settling = Duration.seconds(3)
     /// Silence of all hubs after which leases begin anew.
     static let silence = Duration.milliseconds(2_500)
 
-    static func text(lease: Duration) -> String {
+    static func text(lease: Duration, settling: Duration) -> String {
         """
         local LEASE, SETTLING, SILENCE = \(lease.wholeNanoseconds / 1_000_000), \
         \(settling.wholeNanoseconds / 1_000_000), \(silence.wholeNanoseconds / 1_000_000)
 
         """ + UserScript.loss + #"""
+            -- Hubs that were reaped long ago say nothing any more.
+            local function forget()
+              local all, dead = call('HGETALL', P .. 'callers'), {}
+              for i = 1, #all, 2 do
+                local is = all[i]:match('^%d+$')
+                if is and now - tonumber(all[i + 1]) > 86400000 then dead[is] = true end
+              end
+              for i = 1, #all, 2 do
+                if dead[all[i]:match('^(%d+)') or ''] then call('HDEL', P .. 'callers', all[i]) end
+              end
+            end
             local B, replica, unique = P .. 'bucket', ARGV[6], ARGV[7]
             call('HSET', P .. 'hubs', hub, now)
-            local known = call('HMGET', B, 'seenAt', 'since', 'replica', 'epoch', 'settledAt', 'beatAt', 'sequence')
+            local known = call('HMGET', B, 'seenAt', 'since', 'replica', 'epoch', 'beatAt')
             local since, epoch = tonumber(known[2] or now), known[4]
-            local settledAt = tonumber(known[5] or now)
             if known[3] ~= replica then
-              since, epoch, settledAt = now, unique, now + SETTLING
-              call('HSET', B, 'replica', replica, 'epoch', epoch, 'settledAt', settledAt)
+              since, epoch = now, unique
+              call('HSET', B, 'replica', replica, 'epoch', epoch)
+              call('HSET', P .. 'callers', 'settledAt', now + SETTLING)
             elseif now - tonumber(known[1]) > SILENCE then
               since = now
             end
@@ -39,14 +48,13 @@ enum BeatScript {
               local hubs = call('HGETALL', P .. 'hubs')
               for i = 1, #hubs, 2 do
                 if now - tonumber(hubs[i + 1]) >= LEASE then
-                  call('HDEL', P .. 'hubs', hubs[i])
                   fence(hubs[i])
                   call('ZADD', P .. 'due', now, 'x' .. hubs[i])
                   loseAll(hubs[i])
                 end
               end
             end
-            if not known[6] or now - tonumber(known[6]) >= 950 then
+            if not known[5] or now - tonumber(known[5]) >= 950 then
               local changed, list = call('HGETALL', P .. 'changed'), {}
               for i = 1, #changed, 2 do
                 local app, channel = changed[i]:match('^([^:]*):(.*)$')
@@ -56,9 +64,13 @@ enum BeatScript {
               call('HSET', B, 'beatAt', now)
               local beat = call('HINCRBY', B, 'beats', 1)
               call('SPUBLISH', P .. 'beat', text(epoch) .. num(beat) .. table.concat(list))
+              if beat % 3600 == 0 then forget() end
             end
             local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
             local delay = first[2] and max(0, tonumber(first[2]) - now) or -1
+            if call('EXISTS', P .. 'webhooks') == 1 and call('XLEN', P .. 'webhooks') > 0 then
+              delay = max(0, tonumber(call('HGET', B, 'tellsUntil') or now) - now)
+            end
             local userDelay = -1
             if call('EXISTS', P .. 'lost') == 1 then
               userDelay = 0

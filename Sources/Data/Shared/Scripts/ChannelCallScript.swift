@@ -33,20 +33,22 @@ enum ChannelCallScript {
           return answer
         elseif asked == 'reap' then
           fence(ARGV[7])
+          loseAll(ARGV[7])
           reapPage(ARGV[7])
           return reply(DONE)
         elseif asked == 'list' then
           local app, prefix, most = ARGV[7], ARGV[8], tonumber(ARGV[9])
-          local found, list = 0, ''
+          local parts = {}
           for _, channel in ipairs(call('SMEMBERS', P .. 'apps:' .. app)) do
-            if found <= most and channel:sub(1, #prefix) == prefix then
+            if #parts > most then break end
+            if channel:sub(1, #prefix) == prefix then
               local c = open(app, channel)
               if c and (c.total > 0 or call('EXISTS', c.M) == 1) then
-                found, list = found + 1, list .. text(channel) .. facts(c, false)
+                parts[#parts + 1] = text(channel) .. facts(c, false)
               end
             end
           end
-          return reply('\5' .. num(found) .. list)
+          return reply('\5' .. num(#parts) .. table.concat(parts))
         end
         local app, channel, flags = ARGV[7], ARGV[8], ARGV[9]
         if asked == 'facts' then
@@ -116,6 +118,7 @@ enum ChannelCallScript {
           trim()
           return reply(DONE)
         elseif asked == 'publish' then
+          if settles() then return redis.error_reply(SETTLES) end
           local c = open(app, channel, flags)
           if not isRepeat then
             local content = ARGV[10]
@@ -128,7 +131,6 @@ enum ChannelCallScript {
           close(c)
           return answer
         elseif asked == 'assert' then
-          local settledAt = tonumber(call('HGET', P .. 'bucket', 'settledAt') or now + 1)
           local wanted, asksMembers = tonumber(ARGV[10]), ARGV[11] == '1'
           local c = open(app, channel, wanted > 0 and flags or nil)
           if not c then
@@ -140,7 +142,7 @@ enum ChannelCallScript {
             -- It may know less than what was carried out behind it: it only asks.
             local answer = entered(c, true, c.tellsCounts, asksMembers)
             close(c)
-            if settledAt > now then return redis.error_reply('SETTLING hubs say what they hold') end
+            if settles() then return redis.error_reply(SETTLES) end
             return answer
           end
           if before == 0 and wanted > 0 then occupied(c) end
@@ -151,11 +153,14 @@ enum ChannelCallScript {
             local user, info, size, connections = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
             local known = had[user] or 0
             had[user] = nil
-            call('HSET', U, user, connections)
-            if connections > known then
-              arrived(c, user, info, size, connections - known)
-            else
-              leave(c, user, known - connections, true)
+            -- What it says of one who was there may be older than what another hub has said.
+            if connections ~= known then
+              call('HSET', U, user, connections)
+              if connections > known then
+                arrived(c, user, info, size, connections - known)
+              else
+                leave(c, user, known - connections, true)
+              end
             end
           end
           for user, known in pairs(had) do
@@ -167,8 +172,7 @@ enum ChannelCallScript {
           local answer = entered(c, true, c.tellsCounts, asksMembers)
           close(c)
           trim()
-          -- Others still say what they hold: who is missing may only not have been said.
-          if settledAt > now then return redis.error_reply('SETTLING hubs say what they hold') end
+          if settles() then return redis.error_reply(SETTLES) end
           return answer
         end
         return reply(UNAVAILABLE)

@@ -9,7 +9,8 @@ import HubEngine
 enum ChannelScript {
     /// With the bounds and times of one bucket.
     static func text(_ limits: ShardLimits) -> String {
-        constants(limits) + channels + counts + MemberScript.text + hubs + dues + questions + ChannelCallScript.text
+        constants(limits) + channels + counts + MemberScript.text + UserScript.loss + hubs + dues + questions
+            + ChannelCallScript.text
     }
 
     private static func constants(_ limits: ShardLimits) -> String {
@@ -189,7 +190,8 @@ enum ChannelScript {
           local own = tonumber(call('HGET', c.C, 'hub:' .. hub) or 0) + more
           if own > 0 then
             call('HSET', c.C, 'hub:' .. hub, own)
-            call('SADD', P .. 'hub:' .. hub, c.name)
+            -- One that has not beaten yet is found when it dies, too.
+            if call('SADD', P .. 'hub:' .. hub, c.name) == 1 then call('HSETNX', P .. 'hubs', hub, now) end
           else
             call('HDEL', c.C, 'hub:' .. hub)
             call('SREM', P .. 'hub:' .. hub, c.name)
@@ -226,7 +228,8 @@ enum ChannelScript {
               budget = budget - #users / 2 - 1
             end
           end
-          call('ZADD', P .. 'due', now, 'x' .. dead)
+          -- Not in this call.
+          call('ZADD', P .. 'due', now + 1, 'x' .. dead)
         end
 
         """#
@@ -261,9 +264,9 @@ enum ChannelScript {
           return c.told
         end
         local function trim()
-          while call('ZCARD', P .. 'due') > DUES do
-            local entry = call('ZPOPMIN', P .. 'due')[1]
-            endDue(entry)
+          for _ = 1, 64 do
+            if call('ZCARD', P .. 'due') <= DUES then return end
+            endDue(call('ZPOPMIN', P .. 'due')[1])
           end
         end
 

@@ -6,6 +6,7 @@
 enum EventScript {
     static let text = #"""
         local app, channel, content, asked = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+        if settles() then return redis.error_reply(SETTLES) end
         local name = app .. ':' .. channel
         local C = P .. 'c:' .. name
         local known = call('HMGET', C, 'sequence', 'total')

@@ -84,8 +84,8 @@ enum MemberScript {
           if first > 0 and first < last then due('s', c, user, now + first) end
         end
         local function leave(c, user, count, mayReturn)
-          local m = member(c, user)
-          if not m or count == 0 then return end
+          local m = count > 0 and member(c, user)
+          if not m then return end
           m.connections = m.connections - count
           put(c, user, m)
           if m.connections == 0 then left(c, user, m, mayReturn) end

@@ -10,7 +10,7 @@
 /// | | beats have found |
 /// | `hubs` | hash: when each hub has last said that it lives |
 /// | `beat` | shard channel: what has changed in the last second |
-/// | `callers` | hash: the last number of each caller; of a reaped hub, when |
+/// | `callers` | hash: the last number of each caller; of a reaped hub, when; until when the bucket settles |
 /// | `changed` | hash: channels that have changed since the last beat, each with its sequence |
 /// | `due` | sorted set by time: graces, pauses and silences that end |
 /// | `webhooks` | stream: what backends are to be told |
@@ -53,13 +53,21 @@ enum ScriptPrelude {
         local function reply(body) return '\1\1\3' .. num(number) .. body end
         local DONE, UNAVAILABLE = '\6', '\7'
         -- Of a hub that was reaped, nothing is taken any more.
-        local callers = call('HMGET', P .. 'callers', hub, caller)
+        local callers = call('HMGET', P .. 'callers', hub, caller, 'settledAt')
         if callers[1] then return redis.error_reply('FENCED the hub was reaped') end
-        local function fence(dead) call('HSETNX', P .. 'callers', dead, now) end
+        local function fence(dead)
+          call('HSETNX', P .. 'callers', dead, now)
+          call('HDEL', P .. 'hubs', dead)
+        end
         -- A caller numbers its calls, and repeats them in order: up to the last one they were carried out.
         local isRepeat = callers[2] and tonumber(callers[2]) >= number
         -- One before it was not carried out, or what it did is lost.
-        if ARGV[5] ~= '' and not isRepeat and callers[2] ~= ARGV[5] then return redis.error_reply('ORDER broken') end
+        if ARGV[5] ~= '' and not isRepeat and tonumber(callers[2] or -1) < tonumber(ARGV[5]) then
+          return redis.error_reply('ORDER broken')
+        end
+        -- Others still say what they hold: who is missing may only not have been said.
+        local function settles() return tonumber(callers[3] or now + 1) > now end
+        local SETTLES = 'SETTLING hubs say what they hold'
 
         """#
     }

@@ -42,7 +42,9 @@ enum UserScript {
           local is = (u.present[hub] and 'p' or '') .. (u.watching[hub] and 'w' or '')
           if is ~= '' then
             call('HSET', u.key, hub, is)
-            if place then call('ZADD', P .. 'users:' .. hub, place, u.name) end
+            if place and call('ZADD', P .. 'users:' .. hub, place, u.name) == 1 then
+              call('HSETNX', P .. 'hubs', hub, now)
+            end
           elseif call('HDEL', u.key, hub) == 1 then
             call('ZREM', P .. 'users:' .. hub, u.name)
           end
