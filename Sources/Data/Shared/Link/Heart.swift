@@ -113,8 +113,7 @@ final class Heart {
         guard let link else { return }
         link.renewIfDead()
         link.catchUpOnUsers()
-        link.tellUntold()
-        for bucket in link.silentBuckets() { link.sayAgain(bucket) }
+        link.look()
     }
 
     // MARK: What is due

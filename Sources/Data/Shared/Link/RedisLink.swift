@@ -35,19 +35,15 @@ package final class RedisLink {
     private var waiting = Fifo<LinkCall>()
     /// The last call of each bucket that changes it, on this connection; nil: none, or it is not known what became of it.
     private var lastSent: [UInt64?]
-    /// Commands that no other hub has been told.
-    private var untold: [HubCommand] = []
+    private let users = LinkUsers()
     private var beats: BeatWatch
     private var heart: Heart?
     private var isEnding = false
     /// Something was not told, and there was no gap since.
     private var owesGap = false
-    private var usersMissed = 0
 
     /// Calls that wait for a connection, at most; each is answered as unavailable beyond it.
     static let waitingMax = 10_000
-    /// Commands that wait; of more, the other hubs are not told.
-    private static let untoldMax = 1_000
     /// How long a call may wait. The engine waits no longer.
     static let patience = Duration.seconds(5)
 
@@ -70,6 +66,7 @@ package final class RedisLink {
                 opened: { [weak self] in self?.opened($0) }, lost: { [weak self] _ in self?.lost() },
                 push: { [weak self] in self?.pushed($0) }))
         self.client = client
+        users.link = self
         heart = try Heart(self, on: loop, beats: number == 0)
         client.connect()
     }
@@ -89,8 +86,8 @@ package final class RedisLink {
         case .unfollow(let key):
             guard let channel = followed.removeValue(forKey: key) else { return }
             _ = client?.unsubscribe([channel]) { _ in }
-        case .user(let sent): user(sent)
-        case .command(let command): tell(command)
+        case .user(let sent): if !isEnding { users.tell(sent) }
+        case .command(let command): users.tell(command)
         case .end: end()
         }
     }
@@ -155,45 +152,6 @@ package final class RedisLink {
             guard let self else { return }
             let bytes: [UInt8]? = if case .value(.bytes(let bytes)) = reply { bytes } else { nil }
             if let whole = gather.take(bytes, apps) { answer(whole, number) }
-        }
-    }
-
-    /// Once there is a connection: its user must not stay at other hubs.
-    private func tell(_ command: HubCommand) {
-        guard client?.isUp == true else {
-            if untold.count < Self.untoldMax { untold.append(command) }
-            return
-        }
-        let sender = hub
-        evaluate(UserCommand(command, from: sender, apps), 0) { [weak self] reply in
-            if case .value = reply { return }
-            self?.untold.append(command)
-            if case .refused(let error) = reply { self?.failed(error, as: sender) }
-        }
-    }
-
-    /// What is lost is said again when there is a connection.
-    private func user(_ sent: SentUserCall) {
-        let known = SentUserCall(sent.call, from: hub)
-        let count = shared.keys.count
-        guard !isEnding, let commands = try? UserCommand.commands(known, caller: number, apps, buckets: count)
-        else { return }
-        // Where there was no connection yet, nobody would say it again.
-        guard client?.isUp == true else {
-            owesGap = true
-            return
-        }
-        for command in commands {
-            guard let bucket = command.bucket?.number else { continue }
-            evaluate(command, bucket) { [weak self] reply in
-                guard let self else { return }
-                switch reply {
-                case .value(.integer(let delay)): if delay >= 0 { heart?.usersMayBeDue(bucket) }
-                case .refused(let error): if failed(error, as: known.hub) { owe() }
-                case .lost: owe()
-                case .value: break
-                }
-            }
         }
     }
 
@@ -328,17 +286,18 @@ package final class RedisLink {
         return false
     }
 
+    /// All is said again with the next connection.
+    func owes() { owesGap = true }
+
     /// All is said again in a while, as if the way had been broken.
-    private func owe() {
+    func owe() {
         guard !owesGap else { return }
         owesGap = true
         heart?.later { [weak self] in self?.payGap() }
     }
 
     private func payGap() {
-        guard owesGap, client?.isUp == true else { return }
-        owesGap = false
-        tellGap()
+        if owesGap, isUp { tellGap() }
     }
 
     // MARK: Up and down
@@ -349,39 +308,22 @@ package final class RedisLink {
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
         let channels = shared.keys.map { $0 + Array("beat".utf8) } + followed.values
-        for part in (channels + userChannels).parts(of: 500) { subscribe(part) }
+        for part in (channels + ofUsers).parts(of: 500) { subscribe(part) }
         // Before all else: where Redis has lost something, its buckets settle first.
         heart?.beatAll()
-        tellUntold()
+        users.tellUntold()
         while client?.isUp == true, let call = waiting.popFirst() {
             if loop.now < call.deadline { transmit(call) } else { answer(.unavailable, call.number) }
         }
         // Nothing was told by the first one.
         if generation > 1 || owesGap {
-            owesGap = false
             tellGap()
             if number == 0 { shared.missedUsers() }
         }
         heart?.begin()
     }
 
-    /// Commands that could not be told.
-    func tellUntold() {
-        for command in exchange(&untold, with: []) { tell(command) }
-    }
-
-    /// The first loop may have missed what was told of this one's users.
-    func catchUpOnUsers() {
-        guard usersMissed != shared.usersMissed else { return }
-        usersMissed = shared.usersMissed
-        if number > 0 { owe() }
-    }
-
-    /// By which the hub hears of users, and of commands: one link hands on what all loops are told.
-    private var userChannels: [[UInt8]] {
-        guard number == 0 else { return [] }
-        return shared.keys.map { UserCommand.channel(to: hub, $0) } + [shared.keys[0] + Array("commands".utf8)]
-    }
+    private var ofUsers: [[UInt8]] { number == 0 ? users.channels(of: hub, shared.keys) : [] }
 
     private func lost() {
         shared.metrics.connections.add(-1)
@@ -390,6 +332,7 @@ package final class RedisLink {
     }
 
     private func tellGap() {
+        owesGap = false
         shared.metrics.gaps.add()
         receive(.gap)
     }
@@ -398,8 +341,8 @@ package final class RedisLink {
     func renewIfDead() {
         guard !isEnding, hub != shared.presentHub else { return }
         hub = shared.presentHub
-        if !userChannels.isEmpty {
-            subscribe(userChannels)
+        if number == 0 {
+            subscribe(ofUsers)
             shared.missedUsers()
         }
         heart?.beatAll()
@@ -414,20 +357,12 @@ package final class RedisLink {
         guard push.count == 3, case .bytes(let kind) = push[0], kind.elementsEqual("smessage".utf8),
             case .bytes(let channel) = push[1], case .bytes(let message) = push[2]
         else { return }
-        if channel.ends(with: "}:beat") {
-            beat(message, channel)
-        } else if channel.ends(with: "}:commands") {
-            heard(message)
+        if channel.ends(with: "}:beat") { return beat(message, channel) }
+        if channel.ends(with: "}:commands") {
+            if let command = users.command(in: message, of: hub) { receive(.news([command])) }
         } else {
             receive(.news([message]))
         }
-    }
-
-    /// A command of a hub. This one has followed its own already.
-    private func heard(_ message: [UInt8]) {
-        var reader = SharedReader(part: message)
-        guard let sender = try? reader.data(), !sender.elementsEqual("\(hub.number)".utf8) else { return }
-        receive(.news([reader.rest]))
     }
 
     private func beat(_ message: [UInt8], _ channel: [UInt8]) {
@@ -452,7 +387,7 @@ package final class RedisLink {
     func poked(_ place: Int) { heart?.mayBeDue(place) }
 
     /// All channels of the bucket may have changed unseen.
-    func sayAgain(_ bucket: Int) {
+    private func sayAgain(_ bucket: Int) {
         let prefix = shared.keys[bucket]
         let news = followed.filter { $0.value.starts(with: prefix) }.keys.map {
             ChannelNews.latest($0, .max).encoded(apps)
@@ -460,10 +395,30 @@ package final class RedisLink {
         if !news.isEmpty { receive(.news(news)) }
     }
 
-    /// Buckets from which no beat has come for too long, while there is a connection.
-    func silentBuckets() -> [Int] { beats.takeSilent(now: loop.now) }
+    /// Says again what buckets hold from which no beat has come for too long.
+    func look() {
+        for bucket in beats.takeSilent(now: loop.now) { sayAgain(bucket) }
+    }
 
     var replica: [UInt8] { scripts.replica }
+
+    // MARK: For users
+
+    var isUp: Bool { client?.isUp == true }
+
+    func commands(_ sent: SentUserCall) throws(SharedProblem) -> [UserCommand] {
+        try UserCommand.commands(sent, caller: number, apps, buckets: shared.keys.count)
+    }
+
+    func command(_ command: HubCommand) -> UserCommand { UserCommand(command, from: hub, apps) }
+
+    func usersMayBeDue(_ bucket: Int) { heart?.usersMayBeDue(bucket) }
+
+    /// Each second.
+    func catchUpOnUsers() {
+        users.tellUntold()
+        if users.haveBeenMissed(shared.usersMissed), number > 0 { owe() }
+    }
 }
 
 extension [UInt8] {
