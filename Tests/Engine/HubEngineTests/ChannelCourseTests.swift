@@ -163,6 +163,21 @@ import Testing
         #expect(desk.heard() == ["e"])
     }
 
+    /// The state begins anew, and counts from the beginning: what comes before it is known is told then, and once.
+    @Test func eventsOfAStateThatBeginsAnewAreTold() throws {
+        let desk = try Desk()
+        try desk.enter("presence-x", "a")
+        try desk.reply("presence-x", at: 90, ["a"])
+        try desk.event("presence-x", 0, 1, "one")
+        try desk.event("presence-x", 1, 2, "two")
+        try desk.event("presence-x", 2, 3, "three")
+        #expect(desk.heard() == ["in 1"])
+        try desk.reply("presence-x", at: 2, ["a", "b"])
+        #expect(desk.heard() == ["one", "two", "member_added b", "three"])
+        try desk.event("presence-x", 3, 4, "four")
+        #expect(desk.heard() == ["four"])
+    }
+
     /// An assertion's reply is older than what was told meanwhile: it counts with that.
     @Test func anAnswerThatIsOvertakenCountsWithWhatOvertookIt() throws {
         let desk = try Desk()

@@ -25,6 +25,8 @@ final class ChannelCourse {
     var lastAssertion: UInt64 = 0
     /// Changes that a late reply may not know, or that nobody was told yet. In order.
     private(set) var recent = ContiguousArray<ChannelChange>()
+    /// Changes that are not above the last one: the state may have been set back, and count from there.
+    private var old = ContiguousArray<ChannelChange>()
     /// Sessions whose replies know more than subscribers here have been told, or too little.
     var ready: [(entry: ChannelEntry, loop: Int, entered: Entered)] = []
     /// What this hub has asked the state to take as true.
@@ -152,6 +154,13 @@ final class ChannelCourse {
         members[key] = known.connections > 1 ? Attending.Member(known.member, connections: known.connections - 1) : nil
     }
 
+    /// Whether the change is not above the last one. What it says counts if the state turns out to be set back.
+    func isOld(_ change: ChannelChange) -> Bool {
+        guard let delivered, change.sequence <= delivered else { return false }
+        if old.count < Self.recentMax { old.append(change) }
+        return true
+    }
+
     /// Keeps a change for who may need it.
     func keep(_ change: ChannelChange) {
         let place = recent.lastIndex { $0.sequence <= change.sequence }.map { $0 + 1 } ?? 0
@@ -206,7 +215,9 @@ final class ChannelCourse {
     func align(_ key: ChannelKey, with truth: Entered, isSetBack: Bool) -> [ChannelChange] {
         let last = delivered ?? 0
         var changes =
-            isSetBack ? [] : recent.filter { $0.isEvent && $0.sequence > last && $0.sequence <= truth.sequence }
+            isSetBack
+            ? old.filter { $0.isEvent && $0.sequence <= truth.sequence }
+            : recent.filter { $0.isEvent && $0.sequence > last && $0.sequence <= truth.sequence }
         // With what was told since the reply was decided.
         var (present, count) = (truth.members.map(Self.byID), truth.count)
         for change in recent where !isSetBack && change.sequence > truth.sequence && change.sequence <= last {
@@ -221,7 +232,11 @@ final class ChannelCourse {
             ChannelChange(key: key, follows: 0, sequence: truth.sequence, what: what)
         }
         for change in changes { learns(change) }
-        if isSetBack { recent.removeAll() }
+        if isSetBack {
+            recent.removeAll()
+            for change in old where change.sequence > truth.sequence { keep(change) }
+        }
+        old.removeAll()
         delivered = isSetBack ? truth.sequence : max(last, truth.sequence)
         return Array(changes)
     }

@@ -104,7 +104,7 @@ extension ChannelShard {
     private mutating func changed(_ change: ChannelChange, now: Instant, _ effects: inout Effects) {
         guard let local = locals[change.key] else { return }
         let course = course(of: local)
-        if let delivered = course.delivered, change.sequence <= delivered { return assert(change.key, now: now) }
+        if course.isOld(change) { return assert(change.key, now: now) }
         course.keep(change)
         follow(local, course, now: now, &effects)
     }
