@@ -16,8 +16,14 @@ package enum RedisState {
         let name: String
         let server: RedisServer
 
+        let settling: Duration
+
         /// Of that server, which lives as long as they do.
-        package init(_ name: String, on server: RedisServer) { (self.name, self.server) = (name, server) }
+        ///
+        /// - Parameter settling: how long hubs have to say what they hold.
+        package init(_ name: String, on server: RedisServer, settling: Duration) {
+            (self.name, self.server, self.settling) = (name, server, settling)
+        }
     }
 
     /// Within it, hubs are of this group.
@@ -35,7 +41,7 @@ package enum RedisState {
             return group?.name ?? "hub\($0)"
         }
         // Where a test's hubs begin with an empty Redis, nobody holds anything; where it is emptied, they do.
-        settings.settling = group == nil ? .zero : .seconds(1)
+        settings.settling = group?.settling ?? .zero
         settings.limits = configuration.channelLimits.shards
         settings.limits.membersBytesMax = min(
             settings.limits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
