@@ -99,7 +99,7 @@ final class Heart {
     private func beaten(_ bucket: Int, _ reply: RedisReply, as sender: HubID) {
         switch reply {
         case .value(.array(let parts)):
-            guard parts.count == 3, case .integer(let delay) = parts[1], case .integer(let userDelay) = parts[2]
+            guard parts.count == 2, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1]
             else { return }
             isDue(bucket, inMilliseconds: delay)
             isDue(buckets + bucket, inMilliseconds: userDelay)

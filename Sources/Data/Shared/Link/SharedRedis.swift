@@ -26,7 +26,7 @@ package struct SharedSettings: Sendable {
     /// The defaults, at that server.
     package init(_ redis: RedisSettings) {
         self.redis = redis
-        // Far below the lease, or a hub that comes back late were taken for dead.
+        // Far below the lease, or a hub that comes back late would be taken for dead.
         self.redis.pauseMax = .seconds(1)
     }
 
@@ -109,7 +109,7 @@ package final class SharedRedis: Sendable {
         } catch let error as ReactorError {
             throw error
         } catch {
-            // Its files were read when the hub started.
+            // The files of TLS cannot be read.
             throw ReactorError("TLS", EIO)
         }
         if loop == 0 {

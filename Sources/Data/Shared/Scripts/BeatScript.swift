@@ -3,8 +3,8 @@ import Clock
 /// What each hub says of each bucket every second: that it lives. The first to say so in a second has all hubs told what has
 /// changed, and has the dead ones reaped.
 ///
-/// `ARGV`, from the sixth: the server's replication id, and a number that nobody else has. Returned are the time, and in how
-/// many milliseconds something is due about channels, and about users; -1: nothing is.
+/// `ARGV`, from the sixth: the server's replication id, and a number that nobody else has. Returned is in how many
+/// milliseconds something is due about channels, and about users; -1: nothing is.
 ///
 /// A bucket that was empty, or is at another server, settles for a while: hubs say again what they hold, and what is missing
 /// may only not have been said yet.
@@ -78,7 +78,7 @@ enum BeatScript {
               local user = call('ZRANGE', P .. 'userDue', 0, 0, 'WITHSCORES')
               if user[2] then userDelay = max(0, tonumber(user[2]) - now) end
             end
-            return {now, delay, userDelay}
+            return {delay, userDelay}
 
             """#
     }

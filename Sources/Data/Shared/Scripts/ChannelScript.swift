@@ -79,7 +79,7 @@ enum ChannelScript {
           call('SPUBLISH', c.C, '\1\1\1' .. text(c.app) .. text(c.channel) .. num(follows) .. num(c.sequence) .. content)
           c.told = (c.told or 0) + c.total
         end
-        -- By the number in their ids, the one who tells the backend sees what was cut.
+        -- Numbered: a gap in the ids shows that some were cut.
         local function webhook(c, content)
           local id = call('HINCRBY', P .. 'bucket', 'webhooks', 1)
           call('XADD', P .. 'webhooks', 'MAXLEN', '~', WEBHOOKS, id .. '-0', 'e', '\1\1\2' .. text(c.app) .. content)

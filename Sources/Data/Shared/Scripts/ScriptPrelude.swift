@@ -22,6 +22,9 @@
 /// | `r:APP:CHANNEL` | hash: users removed a moment ago; 1: the backend was told |
 /// | `u:HUB:APP:CHANNEL` | hash: the hub's connections by user |
 /// | `e:APP:CHANNEL` | the last event of a cache channel |
+/// | `kept` | hash: bytes of those events by app |
+/// | `kept:APP` | sorted set: the app's channels with such an event, by its end |
+/// | `refused:CALLER:NUMBER` | for a minute: why that call was refused, if it is repeated |
 /// | `o:APP:USER` | hash: of each hub, whether it has connections of the user (`p`), watchers (`w`), or both; |
 /// | | `leave` while the last leave's time runs: `grace` (online) or `gone`; |
 /// | | `settled`: until then a leave by request gets a grace |

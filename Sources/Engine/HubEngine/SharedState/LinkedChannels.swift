@@ -1,7 +1,7 @@
 import Clock
 
-/// The way to a state of ordinary channels that is in another process: calls leave as bytes, and what the state tells comes
-/// back later (`ChannelShard.received`).
+/// The way to a state of ordinary channels that is in another process: calls leave as values, and what the state tells comes
+/// back later, as bytes (`ChannelShard.received`).
 package final class LinkedChannels: SharedChannels {
     /// This run of the hub, as the state knows it.
     package let hub: HubID
@@ -15,7 +15,7 @@ package final class LinkedChannels: SharedChannels {
         self.send = send
     }
 
-    /// Sends the call (`SharedChannels`). The reply never comes at once; one too long to be sent is not sent, and waits.
+    /// Sends the call (`SharedChannels`). The reply never comes at once.
     package func call(
         _ call: ChannelCall, _ number: UInt64, from hub: HubID, now: Instant, _ news: inout ContiguousArray<ChannelNews>
     ) -> ChannelReply? {
