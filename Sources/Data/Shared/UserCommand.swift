@@ -2,29 +2,14 @@ import Clock
 import HubEngine
 import RESP
 
-/// A call about users as the script takes it, in one bucket or in each.
-package struct UserCommand: Sendable, Equatable {
-    /// The bucket that it is about; nil: it is for each bucket.
-    package let bucket: ChannelBucket?
-    /// What the script takes: `ARGV`.
-    package private(set) var arguments: [[UInt8]]
-    /// The time, for a script that is given it.
-    package var time: Instant? {
-        didSet { if let time { arguments[3] = Array("\(time.nanoseconds / 1_000_000)".utf8) } }
-    }
-
-    private init(_ sent: SentUserCall, _ caller: Int, _ bucket: ChannelBucket?, _ words: String...) {
-        self.bucket = bucket
-        let head = ["\(sent.hub.number)", "\(sent.hub.number).\(caller)", "0", "", ""]
-        arguments = (head + words).map { Array($0.utf8) }
-    }
-
+// Calls about users.
+extension SharedCommand {
     /// Leaves that are over end.
-    package init(dueOf hub: HubID) { self.init(SentUserCall(.due, from: hub), 0, nil, "due") }
+    package init(userDueOf hub: HubID) { self.init(.user, nil, from: hub, "due") }
 
     /// What the hub tells all others. All such commands go by the first bucket.
     package init(_ command: HubCommand, from hub: HubID, _ apps: KnownApps) {
-        self.init(SentUserCall(.due, from: hub), 0, nil, "command")
+        self.init(.user, nil, from: hub, "command")
         arguments.append(command.encoded(apps))
     }
 
@@ -37,11 +22,12 @@ package struct UserCommand: Sendable, Equatable {
     /// - Throws: `unknownApp`, where the call is about an app that is not served here.
     package static func commands(
         _ sent: SentUserCall, caller: Int, _ apps: KnownApps, buckets: Int
-    ) throws(SharedProblem) -> [UserCommand] {
-        func one(_ asked: String, _ user: UserKey, _ more: String...) throws(SharedProblem) -> [UserCommand] {
+    ) throws(SharedProblem) -> [SharedCommand] {
+        func one(_ asked: String, _ user: UserKey, _ more: String...) throws(SharedProblem) -> [SharedCommand] {
             guard let app = apps[user.app] else { throw .unknownApp }
             let place = UInt64(UserPlace(user, ofApp: app.id).number)
-            var command = UserCommand(sent, caller, ChannelBucket(ofUserAt: place, of: buckets), asked)
+            var command = SharedCommand(
+                .user, ChannelBucket(ofUserAt: place, of: buckets), from: sent.hub, caller: caller, asked)
             command.add("\(app.id):\(user.id)", "\(Self.place(place, caller))")
             for word in more { command.add(word) }
             return [command]
@@ -52,14 +38,14 @@ package struct UserCommand: Sendable, Equatable {
         case .watch(let user, let serial): return try one("watch", user, "\(serial)")
         case .unwatch(let user): return try one("unwatch", user)
         case .only(let part, let users): return only(part, users, sent, caller, apps, buckets)
-        case .reap(let hub): return [UserCommand(sent, caller, nil, "reap", "\(hub.number)")]
-        case .due: return [UserCommand(sent, caller, nil, "due")]
+        case .reap(let hub): return [SharedCommand(.user, nil, from: sent.hub, caller: caller, "reap", "\(hub.number)")]
+        case .due: return [SharedCommand(.user, nil, from: sent.hub, caller: caller, "due")]
         }
     }
 
     private static func only(
         _ part: UserPart, _ users: [UserKey], _ sent: SentUserCall, _ caller: Int, _ apps: KnownApps, _ buckets: Int
-    ) -> [UserCommand] {
+    ) -> [SharedCommand] {
         let all = part.places
         let first = ChannelBucket(ofUserAt: all.lowerBound, of: buckets).number
         let last = ChannelBucket(ofUserAt: all.upperBound - 1, of: buckets).number
@@ -67,7 +53,7 @@ package struct UserCommand: Sendable, Equatable {
             let places = UserPart(number, of: buckets).places.clamped(to: all)
             let (from, to) = (place(places.lowerBound, caller), place(places.upperBound, caller))
             let bucket = ChannelBucket(ofUserAt: places.lowerBound, of: buckets)
-            return UserCommand(sent, caller, bucket, "only", "\(from)", "\(to)")
+            return SharedCommand(.user, bucket, from: sent.hub, caller: caller, "only", "\(from)", "\(to)")
         }
         for user in users {
             // Of an app that is not served any more the hub has nobody.
@@ -83,19 +69,6 @@ package struct UserCommand: Sendable, Equatable {
     /// A user's place in the order of all that a hub has: first by the loop, so that a loop speaks of its own users
     /// only. Redis orders by doubles, which know each integer below 2^53.
     private static func place(_ place: UInt64, _ caller: Int) -> UInt64 { UInt64(caller) << 32 + place }
-
-    private mutating func add(_ words: String...) {
-        for word in words { arguments.append(Array(word.utf8)) }
-    }
-
-    /// The command in which a server is asked.
-    ///
-    /// - Parameters:
-    ///   - hash: of the script `user`, as the server has said.
-    ///   - prefix: of the bucket's keys.
-    package func evaluated(_ hash: [UInt8], _ prefix: [UInt8]) -> [[UInt8]] {
-        [Array("EVALSHA".utf8), hash, [UInt8(ascii: "1")], prefix] + arguments
-    }
 
     /// The shard channel by which the hub is told of a bucket's users: encoded `SharedUserNews`.
     ///

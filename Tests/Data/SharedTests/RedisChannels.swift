@@ -60,7 +60,7 @@ final class RedisChannels: SharedChannels {
     private func reply(
         to sent: SentChannelCall, _ now: Instant, _ news: inout ContiguousArray<ChannelNews>
     ) throws -> ChannelReply? {
-        var command = try ChannelCommand(sent, caller: 0, apps, buckets: prefixes.count)
+        var command = try SharedCommand(sent, caller: 0, apps, buckets: prefixes.count)
         command.time = now
         if let key = sent.call.key, heard.insert(key).inserted, let bucket = command.bucket, let app = apps[key.app] {
             let channel = prefixes[bucket.number] + Array("c:\(app.id):\(key.name.string)".utf8)
@@ -82,12 +82,12 @@ final class RedisChannels: SharedChannels {
         return .list(some.merging(more) { first, _ in first })
     }
 
-    private func evaluate(_ command: ChannelCommand, _ prefix: [UInt8]) throws -> [UInt8] {
+    private func evaluate(_ command: SharedCommand, _ prefix: [UInt8]) throws -> [UInt8] {
         let value = try run(command, prefix)
         if var pages = MemberPages(value) {
             var cursor: [UInt8]? = [UInt8(ascii: "0")]
             while let next = cursor {
-                cursor = try pages.add(run(ChannelCommand(membersFor: command, from: next), prefix))
+                cursor = try pages.add(run(SharedCommand(membersFor: command, from: next), prefix))
             }
             return pages.answer
         }
@@ -102,7 +102,7 @@ final class RedisChannels: SharedChannels {
         return bytes
     }
 
-    private func run(_ command: ChannelCommand, _ prefix: [UInt8]) throws -> RESPValue {
+    private func run(_ command: SharedCommand, _ prefix: [UInt8]) throws -> RESPValue {
         let value = try redis.call(command.evaluated(try #require(hashes[command.script]), prefix))
         if case .error(let error) = value, error.code != "FENCED" {
             Issue.record("\(String(decoding: error.message, as: UTF8.self))")

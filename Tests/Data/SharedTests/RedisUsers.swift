@@ -40,7 +40,7 @@ final class RedisUsers {
         try listen(hub)
         var news = MemoryUsers.News()
         let sent = SentUserCall(call, from: hub)
-        for var command in try UserCommand.commands(sent, caller: caller, apps, buckets: prefixes.count) {
+        for var command in try SharedCommand.commands(sent, caller: caller, apps, buckets: prefixes.count) {
             command.time = now
             for (number, prefix) in prefixes.enumerated() where command.bucket.map({ $0.number == number }) ?? true {
                 let value = try redis.call(command.evaluated(hash, prefix))
@@ -59,7 +59,7 @@ final class RedisUsers {
     private func listen(_ hub: HubID) throws {
         guard heard.insert(hub).inserted else { return }
         for prefix in prefixes {
-            try hearer.tell([Array("SSUBSCRIBE".utf8), UserCommand.channel(to: hub, prefix)])
+            try hearer.tell([Array("SSUBSCRIBE".utf8), SharedCommand.channel(to: hub, prefix)])
         }
         _ = try hearer.callText("PING")
     }
@@ -71,7 +71,7 @@ final class RedisUsers {
             guard push.count == 3, push[0] == .bytes(Array("smessage".utf8)), case .bytes(let channel) = push[1],
                 case .bytes(let bytes) = push[2]
             else { continue }
-            let hub = heard.first { hub in prefixes.contains { UserCommand.channel(to: hub, $0) == channel } }
+            let hub = heard.first { hub in prefixes.contains { SharedCommand.channel(to: hub, $0) == channel } }
             news.append((try #require(hub), try SharedUserNews(bytes, apps)))
         }
     }

@@ -200,10 +200,10 @@ import Testing
     @Test func whatIsNotKnownIsRefused() throws {
         let sent = SentUserCall(.arrived(UserKey("a", of: 5)), from: HubID(1))
         #expect(throws: SharedProblem.unknownApp) {
-            try UserCommand.commands(sent, caller: 0, KnownApps(), buckets: 4)
+            try SharedCommand.commands(sent, caller: 0, KnownApps(), buckets: 4)
         }
         let only = SentUserCall(.only(UserPart(0, of: 1), [UserKey("a", of: 5)]), from: HubID(1))
-        let commands = try UserCommand.commands(only, caller: 0, KnownApps(), buckets: 4)
+        let commands = try SharedCommand.commands(only, caller: 0, KnownApps(), buckets: 4)
         #expect(commands.map(\.bucket?.number) == [0, 1, 2, 3] && commands.allSatisfy { $0.arguments.count == 8 })
         #expect(throws: SharedProblem.malformed) { try UserReply(.integer(-2)) }
         #expect(throws: SharedProblem.malformed) { try UserReply(.null) }
@@ -214,7 +214,7 @@ import Testing
         for (parts, buckets) in [(1, 64), (64, 64), (500, 64), (7, 3), (3, 7)] {
             let commands = try (0..<parts).flatMap { number in
                 let sent = SentUserCall(.only(UserPart(number, of: parts), []), from: HubID(1))
-                return try UserCommand.commands(sent, caller: 1, KnownApps(), buckets: buckets)
+                return try SharedCommand.commands(sent, caller: 1, KnownApps(), buckets: buckets)
             }
             #expect(commands.count < parts + buckets)
             // One after the other they are all places of the caller.

@@ -91,7 +91,7 @@ final class Heart {
     private func beat(_ bucket: Int, _ link: RedisLink) {
         link.shared.beats(at: loop.now)
         let sender = link.hub
-        link.evaluate(ChannelCommand(beatOf: sender, at: link.replica), bucket) { [weak self] in
+        link.evaluate(SharedCommand(beatOf: sender, at: link.replica), bucket) { [weak self] in
             self?.beaten(bucket, $0, as: sender)
         }
     }
@@ -152,7 +152,7 @@ final class Heart {
 
     private func endDues(of bucket: Int, told: [UInt8] = [], _ link: RedisLink) {
         let sender = link.hub
-        link.evaluate(ChannelCommand(dueOf: sender, told: told), bucket) { [weak self] reply in
+        link.evaluate(SharedCommand(dueOf: sender, told: told), bucket) { [weak self] reply in
             guard let self else { return }
             switch reply {
             case .value(.array(let parts)):
@@ -171,7 +171,7 @@ final class Heart {
 
     private func endUserDues(of bucket: Int, _ link: RedisLink) {
         let sender = link.hub
-        link.evaluate(UserCommand(dueOf: sender), bucket) { [weak self] reply in
+        link.evaluate(SharedCommand(userDueOf: sender), bucket) { [weak self] reply in
             guard let self else { return }
             switch reply {
             case .value(.integer(let delay)): isDue(buckets + bucket, inMilliseconds: delay)

@@ -7,7 +7,7 @@ final class LinkCall {
     let number: UInt64
     let hub: HubID
     let kind: Kind
-    var command: ChannelCommand
+    var command: SharedCommand
     let bucket: Int
     /// Until then it may be sent again.
     let deadline: Instant
@@ -23,7 +23,7 @@ final class LinkCall {
         case lasting
     }
 
-    init(_ sent: SentChannelCall, _ command: ChannelCommand, bucket: Int, deadline: Instant) {
+    init(_ sent: SentChannelCall, _ command: SharedCommand, bucket: Int, deadline: Instant) {
         (number, hub) = (sent.number, sent.hub)
         kind =
             switch sent.call {

@@ -52,7 +52,7 @@ final class LinkUsers {
 
     /// By which the hub hears of users, and of commands.
     func channels(of hub: HubID, _ keys: [[UInt8]]) -> [[UInt8]] {
-        keys.map { UserCommand.channel(to: hub, $0) } + [keys[0] + Array("commands".utf8)]
+        keys.map { SharedCommand.channel(to: hub, $0) } + [keys[0] + Array("commands".utf8)]
     }
 
     /// What another hub commands; nil for what this one has, and has followed already.

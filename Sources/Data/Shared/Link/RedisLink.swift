@@ -101,7 +101,7 @@ package final class RedisLink {
         guard number == 0, client?.isUp == true else { return close() }
         var left = shared.keys.count
         let call = SentChannelCall(.reap(hub), 0, from: hub)
-        guard let command = try? ChannelCommand(call, caller: number, apps, buckets: left) else { return close() }
+        guard let command = try? SharedCommand(call, caller: number, apps, buckets: left) else { return close() }
         for bucket in shared.keys.indices {
             evaluate(command, bucket) { [weak self] _ in
                 left -= 1
@@ -135,7 +135,7 @@ package final class RedisLink {
     private func call(_ sent: SentChannelCall) {
         guard !isEnding else { return }
         let known = SentChannelCall(sent.call, sent.number, from: hub)
-        guard let command = try? ChannelCommand(known, caller: number, apps, buckets: shared.keys.count) else {
+        guard let command = try? SharedCommand(known, caller: number, apps, buckets: shared.keys.count) else {
             return answer(.unavailable, sent.number)
         }
         shared.metrics.calls.add()
@@ -147,7 +147,7 @@ package final class RedisLink {
         for bucket in shared.keys.indices { ask(command, bucket, gather, sent.number) }
     }
 
-    private func ask(_ command: ChannelCommand, _ bucket: Int, _ gather: LinkGather, _ number: UInt64) {
+    private func ask(_ command: SharedCommand, _ bucket: Int, _ gather: LinkGather, _ number: UInt64) {
         evaluate(command, bucket) { [weak self] reply in
             guard let self else { return }
             let bytes: [UInt8]? = if case .value(.bytes(let bytes)) = reply { bytes } else { nil }
@@ -192,13 +192,8 @@ package final class RedisLink {
     }
 
     /// Has the script carry it out. Without a connection, or beyond a bound, it counts as lost.
-    func evaluate(_ command: ChannelCommand, _ bucket: Int, _ done: @escaping (RedisReply) -> Void) {
+    func evaluate(_ command: SharedCommand, _ bucket: Int, _ done: @escaping (RedisReply) -> Void) {
         let parts = command.evaluated(scripts[command.script], shared.keys[bucket])
-        if client?.send(parts, done) != .taken { done(.lost) }
-    }
-
-    func evaluate(_ command: UserCommand, _ bucket: Int, _ done: @escaping (RedisReply) -> Void) {
-        let parts = command.evaluated(scripts[.user], shared.keys[bucket])
         if client?.send(parts, done) != .taken { done(.lost) }
     }
 
@@ -222,7 +217,7 @@ package final class RedisLink {
 
     /// Reads the members, page by page.
     private func read(_ call: LinkCall, from cursor: [UInt8]) {
-        evaluate(ChannelCommand(membersFor: call.command, from: cursor), call.bucket) { [weak self] reply in
+        evaluate(SharedCommand(membersFor: call.command, from: cursor), call.bucket) { [weak self] reply in
             guard let self, var pages = call.pages else { return }
             guard case .value(let page) = reply else {
                 call.pages = nil
@@ -406,11 +401,11 @@ package final class RedisLink {
 
     var isUp: Bool { client?.isUp == true }
 
-    func commands(_ sent: SentUserCall) throws(SharedProblem) -> [UserCommand] {
-        try UserCommand.commands(sent, caller: number, apps, buckets: shared.keys.count)
+    func commands(_ sent: SentUserCall) throws(SharedProblem) -> [SharedCommand] {
+        try SharedCommand.commands(sent, caller: number, apps, buckets: shared.keys.count)
     }
 
-    func command(_ command: HubCommand) -> UserCommand { UserCommand(command, from: hub, apps) }
+    func command(_ command: HubCommand) -> SharedCommand { SharedCommand(command, from: hub, apps) }
 
     func usersMayBeDue(_ bucket: Int) { heart?.usersMayBeDue(bucket) }
 

@@ -4,7 +4,7 @@ import HubEngine
 /// Who is online, and which hubs watch whom: `MemoryUsers` is its model.
 ///
 /// `ARGV`, from the sixth: what is asked, then its arguments. A user comes as `APP:USER`, and as its place among the
-/// hub's: the caller's number, then the user's (`UserCommand`). Each call says what is so; its number does not matter.
+/// hub's: the caller's number, then the user's (`SharedCommand`). Each call says what is so; its number does not matter.
 ///
 /// Returned is in how many milliseconds `due` has work in the bucket; -1: nothing waits.
 enum UserScript {
