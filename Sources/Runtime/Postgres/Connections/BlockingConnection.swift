@@ -49,17 +49,27 @@ package final class BlockingConnection {
         let before = try query(SessionMark.set, [mark.text]).first
         guard SessionMark.isNew(before?[1]) else { throw pooled }
         if before?[0] == String(backendPID) { return }
+        func look() throws(StatementError) {
+            guard try query(SessionMark.look).first?[0] == mark.text else { throw pooled }
+        }
         if let witness = try? witness() {
-            func sees() -> Bool? { (try? witness.query(SessionMark.look).first).map { !SessionMark.isNew($0[0]) } }
+            /// Without an answer, it has seen nothing.
+            func witnessLooks() throws(StatementError) {
+                if let row = try? witness.query(SessionMark.look).first, !SessionMark.isNew(row[0]) { throw pooled }
+            }
+            try witnessLooks()
             for _ in 0..<SessionMark.rounds {
-                guard let isSeen = sees() else { break }
-                guard !isSeen else { throw pooled }
-                guard (try? witness.execute("BEGIN")) != nil, let isSeenHere = sees() else { break }
-                guard !isSeenHere, try query(SessionMark.look).first?[0] == mark.text else { throw pooled }
+                try look()
+                do { try witness.execute("BEGIN") } catch {
+                    guard !SessionMark.isRefusal(error.sqlstate) else { throw pooled }
+                    break
+                }
+                try witnessLooks()
+                try look()
                 guard (try? witness.execute("COMMIT")) != nil else { break }
             }
         }
-        guard try query(SessionMark.look).first?[0] == mark.text else { throw pooled }
+        try look()
     }
 
     /// The server process behind this connection.

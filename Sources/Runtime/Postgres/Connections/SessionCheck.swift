@@ -5,11 +5,13 @@ import Reactor
 /// A pooler of transactions lends its few sessions to all of its clients, for one transaction each, and no client can ask
 /// whether it does. But what a session has set is there in its next statement, and in no other session. So the connection
 /// sets a mark and looks for it. It is done where the server's process id is the connection's, since then nothing stands
-/// between. Otherwise a second connection, the witness, looks too, and holds a session while the first one looks again: a
-/// pooler of transactions must then give one of them the other's session, or another one. Other clients take sessions at
-/// the same time, so they look several times.
+/// between. Otherwise a second connection, the witness, begins a transaction just after a look, and holds its session
+/// while the first one looks again. A pooler of transactions must then give one of them the other's session, or another
+/// one: it lends the session that came back last (the witness gets the marked one), or the one that came back first (the
+/// mark is gone). Other clients take sessions at the same time, so they look several times.
 ///
-/// If the witness gets no session, a pooler of sessions has none left: then the mark alone decides.
+/// If the witness gets no session, a pooler of sessions has none left: then the mark alone decides. If it gets one and may
+/// not begin a transaction, there is a pooler of statements.
 final class SessionCheck {
     private let loop: EventLoop
     private let parameters: ConnectionParameters
@@ -17,6 +19,7 @@ final class SessionCheck {
     private let mark = SessionMark()
     private let done: (PostgresError?) -> Void
     private var witness: Connection?
+    private var hasSession = false
     private var rounds = 0
 
     /// - Parameters:
@@ -55,22 +58,28 @@ final class SessionCheck {
         let witness = Connection(
             loop: loop, parameters: parameters, connectTimeout: SessionMark.patience,
             handlers: Connection.Handlers(
-                // A pooler of statements refuses the transactions below.
-                ready: { [weak self] in self?.askWitness(SessionMark.look) { $0.round($1) } },
-                lost: { [weak self] _ in self?.witnessIsGone() }))
+                ready: { [weak self] in self?.askWitness(SessionMark.look) { $0.judge($1) { $0.round() } } },
+                lost: { [weak self] in self?.witnessIsGone($0) }))
         self.witness = witness
         witness.connect()
     }
 
-    private func round(_ seen: Rows) {
+    /// The witness must never see a mark.
+    private func judge(_ seen: Rows, _ found: (SessionCheck) -> Void) {
+        hasSession = true
         guard SessionMark.isNew(seen.string(0, 0)) else { return end(.pooledTransactions) }
+        found(self)
+    }
+
+    private func round() {
         guard rounds < SessionMark.rounds else { return end(nil) }
         rounds += 1
-        askWitness("BEGIN") { check, _ in
-            check.askWitness(SessionMark.look) { check, rows in
-                guard SessionMark.isNew(rows.string(0, 0)) else { return check.end(.pooledTransactions) }
-                check.lookAgain { check in
-                    check.askWitness("COMMIT") { check, _ in check.askWitness(SessionMark.look) { $0.round($1) } }
+        lookAgain { check in
+            check.askWitness("BEGIN") { check, _ in
+                check.askWitness(SessionMark.look) { check, rows in
+                    check.judge(rows) { check in
+                        check.lookAgain { check in check.askWitness("COMMIT") { check, _ in check.round() } }
+                    }
                 }
             }
         }
@@ -83,8 +92,9 @@ final class SessionCheck {
         }
     }
 
-    private func witnessIsGone() {
+    private func witnessIsGone(_ error: PostgresError) {
         guard witness != nil else { return }
+        if hasSession, SessionMark.isRefusal(error.sqlstate) { return end(.pooledTransactions) }
         close()
         lookAlone(SessionMark.rounds)
     }
@@ -99,7 +109,7 @@ final class SessionCheck {
             guard let self else { return }
             switch answer {
             case .success(let rows): answered(self, rows)
-            case .failure: witnessIsGone()
+            case .failure(let error): witnessIsGone(error)
             }
         }
     }
@@ -135,6 +145,9 @@ struct SessionMark {
 
     /// Whether a session with this mark has not been used before; a pooler of sessions leaves an empty one.
     static func isNew(_ mark: String?) -> Bool { mark?.isEmpty ?? true }
+
+    /// Whether a pooler, and not the server, refused the statement: PgBouncer's errors are violations of the protocol.
+    static func isRefusal(_ code: SQLState?) -> Bool { code == "08P01" }
 }
 
 extension PostgresError {
