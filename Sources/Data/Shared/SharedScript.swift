@@ -15,7 +15,7 @@ package enum SharedScript: Int, CaseIterable, Sendable {
     /// Its text, with the bounds and times of one bucket.
     ///
     /// - Parameters:
-    ///   - lease: how long a hub counts as alive after it last said so.
+    ///   - lease: how long a hub counts as alive after it last said so, and as telling backends what it took over.
     ///   - settling: how long a bucket settles that was empty, or is at another server.
     ///   - isTimeGiven: the fourth argument is the time in milliseconds; otherwise the server says it.
     package func text(
@@ -25,7 +25,7 @@ package enum SharedScript: Int, CaseIterable, Sendable {
         let prelude = ScriptPrelude.text(time: isTimeGiven ? ScriptPrelude.givenTime : ScriptPrelude.serverTime)
         switch self {
         case .event: return prelude + EventScript.text
-        case .channel: return prelude + ChannelScript.text(limits)
+        case .channel: return prelude + ChannelScript.text(limits, lease: lease)
         case .beat: return prelude + BeatScript.text(lease: lease, settling: settling)
         case .user: return prelude + UserScript.text(limits)
         }

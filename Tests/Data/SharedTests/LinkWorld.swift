@@ -72,6 +72,7 @@ final class LinkWorld {
         // A busy machine is slow.
         settings.redis.replyTimeout = .seconds(45)
         settings.redis.pauseMax = .milliseconds(200)
+        settings.lease = .seconds(60)
         settings.buckets = 4
         settings.settling = .zero
         change(&settings)
@@ -91,6 +92,11 @@ final class LinkWorld {
             loop.tick(waitingAtMost: .milliseconds(5))
             for hub in hubs { hub.look() }
         }
+    }
+
+    func run(for time: Duration) throws {
+        let end = Instant.read().advanced(by: time)
+        try run { end < .read() }
     }
 
     /// Sends the call, and waits for its reply.

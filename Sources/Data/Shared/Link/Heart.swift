@@ -8,7 +8,9 @@ import Redis
 /// is due, and has backends told, where calls of the hub may have begun something.
 ///
 /// Worst interleaving: the hub whose calls have begun a grace dies. Each hub learns by its own beats what is due, and any of
-/// them ends it; who comes second finds nothing (`gracesOfADeadHubEnd`).
+/// them ends it; who comes second finds nothing (`gracesOfADeadHubEnd`). And: something becomes due while the hub still
+/// hears what backends are to be told. If it asked again at once, it would hear the same again, since it has not said yet
+/// that it has told it. It asks once it has (`aHubTellsOnceWhileRedisIsSlow`).
 final class Heart {
     private weak var link: RedisLink?
     private let loop: EventLoop
@@ -22,6 +24,8 @@ final class Heart {
     private var turn = 0
     /// When each bucket's channels have work, and behind them when each bucket's users have.
     private var dueAt: [Instant]
+    /// Places of `dueAt` whose end is on its way.
+    private var ending: Set<Int> = []
     private var waiting: [(due: Instant, work: () -> Void)] = []
 
     private static let turnsPerSecond = 16
@@ -143,29 +147,38 @@ final class Heart {
     private func endDues() {
         guard isUp, let link else { return }
         let now = loop.now
-        for place in dueAt.indices where dueAt[place] <= now {
+        for place in dueAt.indices where dueAt[place] <= now && ending.insert(place).inserted {
             dueAt[place] = .max
             if place < buckets { endDues(of: place, link) } else { endUserDues(of: place - buckets, link) }
         }
-        if let next = dueAt.min(), next < .max { dues?.set(within: next.duration(since: Instant.read())) }
+        waitForNext()
+    }
+
+    private func waitForNext() {
+        let next = dueAt.indices.lazy.filter { !self.ending.contains($0) }.map { self.dueAt[$0] }.min() ?? .max
+        if next < .max { dues?.set(within: next.duration(since: Instant.read())) }
+    }
+
+    private func hasEnded(_ place: Int) {
+        ending.remove(place)
+        if dueAt[place] < .max { waitForNext() }
     }
 
     private func endDues(of bucket: Int, told: [UInt8] = [], _ link: RedisLink) {
         let sender = link.hub
         link.evaluate(SharedCommand(dueOf: sender, told: told), bucket) { [weak self] reply in
             guard let self else { return }
-            switch reply {
-            case .value(.array(let parts)):
-                guard parts.count == 4, case .integer(let delay) = parts[1], case .bytes(let last) = parts[2],
-                    case .array(let webhooks) = parts[3]
-                else { return }
+            if case .value(.array(let parts)) = reply, parts.count == 4, case .integer(let delay) = parts[1],
+                case .bytes(let last) = parts[2], case .array(let webhooks) = parts[3]
+            {
                 isDue(bucket, inMilliseconds: delay)
-                guard !webhooks.isEmpty, let link = self.link else { return }
-                link.tell(webhooks)
-                endDues(of: bucket, told: last, link)
-            case .refused(let error): self.link?.failed(error, as: sender)
-            case .value, .lost: break
+                if !webhooks.isEmpty, let link = self.link {
+                    link.tell(webhooks)
+                    return endDues(of: bucket, told: last, link)
+                }
             }
+            if case .refused(let error) = reply { self.link?.failed(error, as: sender) }
+            hasEnded(bucket)
         }
     }
 
@@ -178,6 +191,7 @@ final class Heart {
             case .refused(let error): self.link?.failed(error, as: sender)
             case .value, .lost: break
             }
+            hasEnded(buckets + bucket)
         }
     }
 

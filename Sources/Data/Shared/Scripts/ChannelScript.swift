@@ -8,12 +8,12 @@ import HubEngine
 /// `s` counts.
 enum ChannelScript {
     /// With the bounds and times of one bucket.
-    static func text(_ limits: ShardLimits) -> String {
-        constants(limits) + channels + counts + MemberScript.text + UserScript.loss + hubs + dues + questions
+    static func text(_ limits: ShardLimits, lease: Duration) -> String {
+        constants(limits, lease) + channels + counts + MemberScript.text + UserScript.loss + hubs + dues + questions
             + ChannelCallScript.text
     }
 
-    private static func constants(_ limits: ShardLimits) -> String {
+    private static func constants(_ limits: ShardLimits, _ lease: Duration) -> String {
         func milliseconds(_ duration: Duration) -> UInt64 { duration.wholeNanoseconds / 1_000_000 }
         return """
             local GRACE, PAUSE = \(milliseconds(limits.leaveGrace)), \(milliseconds(limits.webhookPause))
@@ -23,7 +23,7 @@ enum ChannelScript {
             \(limits.cacheBytesMax)
             local LIST_BYTES, DUES, AT_ONCE, TOLD = \(limits.membersBytesMax), \(limits.departuresMax), \
             \(limits.dueAtOnceMax), \(limits.toldAtOnceMax)
-            local WEBHOOKS, WEBHOOK_PAGE, TELLING, PAGE, REAPED = 100000, 128, 3000, 32768, 256
+            local WEBHOOKS, WEBHOOK_PAGE, TELLING, PAGE, REAPED = 100000, 128, \(milliseconds(lease)), 32768, 256
 
             """
     }
