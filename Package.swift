@@ -215,7 +215,7 @@ let package = Package(
             name: "carillon",
             dependencies: [
                 "API", "HubEngine", "Console", "Courier", "Gateway", "Feed", "Store", "Jobs", "Outbox", "Identity",
-                "Operations", "Postgres", "Reactor",
+                "Operations", "Postgres", "Reactor", "Redis", "Shared",
                 "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
                 "WebSocket",
                 arguments,
@@ -395,7 +395,7 @@ let package = Package(
             "CarillonTests",
             [
                 "carillon", "CDescriptorGuard", "Bytes", "HubEngine", "Clock", "Courier", "Feed", "Gateway", "HTTP",
-                "Jobs", "Postgres",
+                "Jobs", "Postgres", "Shared",
                 "Store",
                 "Sync",
                 "TestSupport", "WebSocket",

@@ -18,6 +18,7 @@ import Outbox
 import Postgres
 import Pusher
 import Reactor
+import Shared
 import Store
 
 /// The running hub, for the commands `serve` and `dev`.
@@ -43,7 +44,8 @@ enum HubProcess {
     ) throws {
         cl_map_large_blocks()
         let health = Health()
-        let metrics = HubMetrics(hasDatabase: settings.databaseURL != nil)
+        let metrics = HubMetrics(
+            hasDatabase: settings.databaseURL != nil, hasRedis: settings.group.url != nil)
         let listeners = try HubListeners(settings, given, logger)
         let operations = listeners.operations?.port
         // Of use only where there is a page to show it on.
@@ -64,8 +66,11 @@ enum HubProcess {
         for notice in settings.notices { logger.notice("\(notice)") }
         // The hub before this one serves on, and its clients notice nothing of this one.
         if given.predecessor != nil { ConnectPace.process.set(connectPause) }
+        let shared = try SharedSettings(settings).map { [metrics = metrics.redis] in
+            SharedRedis($0, apps: settings.servedApps, metrics: metrics, logger)
+        }
         let gateway = try start(
-            settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, courier, metrics,
+            settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, shared, courier, metrics,
             demonstration, keepsTraces: console != nil, logger)
         console?.serves(gateway)
         defer {
@@ -83,7 +88,11 @@ enum HubProcess {
                 + (pushes.map { [("outbox", $0.outbox.handle)] } ?? [])
         }
         health.serves(
-            on: gateway.clientLoops, hasCaughtUp: { gateway.hasCaughtUp },
+            on: gateway.clientLoops,
+            awaited: {
+                if !gateway.hasCaughtUp { return "waiting for the database\n" }
+                return shared?.hasBegun == false ? "waiting for Redis\n" : nil
+            },
             // Devices are told, and keep their actions.
             warning: { [postgres = metrics.postgres] in postgres.writeRefusal()?.message })
         let certificates = tls.map { Certificates(server: $0, metrics: metrics.gateway.tls, logger: logger) }
@@ -182,12 +191,13 @@ enum HubProcess {
     private static let roomWarnedOf = 1_000
 
     private static func start(
-        _ settings: Settings, _ sockets: [ListeningSocket], acceptsAtOnce: Bool, _ tls: TLSServer?, _ courier: Courier,
-        _ metrics: HubMetrics, _ demonstration: DemonstrationRoutes?, keepsTraces: Bool, _ logger: Logger
+        _ settings: Settings, _ sockets: [ListeningSocket], acceptsAtOnce: Bool, _ tls: TLSServer?,
+        _ shared: SharedRedis?, _ courier: Courier, _ metrics: HubMetrics, _ demonstration: DemonstrationRoutes?, keepsTraces: Bool, _ logger: Logger
     ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
         configuration.keepsTraces = keepsTraces
         configuration.tls = tls
+        configuration.sharedLink = shared
         // Clients must never take the descriptors that database connections need to reconnect.
         let descriptors = DescriptorLimit.raise(besidePushes: settings.push.webhookRequests)
         let room = max(1, descriptors - configuration.admission.refusalsMax)
@@ -303,14 +313,17 @@ final class HubMetrics: MetricSource {
     let courier = CourierMetrics()
     let pushes = PushMetrics()
     let outbox = OutboxMetrics()
+    let redis = SharedRedisMetrics()
     let reloads = CounterTable("result", AppReload.results)
     /// The hub's threads, once they run.
     let threads = Locked<[(name: String, handle: LoopHandle)]>([])
     private let hasDatabase: Bool
+    private let hasRedis: Bool
 
-    /// - Parameter hasDatabase: without a database its metrics are left out, or alerts would report it as lost.
-    init(hasDatabase: Bool) {
+    /// Without a database or Redis, its metrics are left out, or alerts would report it as lost.
+    init(hasDatabase: Bool, hasRedis: Bool) {
         self.hasDatabase = hasDatabase
+        self.hasRedis = hasRedis
         gateway = GatewayMetrics(engine: EngineMetrics(authFailures: authFailures))
     }
 
@@ -322,9 +335,8 @@ final class HubMetrics: MetricSource {
     /// In display order.
     var sources: [any MetricSource] {
         let process = ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } })
-        return [gateway, self, api, courier] + (hasDatabase ? [pushes, outbox, feed, store, jobs, postgres] : []) + [
-            process
-        ]
+        return [gateway, self, api, courier] + (hasDatabase ? [pushes, outbox, feed, store, jobs, postgres] : [])
+            + (hasRedis ? [redis] : []) + [process]
     }
 }
 

@@ -10,10 +10,14 @@ import Testing
         return String(decoding: exposition.bytes, as: UTF8.self)
     }
 
-    /// Otherwise alerts would take a hub without a database for one whose database is unreachable.
-    @Test func nothingIsToldOfADatabaseThatIsNotThere() {
-        let (with, without) = (text(HubMetrics(hasDatabase: true)), text(HubMetrics(hasDatabase: false)))
-        for name in ["carillon_feed_status", "carillon_pg_", "carillon_actions_total", "carillon_snapshots_total"] {
+    /// Otherwise alerts would take a hub without a database, or without Redis, for one that cannot reach it.
+    @Test func nothingIsToldOfWhatIsNotThere() {
+        let with = text(HubMetrics(hasDatabase: true, hasRedis: true))
+        let without = text(HubMetrics(hasDatabase: false, hasRedis: false))
+        for name in [
+            "carillon_feed_status", "carillon_pg_", "carillon_actions_total", "carillon_snapshots_total",
+            "carillon_redis_connections",
+        ] {
             #expect(with.contains("\n\(name)") && !without.contains(name))
         }
         for name in ["carillon_webhook_requests_total", "carillon_app_reloads_total"] {

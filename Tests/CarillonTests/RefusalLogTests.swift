@@ -20,7 +20,7 @@ struct RefusalLogTests {
         let logger = Logger(label: "test") { label in
             LogOutput(label: label, level: .info, style: .plain) { lines.add($0) }
         }
-        let metrics = HubMetrics(hasDatabase: true)
+        let metrics = HubMetrics(hasDatabase: true, hasRedis: true)
         var log = RefusalLog(metrics.authFailures, logger)
         let start = Instant(nanoseconds: 1 << 40)
         log.look(now: start)

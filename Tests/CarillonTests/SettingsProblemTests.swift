@@ -35,6 +35,12 @@ struct SettingsProblemTests {
             ([], ["DATABASE_URL": "postgresql://h/d?sslmod=x"], ["DATABASE_URL", "libpq can read"]),
             ([], ["DATABASE_URL": "host=h dbnam=d"], ["DATABASE_URL", "libpq can read"]),
             (
+                [], ["CARILLON_REDIS_URL": "redis://:p@ss@h"],
+                ["environment CARILLON_REDIS_URL", "nothing is shown", "write %40 for @"]
+            ),
+            ([], ["CARILLON_REDIS_URL": "localhost:6379"], ["redis.url", "redis://"]),
+            ([], ["CARILLON_REDIS_NAME": "a:b"], ["redis.name", "letters, digits"]),
+            (
                 [], ["DATABASE_URL": "postgresql://carillon_hub:change-me@h/hub"],
                 ["environment DATABASE_URL: ", "\"change-me\"", "put your own"]
             ),

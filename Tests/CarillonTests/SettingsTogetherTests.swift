@@ -1,4 +1,5 @@
 import Gateway
+import Shared
 import TestSupport
 import Testing
 
@@ -42,6 +43,38 @@ struct SettingsTogetherTests {
         let apps = ["--apps", #"[{"id":"1","key":"k","secret":"s","limits":{"batchEvents":30}}]"#]
         let long = try warnings(four + apps + ["--limits-unfinished-bytes", "\(needed)"])
         #expect(long.count == 1 && long.first?.contains("(apps, limits.messageBytes)") == true)
+    }
+
+    @Test(
+        arguments: [
+            (["--redis-ca-file", "a"], ["redis.caFile is of no use without a redis.url with TLS"]),
+            (["--redis-url", "redis://h", "--redis-ca-file", "a"], ["redis.caFile is of no use", "rediss://"]),
+            (
+                ["--redis-url", "rediss://h", "--redis-key-file", "a"],
+                ["redis.keyFile is given, and redis.certificateFile is not"]
+            ),
+        ]) func filesForRedisNeedEachOther(_ arguments: [String], _ words: [String]) throws {
+        let failure = #expect(throws: Failure.self) { try Settings(effective(arguments)) }
+        #expect(failure?.status == .configuration)
+        for word in words { #expect(failure?.description.contains(word) == true, "\(failure?.description ?? "")") }
+    }
+
+    @Test func aFileForRedisThatIsMissingIsNamedWithItsSetting() throws {
+        let pair = try CertificateFolder().make("hub", hosts: ["localhost"])
+        func complaint(_ ca: String?, _ certificate: String?, _ key: String?) throws -> String? {
+            var settings = try Settings(effective(["--redis-url", "rediss://h"]))
+            settings.group.caFile = ca
+            settings.group.certificateFile = certificate
+            settings.group.keyFile = key
+            let failure = #expect(throws: Failure.self) { try SharedSettings(settings) }
+            #expect(failure?.status == .configuration)
+            return failure?.description
+        }
+        let missing = "/no/such.file: No such file or directory"
+        #expect(try complaint("/no/such.file", nil, nil) == "redis.caFile: \(missing)")
+        #expect(try complaint(nil, "/no/such.file", pair.key) == "redis.certificateFile: \(missing)")
+        #expect(try complaint(nil, pair.certificate, "/no/such.file") == "redis.keyFile: \(missing)")
+        #expect(try SharedSettings(Settings(effective([]))).map(\.name) == nil)
     }
 
     @Test func aFileOfTLSThatIsMissingIsNamedWithItsSetting() throws {

@@ -42,9 +42,7 @@ package enum RedisState {
         }
         // Where a test's hubs begin with an empty Redis, nobody holds anything; where it is emptied, they do.
         settings.settling = group?.settling ?? .zero
-        settings.limits = configuration.channelLimits.shards
-        settings.limits.membersBytesMax = min(
-            settings.limits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
+        settings.limits = configuration.shardLimits
         return SharedRedis(
             settings, apps: configuration.apps, metrics: SharedRedisMetrics(),
             Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })

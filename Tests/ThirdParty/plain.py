@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import hmac
 import http.client
+import itertools
 import json
 import pathlib
 import random
@@ -14,7 +15,9 @@ import time
 from urllib.parse import urlencode
 
 import pusher
+import pytest
 
+import redis_server
 from device import Device
 from hub import APP_KEY, APP_SECRET, Server
 from waiting import PATIENCE, eventually
@@ -49,23 +52,51 @@ SERVER_TO_USER = "#server-to-user-"
 APP = Application(**EVERYTHING)
 
 
+#: Fixtures with these parameters have their tests run on one hub, and on two that share their channels.
+HUBS = [pytest.param(1, id="one"),
+        pytest.param(2, id="two", marks=pytest.mark.skipif(redis_server.PROGRAM is None, reason="there is no Redis"))]
+
+
 class PlainHub(Server):
-    """`carillon serve` without a database, configured by a file; `settings` are dotted names with `_` for each dot."""
+    """`carillon serve` without a database, configured by a file; `settings` are dotted names with `_` for each dot.
+
+    With several `hubs` by Redis, each connection is at another one than that before.
+    """
 
     _ROOM = {"CARILLON_LIMITS_CONNECTS_PER_SECOND": "100000", "CARILLON_LIMITS_CONNECTIONS_PER_ADDRESS": "100000"}
 
-    def __init__(self, *apps, loops=3, environment=None, **settings):
+    def __init__(self, *apps, loops=3, hubs=1, environment=None, **settings):
         self._folder = tempfile.TemporaryDirectory(prefix="judge-")
         self.file = pathlib.Path(self._folder.name) / "carillon.json"
         self.apps = apps or (APP,)
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self._write()
-        super().__init__(CARILLON_CONFIG=str(self.file), CARILLON_LOG_FORMAT="json", CARILLON_LOOPS=str(loops),
-                         **{**self._ROOM, **(environment or {})})
+        environment = {"CARILLON_CONFIG": str(self.file), "CARILLON_LOG_FORMAT": "json", "CARILLON_LOOPS": str(loops),
+                       **self._ROOM, **(environment or {})}
+        if hubs > 1:
+            environment |= {"CARILLON_REDIS_URL": redis_server.shared().url,
+                            "CARILLON_REDIS_NAME": self._folder.name.rpartition("-")[2]}
+        super().__init__(**environment)
+        self._others = [Server(**environment) for _ in range(hubs - 1)]
+        self._turns = itertools.cycle([super(), *self._others])
+
+    def __enter__(self):
+        super().__enter__()
+        for other in self._others:
+            other.__enter__()
+        for one in (self, *self._others) if self._others else ():
+            one.program.err.wait_for(lambda line: '"ready"' in line, "ready, in the log")
+        return self
 
     def __exit__(self, *failure):
+        for other in self._others:
+            other.__exit__(*failure)
         super().__exit__(*failure)
         self._folder.cleanup()
+
+    @property
+    def port(self):
+        return next(self._turns).port
 
     def _write(self):
         self.file.write_text(json.dumps({**self._settings, "apps": [app.setting() for app in self.apps]}))

@@ -7,15 +7,15 @@ import threading
 import pytest
 
 from client import Client
-from plain import APP, Application, Member, PlainHub, facts, members
+from plain import APP, HUBS, Application, Member, PlainHub, facts, members
 from waiting import eventually
 
 KINDS = ["cache-", "private-cache-", "presence-cache-", "private-encrypted-cache-"]
 
 
-@pytest.fixture(scope="module")
-def plain():
-    with PlainHub(Application(clientEvents=True)) as hub:
+@pytest.fixture(scope="module", params=HUBS)
+def plain(request):
+    with PlainHub(Application(clientEvents=True), hubs=request.param) as hub:
         yield hub
 
 

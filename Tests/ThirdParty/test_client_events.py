@@ -7,15 +7,15 @@ import pytest
 
 from client import Client
 from hub import APP_SECRET
-from plain import EVERYTHING, Application, Member, PlainHub, members
+from plain import EVERYTHING, HUBS, Application, Member, PlainHub, members
 from waiting import eventually
 
 SILENT = Application("2", "key-2", "secret-2", **{**EVERYTHING, "clientEvents": False})
 
 
-@pytest.fixture(scope="module")
-def plain():
-    with PlainHub(Application(**EVERYTHING), SILENT) as hub:
+@pytest.fixture(scope="module", params=HUBS)
+def plain(request):
+    with PlainHub(Application(**EVERYTHING), SILENT, hubs=request.param) as hub:
         yield hub
 
 

@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from plain import EVERYTHING, APP, Application, Member, PlainHub, facts, members
+from plain import EVERYTHING, APP, HUBS, Application, Member, PlainHub, facts, members
 from waiting import eventually
 
 SILENT = Application("2", "key-2", "secret-2", **{**EVERYTHING, "subscriptionCounts": False})
 EVENT = "pusher_internal:subscription_count"
 
 
-@pytest.fixture(scope="module")
-def plain():
-    with PlainHub(APP, SILENT) as hub:
+@pytest.fixture(scope="module", params=HUBS)
+def plain(request):
+    with PlainHub(APP, SILENT, hubs=request.param) as hub:
         yield hub
 
 

@@ -8,16 +8,16 @@ import pytest
 
 from client import Client
 from hub import APP_SECRET
-from plain import APP, Application, Member, PlainHub, facts, members, subscribers
+from plain import APP, HUBS, Application, Member, PlainHub, facts, members, subscribers
 from waiting import eventually
 
 GRACE = "300ms"
 
 
-@pytest.fixture(scope="module")
-def plain():
+@pytest.fixture(scope="module", params=HUBS)
+def plain(request):
     """Leaves take effect soon."""
-    with PlainHub(presence_leaveGrace=GRACE) as hub:
+    with PlainHub(presence_leaveGrace=GRACE, hubs=request.param) as hub:
         yield hub
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from doses import joined
 from names import stream
-from plain import APP, EVERYTHING, Application, Caller, Member, PlainHub, facts, members, occupied
+from plain import APP, EVERYTHING, HUBS, Application, Caller, Member, PlainHub, facts, members, occupied
 from waiting import eventually
 from wire import Wire
 
@@ -17,9 +17,9 @@ SLOW = Application("2", "key-2", "secret-2", limits={"publishesPerSecond": 5})
 DISABLED = Application("3", "key-3", "secret-3", enabled=False)
 
 
-@pytest.fixture(scope="module")
-def plain():
-    with PlainHub(APP, SLOW, DISABLED, presence_leaveGrace="300ms") as hub:
+@pytest.fixture(scope="module", params=HUBS)
+def plain(request):
+    with PlainHub(APP, SLOW, DISABLED, presence_leaveGrace="300ms", hubs=request.param) as hub:
         yield hub
 
 

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
-from plain import APP, Application, Caller, Member, PlainHub, members, occupied
+from plain import APP, HUBS, Application, Caller, Member, PlainHub, members, occupied
 from waiting import eventually
 
 
-@pytest.fixture(scope="module")
-def plain():
-    with PlainHub(APP, Application("2", "key-2", "secret-2"), presence_leaveGrace="300ms") as hub:
+@pytest.fixture(scope="module", params=HUBS)
+def plain(request):
+    with PlainHub(APP, Application("2", "key-2", "secret-2"), presence_leaveGrace="300ms", hubs=request.param) as hub:
         yield hub
 
 

@@ -5,16 +5,16 @@ import random
 
 import pytest
 
-from plain import EVERYTHING, Application, APP, Member, PlainHub, members
+from plain import EVERYTHING, APP, HUBS, Application, Member, PlainHub, members
 from waiting import eventually
 
 EVENT = "pusher_internal:watchlist_events"
 SILENT = Application("2", "key-2", "secret-2", **{**EVERYTHING, "watchlists": False})
 
 
-@pytest.fixture(scope="module")
-def plain():
-    with PlainHub(APP, SILENT, presence_leaveGrace="300ms") as hub:
+@pytest.fixture(scope="module", params=HUBS)
+def plain(request):
+    with PlainHub(APP, SILENT, presence_leaveGrace="300ms", hubs=request.param) as hub:
         yield hub
 
 

@@ -46,6 +46,14 @@ package struct GatewayConfiguration: Sendable {
 }
 
 extension GatewayConfiguration {
+    /// Bounds of all ordinary channels. A list of members must fit into a client's queue: otherwise a newcomer would be
+    /// closed for not reading what no queue can hold.
+    package var shardLimits: ShardLimits {
+        var shards = channelLimits.shards
+        shards.membersBytesMax = min(shards.membersBytesMax, limits.sendQueueBytesMax / 4)
+        return shards
+    }
+
     /// Binds the listeners' sockets.
     ///
     /// - Throws: `ListenError`, a sentence for the operator.

@@ -5,8 +5,9 @@ import Reactor
 ///
 /// Alive: every loop that serves clients ticks. The database does not count: its outage would restart all hubs at once, and
 /// their devices would come back in a herd. Nor do the threads that speak with the database: resolving its name may hold
-/// them up. Ready: listening and, with a database, past LISTEN and the first catch-up; no longer when the hub ends. A later
-/// outage of the database changes nothing: devices stay connected and are told.
+/// them up. Ready: listening and, with a database, past LISTEN and the first catch-up; with Redis, once it was reached and
+/// takes publishes; no longer when the hub ends. A later outage of either changes nothing: devices stay connected and are
+/// told.
 ///
 /// Valid transitions: starting → serving ⇄ draining; starting → draining.
 package final class Health: Sendable {
@@ -17,7 +18,7 @@ package final class Health: Sendable {
     private struct State: Sendable {
         var phase = Phase.starting
         var loops: [LoopHandle] = []
-        var hasCaughtUp: @Sendable () -> Bool = { true }
+        var awaited: @Sendable () -> StaticString? = { nil }
         var warning: @Sendable () -> StaticString? = { nil }
     }
 
@@ -33,15 +34,15 @@ package final class Health: Sendable {
     ///
     /// - Parameters:
     ///   - loops: those that serve clients.
-    ///   - hasCaughtUp: whether the first catch-up with the database is done. Once true it stays true.
+    ///   - awaited: a line that says what the hub waits for; nil once it waits for nothing, and from then on.
     ///   - warning: a line that a ready hub shows instead of `ok`; nil for none.
     package func serves(
-        on loops: [LoopHandle], hasCaughtUp: @escaping @Sendable () -> Bool,
+        on loops: [LoopHandle], awaited: @escaping @Sendable () -> StaticString?,
         warning: @escaping @Sendable () -> StaticString? = { nil }
     ) {
         state.withLock { state in
             state.loops = loops
-            state.hasCaughtUp = hasCaughtUp
+            state.awaited = awaited
             state.warning = warning
             if state.phase == .starting { state.phase = .serving }
         }
@@ -69,7 +70,7 @@ package final class Health: Sendable {
         switch state.phase {
         case .starting: return "starting\n"
         case .draining: return "draining\n"
-        case .serving: return state.hasCaughtUp() ? nil : "waiting for the database\n"
+        case .serving: return state.awaited()
         }
     }
 

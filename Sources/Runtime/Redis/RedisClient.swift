@@ -102,16 +102,7 @@ package final class RedisClient {
         self.resolver = resolver
         backoff = Backoff(floor: settings.pauseMin, ceiling: settings.pauseMax)
         if case .sentinels(let places, _) = settings.url.way { round = SentinelRound(places) }
-        if settings.url.isSecure {
-            var manner = TLSClient.Manner()
-            manner.rootsFile = settings.rootsFile
-            manner.trustsSystem = settings.rootsFile == nil
-            manner.identity = settings.identity
-            manner.protocols = []
-            tls = try TLSClient(manner)
-        } else {
-            tls = nil
-        }
+        tls = try settings.tls()
         room = try RedisRoom(secured: tls != nil)
         retry = try Alarm(loop) { [weak self] in self?.attempt() }
     }

@@ -30,4 +30,17 @@ package struct RedisSettings: Sendable {
 
     /// The defaults.
     package init(_ url: RedisURL) { self.url = url }
+
+    /// The connections' TLS; nil without it. Reads the files.
+    ///
+    /// - Throws: where a file cannot be used; the error names it.
+    package func tls() throws(TLSError) -> TLSClient? {
+        guard url.isSecure else { return nil }
+        var manner = TLSClient.Manner()
+        manner.rootsFile = rootsFile
+        manner.trustsSystem = rootsFile == nil
+        manner.identity = identity
+        manner.protocols = []
+        return try TLSClient(manner)
+    }
 }

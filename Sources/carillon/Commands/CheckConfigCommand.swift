@@ -31,6 +31,7 @@ struct CheckConfigCommand: SettingsReader {
         for notice in settings.notices + settings.lowPorts { complain("notice: \(notice)") }
         try settings.webhooks.checkFile()
         _ = try settings.push.configuration(settings)
+        _ = try settings.group.redis()
         if let tls = try settings.tls.server() {
             for warning in tls.warnings() { complain("warning: \(warning)") }
         }

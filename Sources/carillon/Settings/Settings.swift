@@ -38,6 +38,8 @@ struct Settings: Sendable {
     var store = StoreConfiguration(connectionString: "")
     var jobs = JobsConfiguration(connectionString: "")
     var feed = FeedConfiguration(connectionString: "")
+    /// How hubs share ordinary channels.
+    var group = HubGroupSettings()
     /// Address of `/livez`, `/readyz` and `/metrics`; nil for none.
     var operations: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9601)
     /// Who may use the console at `/console` there, and for what; without a credential only `carillon dev` has one.
@@ -70,6 +72,7 @@ extension Settings {
         try checkListeners(effective)
         try tls.check(effective, listen)
         try checkConsole(effective)
+        try group.check(effective)
         try push.check(effective, hasDatabase: databaseURL != nil || effective.profile == .development)
         warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) } + raisedBounds(effective)
         if databaseApp != nil, databaseURL == nil, effective.profile == .serve {
@@ -232,6 +235,9 @@ extension Settings {
         }
     }
 
+    /// The applications at the start.
+    var servedApps: [App] { apps(indices: Array(apps.indices)) }
+
     /// The applications for the gateway, each with its index.
     func apps(indices: [Int]) -> [App] {
         zip(apps, indices).map { app, index in
@@ -248,7 +254,7 @@ extension GatewayConfiguration {
         listeners = zip(settings.listenEndpoints, settings.listen).map { endpoint, listener in
             ListenerConfiguration(endpoint, usesTLS: listener.usesTLS)
         }
-        apps = settings.apps(indices: Array(settings.apps.indices))
+        apps = settings.servedApps
     }
 }
 

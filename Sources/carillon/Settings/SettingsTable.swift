@@ -19,7 +19,7 @@ enum SettingsTable {
         SettingGroup("Channels", channels), SettingGroup("Number of connections", admission),
         SettingGroup("Clients that are slow", queues), SettingGroup("Resume", replays),
         SettingGroup("Webhooks and the HTTP API", edge), SettingGroup("Pushes", pushes),
-        SettingGroup("PostgreSQL", database),
+        SettingGroup("PostgreSQL", database), SettingGroup("Many hubs", group),
         SettingGroup("Running", running),
     ]
 
@@ -278,6 +278,28 @@ enum SettingsTable {
             each watched channel with the database once. Within seven times this, at least 10 s, it checks the listening \
             connection.
             """),
+    ]
+
+    private static let group: [Setting] = [
+        Setting(
+            "redis.url", \.group.url, .optional(.redis), mask: { SettingMask.withoutCredentials(url: $0) },
+            """
+            Redis 7 or Valkey, by which several hubs share ordinary channels: redis://HOST:PORT, \
+            redis+sentinel://HOST:PORT,HOST:PORT/SERVICE; rediss:// and rediss+sentinel:// with TLS. A user and a password \
+            stand before the host (USER:PASSWORD@). Without one, each hub has channels of its own.
+            """),
+        Setting(
+            "redis.name", \.group.name, .groupName,
+            "What the keys in Redis begin with. Hubs of another name share nothing with these."),
+        Setting(
+            "redis.caFile", \.group.caFile, .optional(.some("path")),
+            "PEM file of root certificates for Redis and its sentinels, in place of the system's."),
+        Setting(
+            "redis.certificateFile", \.group.certificateFile, .optional(.some("path")),
+            "PEM file of the certificate that the hub shows to Redis and its sentinels."),
+        Setting(
+            "redis.keyFile", \.group.keyFile, .optional(.some("path")),
+            "PEM file of that certificate's private key, without a password."),
     ]
 
     private static let running: [Setting] = [

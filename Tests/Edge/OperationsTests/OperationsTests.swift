@@ -38,7 +38,7 @@ import Testing
             #expect(try await readiness() == "503 starting\n")
             let warning = Locked<StaticString?>("ok, but\n")
             health.serves(
-                on: [], hasCaughtUp: { hasCaughtUp.withLock { $0 } }, warning: { warning.withLock { $0 } })
+                on: [], awaited: { hasCaughtUp.withLock { $0 } ? nil : "waiting for the database\n" }, warning: { warning.withLock { $0 } })
             #expect(try await readiness() == "503 waiting for the database\n")
             hasCaughtUp.withLock { $0 = true }
             #expect(try await readiness() == "200 ok, but\n")
@@ -63,7 +63,7 @@ import Testing
             }
             return nil
         }
-        health.serves(on: [handle]) { true }
+        health.serves(on: [handle]) { nil }
         try await withServer(health) { port in
             func until(_ status: Int) async throws {
                 while try await Visitor.ask(port, "/livez").status != status { await Task.yield() }
@@ -135,7 +135,7 @@ import Testing
         let handle = try LoopHandle()
         let made = Instant.read()
         let health = Health()
-        health.serves(on: [handle]) { true }
+        health.serves(on: [handle]) { nil }
         #expect(health.ailment(at: made.advanced(by: .seconds(1))) == nil, "it has just been made")
         #expect(health.ailment(at: made.advanced(by: .seconds(3))) != nil, "it never ran")
         let loop = try EventLoop(handle: handle)

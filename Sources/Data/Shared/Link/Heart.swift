@@ -103,8 +103,10 @@ final class Heart {
     private func beaten(_ bucket: Int, _ reply: RedisReply, as sender: HubID) {
         switch reply {
         case .value(.array(let parts)):
-            guard parts.count == 2, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1]
+            guard parts.count == 3, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1],
+                case .integer(let settling) = parts[2]
             else { return }
+            if settling == 0 { link?.shared.hasSettled(bucket) }
             isDue(bucket, inMilliseconds: delay)
             isDue(buckets + bucket, inMilliseconds: userDelay)
         case .refused(let error): link?.failed(error, as: sender)

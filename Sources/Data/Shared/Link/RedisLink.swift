@@ -300,6 +300,7 @@ package final class RedisLink {
     private func opened(_ generation: UInt64) {
         guard !isEnding else { return }
         shared.metrics.connections.add(1)
+        if generation == 1 { shared.isUp(number) }
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
         let channels = shared.keys.map { $0 + Array("beat".utf8) } + followed.values

@@ -40,7 +40,7 @@ package struct SharedSettings: Sendable {
 }
 
 /// What is counted of it. Any thread.
-package final class SharedRedisMetrics: Sendable {
+package final class SharedRedisMetrics: MetricSource {
     /// Connections that are up.
     package let connections = Gauge()
     /// Calls.
@@ -54,6 +54,15 @@ package final class SharedRedisMetrics: Sendable {
 
     /// Nothing is counted yet.
     package init() {}
+
+    /// Writes all of them (`MetricSource`).
+    package func append(to exposition: inout Exposition) {
+        exposition.gauge("redis_connections", "Connections to Redis that are up.", Double(connections.level))
+        exposition.counter("redis_calls_total", "Calls about ordinary channels.", calls.count)
+        exposition.counter("redis_repeats_total", "Calls that were sent again, because an answer was lost.", repeats.count)
+        exposition.counter("redis_unavailable_total", "Calls that Redis did not carry out.", unavailable.count)
+        exposition.counter("redis_gaps_total", "Times that a loop said again all that it holds.", gaps.count)
+    }
 }
 
 /// A hub's way to the state of ordinary channels in Redis, for all its loops. Each loop has a `RedisLink` of its own.
@@ -74,6 +83,8 @@ package final class SharedRedis: Sendable {
     private let servedVersion = Atomic<Int>(0)
     private let missed = Atomic<Int>(0)
     private let beatenAt = Atomic<UInt64>(0)
+    /// Loops that had no connection yet, and buckets that have not settled since the hub began.
+    private let awaited: Locked<(loops: Set<Int>, buckets: Set<Int>)>
 
     /// - Parameter apps: those that are served at first.
     package init(_ settings: SharedSettings, apps: [App], metrics: SharedRedisMetrics, _ logger: Logger) {
@@ -86,6 +97,7 @@ package final class SharedRedis: Sendable {
         present = Atomic(number)
         served = Locked(apps)
         poked = Locked((Array(repeating: false, count: 2 * settings.buckets), nil))
+        awaited = Locked(([], Set(0..<settings.buckets)))
     }
 
     /// Not 0, and exact as a number of JSON and Lua.
@@ -103,6 +115,7 @@ package final class SharedRedis: Sendable {
     package func link(
         loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
     ) throws(ReactorError) -> RedisLink {
+        awaited.withLock { _ = $0.loops.insert(loop) }
         let link: RedisLink
         do {
             link = try RedisLink(self, loop: loop, on: eventLoop, receive)
@@ -123,7 +136,16 @@ package final class SharedRedis: Sendable {
         return link
     }
 
+    /// Whether Redis has been reached by all loops, and takes publishes. Once true it stays true. Any thread.
+    package var hasBegun: Bool { awaited.withLock { $0.loops.isEmpty && $0.buckets.isEmpty } }
+
     // MARK: For links
+
+    /// The loop has had a connection.
+    func isUp(_ loop: Int) { awaited.withLock { _ = $0.loops.remove(loop) } }
+
+    /// Hubs have said what they hold of the bucket.
+    func hasSettled(_ bucket: Int) { awaited.withLock { _ = $0.buckets.remove(bucket) } }
 
     /// Raised when the first loop may have missed what was told of users.
     var usersMissed: Int { missed.load(ordering: .acquiring) }

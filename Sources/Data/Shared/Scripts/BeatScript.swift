@@ -4,7 +4,8 @@ import Clock
 /// changed, and has the dead ones reaped.
 ///
 /// `ARGV`, from the sixth: the server's replication id, and a number that nobody else has. Returned is in how many
-/// milliseconds something is due about channels, and about users; -1: nothing is.
+/// milliseconds something is due about channels, and about users; -1: nothing is. Behind them, for how many milliseconds the
+/// bucket settles.
 ///
 /// A bucket that was empty, or is at another server, settles for a while: hubs say again what they hold, and what is missing
 /// may only not have been said yet.
@@ -40,6 +41,7 @@ enum BeatScript {
               since, epoch = now, unique
               call('HSET', B, 'replica', replica, 'epoch', epoch)
               call('HSET', P .. 'callers', 'settledAt', now + SETTLING)
+              callers[3] = now + SETTLING
             elseif now - tonumber(known[1]) > SILENCE then
               since = now
             end
@@ -78,7 +80,7 @@ enum BeatScript {
               local user = call('ZRANGE', P .. 'userDue', 0, 0, 'WITHSCORES')
               if user[2] then userDelay = max(0, tonumber(user[2]) - now) end
             end
-            return {delay, userDelay}
+            return {delay, userDelay, max(0, tonumber(callers[3] or now + 1) - now)}
 
             """#
     }

@@ -75,9 +75,7 @@ final class ClientLoop: EffectPerformer {
         let trace = configuration.keepsTraces ? try EventTrace(on: loop) : nil
         delivery = LoopDelivery(on: loop, router, engine, settings, slowReaders, compression, metrics, trace)
         let turns = ConnectionTurns(on: loop, engine, due, settings)
-        var shardLimits = configuration.channelLimits.shards.share(of: configuration.loops)
-        // Otherwise a newcomer would be closed for not reading a list that no queue can hold.
-        shardLimits.membersBytesMax = min(shardLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
+        let shardLimits = configuration.shardLimits.share(of: configuration.loops)
         streams = StreamOwner(on: loop, runner, due, context, compression, trace)
         let link = try LoopLink(configuration.sharedLink, loop: number, on: loop, context)
         channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: shardLimits, link, trace)

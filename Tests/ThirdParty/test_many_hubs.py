@@ -1,0 +1,229 @@
+"""Hubs that share ordinary channels by Redis, as an operator has them: processes that die, and a Redis that goes away."""
+
+import contextlib
+import json
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+import redis_server
+from certificates import Certificate
+from hub import Program, Server
+from plain import APP, SERVER_TO_USER, Caller, Member, facts, members, subscribers
+from redis_server import Redis
+from waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.skipif(redis_server.PROGRAM is None, reason="there is no Redis")
+
+
+class Hub(Server):
+    """One of several."""
+
+    apps = (APP,)
+
+    def __init__(self, redis, **settings):
+        self.settings = {
+            "CARILLON_APPS": json.dumps([APP.setting()]), "CARILLON_LOOPS": "2", "CARILLON_LOG_FORMAT": "json",
+            "CARILLON_PRESENCE_LEAVE_GRACE": "500ms", "CARILLON_REDIS_URL": redis.url, **settings}
+        super().__init__(**self.settings)
+
+    def ready(self):
+        self.program.err.wait_for(lambda line: '"ready"' in line, "ready, in the log")
+        return self
+
+    def readiness(self):
+        try:
+            with urllib.request.urlopen(f"{self.operations}/readyz", timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def kill(self):
+        self.program.kill()
+
+
+@contextlib.contextmanager
+def group(redis, count, **settings):
+    """That many hubs, ready."""
+    with contextlib.ExitStack() as stack:
+        hubs = [stack.enter_context(Hub(redis, **settings)) for _ in range(count)]
+        yield [hub.ready() for hub in hubs]
+
+
+@pytest.fixture
+def redis():
+    with Redis() as server:
+        yield server
+
+
+def publishes(hub, channel, event="e"):
+    """Whether the hub took it; it says when to come again if it did not."""
+    with Caller(hub) as caller:
+        answer = caller.publish([channel], event)
+    if answer.status == 503:
+        assert int(answer.fields["retry-after"]) >= 1, answer
+        return False
+    assert answer.status == 200, answer
+    return True
+
+
+def test_three_hubs_are_one(redis):
+    with group(redis, 3) as hubs, contextlib.ExitStack() as stack:
+        people = [stack.enter_context(Member(hub)) for hub in hubs]
+        for number, member in enumerate(people):
+            member.join("presence-room", f"user-{number}")
+        for hub in hubs:
+            assert facts(hub, "presence-room", "user_count", "subscription_count") == {
+                "occupied": True, "user_count": 3, "subscription_count": 3}
+        for hub in hubs:
+            assert publishes(hub, "presence-room", "news")
+        for member in people:
+            member.eventually_heard("news", "presence-room", 3)
+        # The last to come heard of nobody else; the first one of both.
+        assert [len(member.heard("pusher_internal:member_added")) for member in people] == [2, 1, 0]
+
+
+def test_a_hub_that_is_killed_leaves_no_ghosts(redis):
+    with group(redis, 2) as (one, two), Member(two) as watcher:
+        watcher.join("presence-room", "watcher")
+        for number in range(20):
+            Member(one).join("presence-room", f"user-{number}")
+        Member(one).join("news")
+        assert facts(two, "presence-room", "user_count")["user_count"] == 21
+        one.kill()
+        watcher.eventually_heard("pusher_internal:member_removed", "presence-room", 20)
+        eventually(lambda: not facts(two, "news")["occupied"], "the dead hub's channel is empty")
+        assert facts(two, "presence-room", "user_count")["user_count"] == 1
+        assert len(watcher.heard("pusher_internal:member_removed")) == 20
+
+
+def test_a_hub_that_ends_gives_its_people_their_grace(redis):
+    with group(redis, 2, CARILLON_PRESENCE_LEAVE_GRACE="5s") as (one, two), Member(two) as watcher:
+        watcher.join("presence-room", "watcher")
+        Member(one).join("presence-room", "ada")
+        one.program.interrupt()
+        with Member(two) as ada:
+            ada.join("presence-room", "ada")
+            watcher.caught_up("presence-room")
+            assert not watcher.heard("pusher_internal:member_removed")
+
+
+@pytest.mark.parametrize("returns", ["as it was", "empty"])
+def test_redis_goes_and_comes_back(redis, returns):
+    """Nobody is disconnected, and nobody is told that others have left."""
+    with group(redis, 2) as hubs, contextlib.ExitStack() as stack:
+        people = [stack.enter_context(Member(hub)) for hub in hubs]
+        for number, member in enumerate(people):
+            member.join("presence-room", f"user-{number}")
+        if returns == "empty":
+            redis.stop()
+            eventually(lambda: not publishes(hubs[0], "presence-room"), "a publish is refused")
+            # A hub is ready all the same: users' channels need no Redis.
+            assert hubs[0].readiness()[0] == 200
+            redis.start()
+        else:
+            redis.pause(8_000)
+            assert not publishes(hubs[0], "presence-room")
+        for hub in hubs:
+            eventually(lambda: publishes(hub, "presence-room", "back"), "publishes go on")
+        for member in people:
+            member.eventually_heard("back", "presence-room", 2)
+            assert member.is_open and not member.heard("pusher_internal:member_removed")
+        for hub in hubs:
+            assert facts(hub, "presence-room", "user_count")["user_count"] == 2
+        people[0].end(1000)
+        people[1].eventually_heard("pusher_internal:member_removed", "presence-room", 1)
+
+
+def test_a_subscribe_waits_for_redis(redis):
+    """pusher-js never repeats a subscribe that was refused."""
+    with group(redis, 1) as (hub,), Member(hub) as member:
+        redis.pause(2_000)
+        member.join("news")
+        assert not member.heard("pusher:subscription_error")
+
+
+def test_a_hub_is_not_ready_before_redis_is(redis):
+    redis.stop()
+    with Hub(redis) as hub:
+        hub.program.err.wait_for(lambda line: "Redis: loop" in line and "is down" in line, "what is wrong, in the log")
+        assert hub.readiness() == (503, "waiting for Redis\n")
+        redis.start()
+        hub.ready()
+        assert publishes(hub, "news")
+
+
+@pytest.mark.parametrize("settings, words", [
+    (["--maxmemory-policy", "allkeys-lru"], "set maxmemory-policy to noeviction"),
+    (["--requirepass", "secret"], "the user or the password is wrong or missing"),
+], ids=["eviction", "password"])
+def test_what_is_wrong_with_redis_is_said(settings, words):
+    with Redis(*settings) as redis, Hub(redis) as hub:
+        hub.program.err.wait_for(lambda line: words in line, "what to do, in the log")
+        assert hub.readiness()[0] == 503
+        assert "secret" not in hub.program.err.text()
+
+
+def test_the_user_of_the_page_is_enough(redis):
+    """The rights that the operator's page gives."""
+    redis("ACL", "SETUSER", "hub", "on", ">pass", "~carillon:*", "&carillon:*", "+@all", "-@dangerous", "+info")
+    url = redis.url.replace("redis://", "redis://hub:pass@")
+    with group(redis, 2, CARILLON_REDIS_URL=url) as (one, two), Member(one) as ada, Member(two) as bob:
+        ada.join("presence-room", "ada")
+        bob.join("presence-room", "bob")
+        ada.trigger("presence-room", "client-hello", {})
+        ada.sign_in_as("ada")
+        ada.subscribe(SERVER_TO_USER + "ada")
+        ada.subscribed(SERVER_TO_USER + "ada")
+        APP.backend(two).send_to_user("ada", "hello", {})
+        ada.wait_for_event("hello")
+        assert subscribers(two, "presence-room") == 2
+
+
+def test_tls_with_certificates(folder):
+    """Redis and the hub judge each other."""
+    server, client = Certificate(folder, "redis"), Certificate(folder, "hub")
+    with Redis("--tls-port", "0") as probe:
+        port = probe.port
+    with Redis("--port", "0", "--tls-port", str(port), "--tls-cert-file", str(server.certificate), "--tls-key-file",
+               str(server.key), "--tls-ca-cert-file", str(client.certificate)) as redis:
+        settings = {"CARILLON_REDIS_URL": f"rediss://127.0.0.1:{port}",
+                    "CARILLON_REDIS_CA_FILE": str(server.certificate)}
+        identity = {"CARILLON_REDIS_CERTIFICATE_FILE": str(client.certificate),
+                    "CARILLON_REDIS_KEY_FILE": str(client.key)}
+        with group(redis, 1, **settings, **identity) as (hub,):
+            assert publishes(hub, "news")
+        with Hub(redis, **settings) as hub:
+            hub.program.err.wait_for(lambda line: "Redis: loop" in line and "is down" in line, "no certificate, no entry")
+
+
+def test_hubs_of_other_names_are_strangers(redis):
+    with group(redis, 1) as (one,), group(redis, 1, CARILLON_REDIS_NAME="other") as (two,), Member(one) as ada:
+        ada.join("news")
+        assert publishes(two, "news", "strange") and publishes(one, "news", "own")
+        ada.wait_for_event("own")
+        assert not ada.heard("strange")
+
+
+def test_check_config_hides_what_is_secret():
+    command = Program("check-config", environment={
+        "CARILLON_APPS": '[{"id":"1","key":"k","secret":"s"}]',
+        "CARILLON_REDIS_URL": "redis+sentinel://:hidden@a,b/main?sentinel_password=hidden"})
+    assert command.wait() == 0, command.err.text()
+    assert "hidden" not in command.out.text() + command.err.text()
+    assert "redis.url" in command.out.text()
+
+
+def test_a_termination_reaches_all_hubs(redis):
+    with group(redis, 3) as hubs, contextlib.ExitStack() as stack:
+        people = [stack.enter_context(Member(hub)) for hub in hubs]
+        for member in people:
+            member.sign_in_as("ada")
+        start = time.monotonic()
+        APP.backend(hubs[0]).terminate_user_connections("ada")
+        for member in people:
+            eventually(lambda: not member.is_open, "the connection is closed")
+            assert member.close_code == 4009
+        assert time.monotonic() - start < PATIENCE
