@@ -35,7 +35,9 @@ package final class RedisServer: Sendable {
     private static let program: String? = {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        return ["/usr/bin/redis-server", root.appendingPathComponent(".build/tools/redis-server").path].first {
+        // Another, such as Valkey's, by the environment.
+        let chosen = ProcessInfo.processInfo.environment["REDIS_SERVER"].map { [$0] }
+        return (chosen ?? ["/usr/bin/redis-server", root.appendingPathComponent(".build/tools/redis-server").path]).first {
             access($0, X_OK) == 0
         }
     }()

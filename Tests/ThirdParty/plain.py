@@ -53,8 +53,8 @@ APP = Application(**EVERYTHING)
 
 
 #: Fixtures with these parameters have their tests run on one hub, and on two that share their channels.
-HUBS = [pytest.param(1, id="one"),
-        pytest.param(2, id="two", marks=pytest.mark.skipif(redis_server.PROGRAM is None, reason="there is no Redis"))]
+HUBS = [pytest.param({}, id="one"), *(
+    pytest.param({"hubs": 2, "by": name}, id=f"two by {name}") for name in redis_server.PROGRAMS)]
 
 
 class PlainHub(Server):
@@ -65,7 +65,7 @@ class PlainHub(Server):
 
     _ROOM = {"CARILLON_LIMITS_CONNECTS_PER_SECOND": "100000", "CARILLON_LIMITS_CONNECTIONS_PER_ADDRESS": "100000"}
 
-    def __init__(self, *apps, loops=3, hubs=1, environment=None, **settings):
+    def __init__(self, *apps, loops=3, hubs=1, by="redis", environment=None, **settings):
         self._folder = tempfile.TemporaryDirectory(prefix="judge-")
         self.file = pathlib.Path(self._folder.name) / "carillon.json"
         self.apps = apps or (APP,)
@@ -74,7 +74,7 @@ class PlainHub(Server):
         environment = {"CARILLON_CONFIG": str(self.file), "CARILLON_LOG_FORMAT": "json", "CARILLON_LOOPS": str(loops),
                        **self._ROOM, **(environment or {})}
         if hubs > 1:
-            environment |= {"CARILLON_REDIS_URL": redis_server.shared().url,
+            environment |= {"CARILLON_REDIS_URL": redis_server.shared(by).url,
                             "CARILLON_REDIS_NAME": self._folder.name.rpartition("-")[2]}
         super().__init__(**environment)
         self._others = [Server(**environment) for _ in range(hubs - 1)]

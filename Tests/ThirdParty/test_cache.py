@@ -15,7 +15,7 @@ KINDS = ["cache-", "private-cache-", "presence-cache-", "private-encrypted-cache
 
 @pytest.fixture(scope="module", params=HUBS)
 def plain(request):
-    with PlainHub(Application(clientEvents=True), hubs=request.param) as hub:
+    with PlainHub(Application(clientEvents=True), **request.param) as hub:
         yield hub
 
 

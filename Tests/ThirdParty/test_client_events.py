@@ -15,7 +15,7 @@ SILENT = Application("2", "key-2", "secret-2", **{**EVERYTHING, "clientEvents": 
 
 @pytest.fixture(scope="module", params=HUBS)
 def plain(request):
-    with PlainHub(Application(**EVERYTHING), SILENT, hubs=request.param) as hub:
+    with PlainHub(Application(**EVERYTHING), SILENT, **request.param) as hub:
         yield hub
 
 

@@ -15,7 +15,7 @@ EVENT = "pusher_internal:subscription_count"
 
 @pytest.fixture(scope="module", params=HUBS)
 def plain(request):
-    with PlainHub(APP, SILENT, hubs=request.param) as hub:
+    with PlainHub(APP, SILENT, **request.param) as hub:
         yield hub
 
 

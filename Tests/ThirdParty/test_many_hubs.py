@@ -8,14 +8,13 @@ import urllib.request
 
 import pytest
 
-import redis_server
 from certificates import Certificate
 from hub import Program, Server
 from plain import APP, SERVER_TO_USER, Caller, Member, facts, members, subscribers
-from redis_server import Redis
+from redis_server import PROGRAMS, Redis
 from waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.skipif(redis_server.PROGRAM is None, reason="there is no Redis")
+pytestmark = pytest.mark.skipif("redis" not in PROGRAMS, reason="there is no Redis")
 
 
 class Hub(Server):
@@ -69,8 +68,9 @@ def publishes(hub, channel, event="e"):
     return True
 
 
-def test_three_hubs_are_one(redis):
-    with group(redis, 3) as hubs, contextlib.ExitStack() as stack:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_three_hubs_are_one(name):
+    with Redis(name=name) as redis, group(redis, 3) as hubs, contextlib.ExitStack() as stack:
         people = [stack.enter_context(Member(hub)) for hub in hubs]
         for number, member in enumerate(people):
             member.join("presence-room", f"user-{number}")
@@ -85,8 +85,9 @@ def test_three_hubs_are_one(redis):
         assert [len(member.heard("pusher_internal:member_added")) for member in people] == [2, 1, 0]
 
 
-def test_a_hub_that_is_killed_leaves_no_ghosts(redis):
-    with group(redis, 2) as (one, two), Member(two) as watcher:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_hub_that_is_killed_leaves_no_ghosts(name):
+    with Redis(name=name) as redis, group(redis, 2) as (one, two), Member(two) as watcher:
         watcher.join("presence-room", "watcher")
         for number in range(20):
             Member(one).join("presence-room", f"user-{number}")

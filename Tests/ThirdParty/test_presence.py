@@ -17,7 +17,7 @@ GRACE = "300ms"
 @pytest.fixture(scope="module", params=HUBS)
 def plain(request):
     """Leaves take effect soon."""
-    with PlainHub(presence_leaveGrace=GRACE, hubs=request.param) as hub:
+    with PlainHub(presence_leaveGrace=GRACE, **request.param) as hub:
         yield hub
 
 

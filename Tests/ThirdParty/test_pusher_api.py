@@ -19,7 +19,7 @@ DISABLED = Application("3", "key-3", "secret-3", enabled=False)
 
 @pytest.fixture(scope="module", params=HUBS)
 def plain(request):
-    with PlainHub(APP, SLOW, DISABLED, presence_leaveGrace="300ms", hubs=request.param) as hub:
+    with PlainHub(APP, SLOW, DISABLED, presence_leaveGrace="300ms", **request.param) as hub:
         yield hub
 
 

@@ -14,7 +14,7 @@ from waiting import eventually
 
 @pytest.fixture(scope="module", params=HUBS)
 def plain(request):
-    with PlainHub(APP, Application("2", "key-2", "secret-2"), presence_leaveGrace="300ms", hubs=request.param) as hub:
+    with PlainHub(APP, Application("2", "key-2", "secret-2"), presence_leaveGrace="300ms", **request.param) as hub:
         yield hub
 
 

@@ -14,7 +14,7 @@ SILENT = Application("2", "key-2", "secret-2", **{**EVERYTHING, "watchlists": Fa
 
 @pytest.fixture(scope="module", params=HUBS)
 def plain(request):
-    with PlainHub(APP, SILENT, presence_leaveGrace="300ms", hubs=request.param) as hub:
+    with PlainHub(APP, SILENT, presence_leaveGrace="300ms", **request.param) as hub:
         yield hub
 
 
