@@ -38,7 +38,7 @@ final class AppReload: Sendable {
     ) {
         self.started = started
         bodyBytesMax = settings.gateway.httpLimits.bodyBytes
-        owner = settings.databaseApp
+        owner = settings.database.app
         served = Locked((settings.apps, settings.warnings))
         self.sources = sources
         self.gateway = gateway
@@ -66,7 +66,7 @@ final class AppReload: Sendable {
                 counts["ok"].add()
                 tell(of: settings)
             }
-            let waiting = Self.changed(from: started, to: effective, ownerStays: settings.databaseApp == owner)
+            let waiting = Self.changed(from: started, to: effective, ownerStays: settings.database.app == owner)
             if !waiting.isEmpty {
                 logger.warning(
                     "SIGHUP: these settings have changed too, which takes a restart",
@@ -81,7 +81,7 @@ final class AppReload: Sendable {
     private func take(_ new: Settings) throws {
         var settings = new
         // A change here needs a restart.
-        settings.databaseURL = started.values.databaseURL
+        settings.database.url = started.values.database.url
         // So does a longer body.
         try settings.checkBodies(ofRunningHub: bodyBytesMax)
         let apps = settings.apps(indices: gateway.apps.indices(of: settings.apps.map(\.id)))
@@ -118,7 +118,7 @@ final class AppReload: Sendable {
     static func changed(
         from started: EffectiveSettings, to effective: EffectiveSettings, ownerStays: Bool
     ) -> [String] {
-        let owner = SettingsTable[\.databaseApp]
+        let owner = SettingsTable[\.database.app]
         return SettingsTable.all.map(\.key).filter { key in
             key != SettingsTable[\.apps].key && started.entries[key]?.text != effective.entries[key]?.text
                 && !(key == owner.key && ownerStays)

@@ -45,7 +45,7 @@ enum HubProcess {
         cl_map_large_blocks()
         let health = Health()
         let metrics = HubMetrics(
-            hasDatabase: settings.databaseURL != nil, hasRedis: settings.group.url != nil)
+            hasDatabase: settings.database.url != nil, hasRedis: settings.group.url != nil)
         let listeners = try HubListeners(settings, given, logger)
         let operations = listeners.operations?.port
         // Of use only where there is a page to show it on.
@@ -174,7 +174,7 @@ enum HubProcess {
     private static func startJobs(
         _ settings: Settings, _ metrics: HubMetrics, _ pushes: Pushes?, _ logger: Logger
     ) throws(Failure) -> Jobs? {
-        guard let url = settings.databaseURL else { return nil }
+        guard let url = settings.database.url else { return nil }
         do {
             return try Jobs.start(
                 JobsConfiguration(settings, url), logger: logger, metrics: metrics.jobs, postgres: metrics.postgres
@@ -192,7 +192,8 @@ enum HubProcess {
 
     private static func start(
         _ settings: Settings, _ sockets: [ListeningSocket], acceptsAtOnce: Bool, _ tls: TLSServer?,
-        _ shared: SharedRedis?, _ courier: Courier, _ metrics: HubMetrics, _ demonstration: DemonstrationRoutes?, keepsTraces: Bool, _ logger: Logger
+        _ shared: SharedRedis?, _ courier: Courier, _ metrics: HubMetrics, _ demonstration: DemonstrationRoutes?,
+        keepsTraces: Bool, _ logger: Logger
     ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
         configuration.keepsTraces = keepsTraces
@@ -221,14 +222,14 @@ enum HubProcess {
                     pusher: PusherRoutes(settings.api, metrics: metrics.api), users: users,
                     origins: configuration.origins, demonstration: demonstration),
                 webhooks: courier, metrics: metrics.gateway,
-                startFeed: settings.databaseURL.map { url in
+                startFeed: settings.database.url.map { url in
                     { sink in
                         try Feed.start(
                             FeedConfiguration(settings, url, files), sink: sink, logger: logger,
                             metrics: metrics.feed, postgres: metrics.postgres)
                     }
                 },
-                startStore: settings.databaseURL.map { url in
+                startStore: settings.database.url.map { url in
                     { committed in
                         var configuration = StoreConfiguration(settings, url)
                         configuration.routes = RouteTable.product.connections

@@ -17,7 +17,7 @@ final class Pushes: Sendable {
     /// - Throws: a `Failure` of one clear line.
     static func start(_ settings: Settings, _ metrics: HubMetrics, _ logger: Logger) throws(Failure) -> Pushes? {
         let configuration = try settings.push.configuration(settings)
-        guard let url = settings.databaseURL, configuration.hasProvider else { return nil }
+        guard let url = settings.database.url, configuration.hasProvider else { return nil }
         do {
             let started = Locked<Outbox?>(nil)
             let sender = try PushSender(configuration, metrics: metrics.pushes, logger: logger) { outcomes in

@@ -88,7 +88,7 @@ struct SettingValuesTests {
         ("postgresql:///d?host=/run/socket", "postgresql:///d?host=/run/socket"),
     ])
     func masksPasswords(_ text: String, _ shown: String) {
-        #expect(SettingsTable[\.databaseURL].shown(text) == shown)
+        #expect(SettingsTable[\.database.url].shown(text) == shown)
     }
 
     @Test func masksSecretsOfApplications() {

@@ -82,7 +82,7 @@ struct SettingsProblemTests {
         "postgresql://%2Frun%2Fpostgresql/hub", "postgresql://u:p@/hub?host=%40abstract",
     ])
     func otherConnectionStringsAreTaken(_ url: String) throws {
-        #expect(try effectiveSettings(environment: ["DATABASE_URL": url]).values.databaseURL == url)
+        #expect(try effectiveSettings(environment: ["DATABASE_URL": url]).values.database.url == url)
         _ = try ConnectionParameters(url)
     }
 

@@ -160,8 +160,8 @@ struct SettingsTests {
             "DATABASE_URL": "postgresql://u@h/d", "CARILLON_APPS": apps,
         ])
         let settings = try Settings(effective)
-        #expect(settings.databaseURL == "postgresql://u@h/d")
-        #expect(settings.databaseApp == "1")
+        #expect(settings.database.url == "postgresql://u@h/d")
+        #expect(settings.database.app == "1")
     }
 
     @Test func fileMayHoldAppsAndOriginsAsJSON() throws {
@@ -321,10 +321,10 @@ struct SettingsTests {
 
     @Test func anEmptyDatabaseURLIsNone() throws {
         let environment = ["CARILLON_APPS": apps, "DATABASE_URL": ""]
-        #expect(try Settings(effectiveSettings(environment: environment)).databaseURL == nil)
+        #expect(try Settings(effectiveSettings(environment: environment)).database.url == nil)
         try withSettingsFile(#"{"databaseURL": "postgresql://h/d"}"#) { path in
             let settings = try Settings(effectiveSettings(["--config", path], environment: environment))
-            #expect(settings.databaseURL == "postgresql://h/d")
+            #expect(settings.database.url == "postgresql://h/d")
         }
     }
 
@@ -379,11 +379,11 @@ struct SettingsTests {
         let environment = ["CARILLON_APPS": two, "DATABASE_URL": "postgresql://h/d"]
         #expect(throws: Failure.self) { try Settings(effectiveSettings(environment: environment)) }
         let named = try Settings(effectiveSettings(["--database-app", "2"], environment: environment))
-        #expect(named.databaseApp == "2")
+        #expect(named.database.app == "2")
         #expect(throws: Failure.self) {
             try Settings(effectiveSettings(["--database-app", "3"], environment: environment))
         }
         // Without a database no app owns one.
-        #expect(try Settings(effectiveSettings(environment: ["CARILLON_APPS": two])).databaseApp == nil)
+        #expect(try Settings(effectiveSettings(environment: ["CARILLON_APPS": two])).database.app == nil)
     }
 }

@@ -53,14 +53,16 @@ struct SettingsTogetherTests {
                 ["--redis-url", "rediss://h", "--redis-key-file", "a"],
                 ["redis.keyFile is given, and redis.certificateFile is not"]
             ),
-        ]) func filesForRedisNeedEachOther(_ arguments: [String], _ words: [String]) throws {
+        ]) func filesForRedisNeedEachOther(_ arguments: [String], _ words: [String]) throws
+    {
         let failure = #expect(throws: Failure.self) { try Settings(effective(arguments)) }
         #expect(failure?.status == .configuration)
         for word in words { #expect(failure?.description.contains(word) == true, "\(failure?.description ?? "")") }
     }
 
     @Test func aFileForRedisThatIsMissingIsNamedWithItsSetting() throws {
-        let pair = try CertificateFolder().make("hub", hosts: ["localhost"])
+        let folder = try CertificateFolder()
+        let pair = try folder.make("hub", hosts: ["localhost"])
         func complaint(_ ca: String?, _ certificate: String?, _ key: String?) throws -> String? {
             var settings = try Settings(effective(["--redis-url", "rediss://h"]))
             settings.group.caFile = ca

@@ -31,7 +31,7 @@ struct DevCommand: SettingsReader {
         let lock = try FolderLock(file: folder.lockFile)
         defer { withExtendedLifetime(lock) {} }
         say("carillon dev in \(folder.path)")
-        if settings.databaseURL != nil {
+        if settings.database.url != nil {
             say("  DATABASE_URL is not used: dev has a database of its own")
         }
         let cluster = try DevelopmentCluster(directory: folder.path) {
@@ -42,7 +42,7 @@ struct DevCommand: SettingsReader {
         try prepareDatabase(cluster, folder)
         guard !stop.isSet else { return }
 
-        settings.databaseURL = cluster.hubURL
+        settings.database.url = cluster.hubURL
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
@@ -88,7 +88,7 @@ struct DevCommand: SettingsReader {
     }
 
     private func databaseApp(of settings: Settings) -> ApplicationSettings? {
-        settings.apps.first { $0.id == settings.databaseApp }
+        settings.apps.first { $0.id == settings.database.app }
     }
 
     private func record(

@@ -14,7 +14,7 @@ struct JobsCommand: SettingsReader {
             """)
 
     static let settingsHelp = SettingsHelp(
-        groups: [SettingGroup("PostgreSQL", [SettingsTable[\.databaseURL], SettingsTable[\.jobs.retainDays]])],
+        groups: [SettingGroup("PostgreSQL", [SettingsTable[\.database.url], SettingsTable[\.jobs.retainDays]])],
         profile: .serve, pointer: "Other settings are accepted, and not used: carillon check-config --help lists them.")
 
     @Option(help: "The job: \(JobsCommand.names).")
@@ -32,7 +32,7 @@ struct JobsCommand: SettingsReader {
             throw Failure("--once \(once): there is no such job. There are \(Self.names)", status: .configuration)
         }
         let effective = try arguments.effective(.serve)
-        guard let url = effective.values.databaseURL else { throw effective.missing(SettingsTable[\.databaseURL]) }
+        guard let url = effective.values.database.url else { throw effective.missing(SettingsTable[\.database.url]) }
         let stop = try StopSignal.install()
         let connection: BlockingConnection
         do {

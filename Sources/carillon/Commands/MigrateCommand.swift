@@ -13,7 +13,7 @@ struct MigrateCommand: SettingsReader {
             """)
 
     static let settingsHelp = SettingsHelp(
-        groups: [SettingGroup("PostgreSQL", [SettingsTable[\.databaseURL]])], profile: .serve,
+        groups: [SettingGroup("PostgreSQL", [SettingsTable[\.database.url]])], profile: .serve,
         pointer: "Other settings are accepted, and not used: carillon check-config --help lists them.")
 
     @Flag(help: "Print what would be done, and change nothing.")
@@ -39,7 +39,7 @@ struct MigrateCommand: SettingsReader {
 
     func run() throws {
         let effective = try arguments.effective(.serve)
-        guard let url = effective.values.databaseURL else { throw effective.missing(SettingsTable[\.databaseURL]) }
+        guard let url = effective.values.database.url else { throw effective.missing(SettingsTable[\.database.url]) }
         let migrator = try Migrator(url: url, files: try SQLFileSet.embedded())
         if status {
             let status = try migrator.status()

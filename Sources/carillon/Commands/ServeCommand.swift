@@ -32,7 +32,7 @@ struct ServeCommand: SettingsReader {
         let settings = try Settings(effective)
         let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
         hangUp.does { logger.notice("SIGHUP: the hub is only starting, and reads nothing anew") }
-        if settings.databaseURL == nil {
+        if settings.database.url == nil {
             logger.notice(
                 """
                 no DATABASE_URL: serving as a plain Pusher-compatible server, without user streams; channels named \

@@ -47,7 +47,7 @@ struct PushSettings: Sendable {
         }
         configuration.webhookURL = webhookURL
         configuration.webhookRequestsMax = webhookRequests
-        configuration.webhookCredentials = settings.apps.first { $0.id == settings.databaseApp }?.credentials
+        configuration.webhookCredentials = settings.apps.first { $0.id == settings.database.app }?.credentials
         configuration.caFile = settings.webhooks.caFile
         configuration.userAgent = settings.webhooks.userAgent
         return configuration

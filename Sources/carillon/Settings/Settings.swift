@@ -20,10 +20,9 @@ struct Settings: Sendable {
     var unixSockets = (mode: 0o660 as UInt32, control: nil as String?)
     /// Never empty once checked.
     var apps: [ApplicationSettings] = []
-    /// Connection string of the hub's role; nil makes it a plain Pusher server.
-    var databaseURL: String?
-    /// Id of the application that the database's users belong to; set whenever `databaseURL` is.
-    var databaseApp: String?
+    /// Connection string of the hub's role; nil makes it a plain Pusher server. And the id of the application that the
+    /// database's users belong to; set whenever there is a database.
+    var database = (url: nil as String?, app: nil as String?)
     var tls = TLSSettings()
     var jwt = TokenPolicy()
     /// The gateway's settings, except those above. 0 loops until it is derived: one for each core.
@@ -73,18 +72,18 @@ extension Settings {
         try tls.check(effective, listen)
         try checkConsole(effective)
         try group.check(effective)
-        try push.check(effective, hasDatabase: databaseURL != nil || effective.profile == .development)
+        try push.check(effective, hasDatabase: database.url != nil || effective.profile == .development)
         warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) } + raisedBounds(effective)
-        if databaseApp != nil, databaseURL == nil, effective.profile == .serve {
+        if database.app != nil, database.url == nil, effective.profile == .serve {
             warnings.append(
-                "\(effective.source(of: SettingsTable[\.databaseApp])): databaseApp has no effect without a database (DATABASE_URL)"
+                "\(effective.source(of: SettingsTable[\.database.app])): databaseApp has no effect without a database (DATABASE_URL)"
             )
         }
     }
 
     /// Settings that are probably meant but not obvious.
     var notices: [String] {
-        databaseURL == nil || jwt.keySetFile != nil || jwt.secret != nil
+        database.url == nil || jwt.keySetFile != nil || jwt.secret != nil
             ? [] : ["no jwt.keysFile: tokens are refused; users sign in by your backend's signature alone"]
     }
 
@@ -142,19 +141,19 @@ extension Settings {
         guard !apps.isEmpty else {
             throw effective.failure(setting, "apps is empty; a hub serves at least one application")
         }
-        let owner = SettingsTable[\.databaseApp]
-        if let id = databaseApp {
+        let owner = SettingsTable[\.database.app]
+        if let id = database.app {
             guard apps.contains(where: { $0.id == id }) else {
                 throw effective.failure(
                     owner, "databaseApp \"\(id)\" is no id in apps (\(apps.map(\.id).joined(separator: ", ")))")
             }
-        } else if databaseURL != nil || effective.profile == .development {
+        } else if database.url != nil || effective.profile == .development {
             guard apps.count == 1 else {
                 throw Failure(
                     "databaseApp is not set: with several apps, say to whose users the database belongs "
                         + "(\(owner.option), \(owner.environment))", status: .configuration)
             }
-            databaseApp = apps[0].id
+            database.app = apps[0].id
         }
     }
 
@@ -243,7 +242,7 @@ extension Settings {
         zip(apps, indices).map { app, index in
             App(
                 id: app.id, credentials: app.credentials, index: index,
-                ownsDatabase: databaseURL != nil && app.id == databaseApp, features: app.features, limits: app.limits)
+                ownsDatabase: database.url != nil && app.id == database.app, features: app.features, limits: app.limits)
         }
     }
 }

@@ -82,7 +82,7 @@ struct SettingsSources {
         var texts: [String: String] = [:]
         for setting in SettingsTable.all { texts[setting.key] = environment[setting.environment] }
         // Scripts may write `DATABASE_URL=` for no database.
-        let database = SettingsTable[\.databaseURL].key
+        let database = SettingsTable[\.database.url].key
         if texts[database] == "" { texts[database] = nil }
         // One shell may serve both commands.
         var known = SettingsTable.all.map(\.environment) + [Self.fileEnvironment, Target.tokenVariable]

@@ -60,11 +60,11 @@ enum SettingsTable {
             those of the file again, and `carillon dev` does not.
             """),
         Setting(
-            "databaseURL", \.databaseURL, .optional(.database), environment: "DATABASE_URL",
+            "databaseURL", \.database.url, .optional(.database), environment: "DATABASE_URL",
             mask: SettingMask.withoutPassword,
             "PostgreSQL database whose changes become events. Without one, the hub is a plain Pusher server."),
         Setting(
-            "databaseApp", \.databaseApp, .optional(.some("id")),
+            "databaseApp", \.database.app, .optional(.some("id")),
             "Id of the app whose users the database has. Needed only if there are several apps."),
         Setting(
             "allowedOrigins", \.gateway.origins, .origins,
