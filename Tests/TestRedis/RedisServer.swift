@@ -37,9 +37,10 @@ package final class RedisServer: Sendable {
             .deletingLastPathComponent()
         // Another, such as Valkey's, by the environment.
         let chosen = ProcessInfo.processInfo.environment["REDIS_SERVER"].map { [$0] }
-        return (chosen ?? ["/usr/bin/redis-server", root.appendingPathComponent(".build/tools/redis-server").path]).first {
-            access($0, X_OK) == 0
-        }
+        return (chosen ?? ["/usr/bin/redis-server", root.appendingPathComponent(".build/tools/redis-server").path])
+            .first {
+                access($0, X_OK) == 0
+            }
     }()
 
     /// Starts a server that keeps nothing on disk, and waits until it answers.

@@ -59,7 +59,8 @@ package final class SharedRedisMetrics: MetricSource {
     package func append(to exposition: inout Exposition) {
         exposition.gauge("redis_connections", "Connections to Redis that are up.", Double(connections.level))
         exposition.counter("redis_calls_total", "Calls about ordinary channels.", calls.count)
-        exposition.counter("redis_repeats_total", "Calls that were sent again, because an answer was lost.", repeats.count)
+        exposition.counter(
+            "redis_repeats_total", "Calls that were sent again, because an answer was lost.", repeats.count)
         exposition.counter("redis_unavailable_total", "Calls that Redis did not carry out.", unavailable.count)
         exposition.counter("redis_gaps_total", "Times that a loop said again all that it holds.", gaps.count)
     }
