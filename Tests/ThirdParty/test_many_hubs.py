@@ -2,12 +2,17 @@
 
 import contextlib
 import json
+import os
+import pathlib
+import re
+import socket
 import time
 import urllib.error
 import urllib.request
 
 import pytest
 
+import cluster
 from certificates import Certificate
 from hub import Program, Server
 from plain import APP, SERVER_TO_USER, Caller, Member, facts, members, subscribers
@@ -206,6 +211,57 @@ def test_hubs_of_other_names_are_strangers(redis):
         assert publishes(two, "news", "strange") and publishes(one, "news", "own")
         ada.wait_for_event("own")
         assert not ada.heard("strange")
+
+
+class Dev:
+    """One of the hubs of `carillon dev`."""
+
+    apps = (APP,)
+
+    def __init__(self, line):
+        self.port = int(re.search(r"ws://127\.0\.0\.1:(\d+)", line).group(1))
+
+
+@pytest.mark.parametrize("ends", ["interrupted", "killed"])
+def test_dev_runs_three(folder, ends):
+    """With a Redis of their own, and nothing is left of them."""
+    os.chmod(folder, 0o711)
+    path = f"{pathlib.Path(PROGRAMS['redis']).parent}:{os.environ['PATH']}"
+    program = Program("dev", "--hubs", "3", "--listen", "127.0.0.1:0", "--dir", f"{folder}/dev",
+                      environment={"PATH": path})
+    try:
+        program.out.wait_for(lambda line: line.startswith("Ctrl-C"), "how to stop them", 120)
+        hubs = [Dev(line) for line in program.out.lines if "ws://" in line]
+        assert len(hubs) == 3
+        with contextlib.ExitStack() as stack:
+            people = [stack.enter_context(Member(hub)) for hub in hubs]
+            for number, member in enumerate(people):
+                member.join("presence-room", f"user-{number}")
+            assert publishes(hubs[0], "presence-room", "news")
+            for member in people:
+                member.wait_for_event("news")
+        if ends == "killed":
+            program.kill()
+        else:
+            assert program.interrupt() == 0
+        for hub in hubs:
+            eventually(lambda: not is_open(hub.port), "the hub has ended")
+        redis = int(re.search(r"port (\d+)", pathlib.Path(folder, "dev/redis.conf").read_text()).group(1))
+        eventually(lambda: not is_open(redis), "Redis has ended")
+    finally:
+        program.interrupt()
+        cluster.stop_if_running(pathlib.Path(folder, "dev"))
+
+
+def test_dev_counts_its_hubs():
+    for count in ("0", "10", "many"):
+        program = Program("dev", "--hubs", count)
+        assert program.wait() == 64 and "--hubs" in program.err.text()
+
+
+def is_open(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_check_config_hides_what_is_secret():

@@ -5,28 +5,46 @@ import FoundationEssentials
 import Glibc
 import Logging
 import Postgres
+import Reactor
 
 /// `carillon dev`: a hub with its own database, without configuration.
 struct DevCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "dev",
         abstract: "Try Carillon: run a hub with a private PostgreSQL and a small demonstration.",
-        discussion: "Nothing needs to be configured. Ctrl-C stops the hub and its PostgreSQL.")
+        discussion: """
+            Nothing needs to be configured. Ctrl-C stops the hub and its PostgreSQL. Several hubs listen on ports that follow \
+            each other, and share ordinary channels by a private Redis, if this machine has redis-server or valkey-server.
+            """)
 
     static let settingsHelp = SettingsHelp.all(.development)
 
     @Option(help: "Folder of the private PostgreSQL and of what `token` and `tail` need to find this hub.")
     var dir = ".carillon"
 
+    @Option(help: ArgumentHelp("Number of hubs.", valueName: "count"))
+    var hubs = 1
+
     @OptionGroup var arguments: SettingsArguments
+
+    func validate() throws {
+        guard (1...DevelopmentHubs.countMax).contains(hubs) else {
+            throw ValidationError("--hubs must be from 1 to \(DevelopmentHubs.countMax)")
+        }
+    }
 
     func run() throws {
         let hangUp = HangUp()
         let stop = try StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
-        var settings = try Settings(arguments.effective(.development))
+        let effective = try arguments.effective(.development)
+        var settings = try Settings(effective)
         try Self.checkReachable(settings)
         try settings.checkFree()
+        for number in 2..<max(2, hubs + 1) {
+            let address = try DevelopmentHubs.address(number, settings)
+            try ListenEndpoint.tcp(host: address.host, port: address.port).checkFree(for: SettingsTable[\.listen])
+        }
         let folder = try DevelopmentFolder.make(dir)
         let lock = try FolderLock(file: folder.lockFile)
         defer { withExtendedLifetime(lock) {} }
@@ -44,6 +62,16 @@ struct DevCommand: SettingsReader {
 
         settings.database.url = cluster.hubURL
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
+        let others = DevelopmentHubs(in: folder)
+        defer { others.stop() }
+        if hubs > 1 {
+            if settings.group.url == nil { settings.group.url = try others.startRedis() }
+            say(
+                settings.group.url == nil
+                    ? "  no Redis here (apt install redis-server): each hub has ordinary channels of its own"
+                    : "  hubs share ordinary channels by Redis")
+            try others.start(hubs - 1, as: settings, effective)
+        }
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.log.level, format: settings.log.format)
         try HubProcess.run(
@@ -51,9 +79,11 @@ struct DevCommand: SettingsReader {
             console: Console(settings.console, version: Carillon.version, logger: logger)
         ) { addresses in
             guard let clients = addresses.reachable else { return }
+            let running = try others.addresses()
             try folder.writeHub(record(of: settings, at: clients, addresses))
             say("ready on ws://\(clients) (app key \(databaseApp(of: settings)?.key ?? ""))")
             if let secured = addresses.secured { say("  and on wss://\(secured)") }
+            for hub in running { say("  \(hub.name) on ws://\(hub.address), its log: \(relative(hub.log))") }
             if let operations = addresses.operations {
                 say("  http://\(operations.reachable) has /console, /livez, /readyz and /metrics")
             }

@@ -2,7 +2,7 @@ import CLinux
 import FoundationEssentials
 import Glibc
 
-/// A child process. It inherits no descriptor, signal mask or environment variable, only its arguments.
+/// A child process. It inherits no descriptor, signal mask or environment variable, only what it is given.
 struct ChildProcess {
     /// The exit status, or 128 plus the number of the signal that ended the process, as in shells.
     struct Exit: Equatable {
@@ -17,9 +17,12 @@ struct ChildProcess {
     /// - Parameters:
     ///   - arguments: the program, found in PATH, and its arguments.
     ///   - output: descriptor for standard output and standard error; nil for `/dev/null`.
-    static func start(_ arguments: [String], output: Int32? = nil) throws(Failure) -> ChildProcess {
+    ///   - more: variables, as NAME=VALUE, beside PATH, locale and time zone.
+    static func start(
+        _ arguments: [String], output: Int32? = nil, environment more: [String] = []
+    ) throws(Failure) -> ChildProcess {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"
-        let environment = ["PATH=\(path):/usr/sbin:/sbin", "LC_ALL=C.UTF-8", "TZ=UTC"]
+        let environment = ["PATH=\(path):/usr/sbin:/sbin", "LC_ALL=C.UTF-8", "TZ=UTC"] + more
         var child: pid_t = 0
         let code = withStringList(arguments) { argumentList in
             withStringList(environment) { environmentList in
