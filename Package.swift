@@ -159,7 +159,8 @@ let package = Package(
             settings: hubSettings),
 
         room(
-            "Data/Shared", ["Bytes", "Clock", "HubEngine", "Metrics", "Pusher", "Reactor", "Redis", "RESP", logging],
+            "Data/Shared",
+            ["Bytes", "Clock", "Digests", "HubEngine", "Metrics", "Pusher", "Reactor", "Redis", "RESP", logging],
             settings: hubSettings),
 
         // Edge: what the world touches
@@ -183,7 +184,7 @@ let package = Package(
             [
                 "CWebClient", "Bytes", "Clock", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "HubEngine",
                 "Reactor",
-                "Store",
+                "Shared", "Store",
                 "Identity", "Gateway",
             ]),
         room(

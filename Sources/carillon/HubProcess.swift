@@ -219,7 +219,7 @@ enum HubProcess {
             return try Gateway(
                 configuration, sockets: sockets, acceptsAtOnce: acceptsAtOnce, verifier: verifier,
                 routes: HubRoutes(
-                    pusher: PusherRoutes(settings.api, metrics: metrics.api), users: users,
+                    pusher: PusherRoutes(settings.api, metrics: metrics.api, shared: shared), users: users,
                     origins: configuration.origins, demonstration: demonstration),
                 webhooks: courier, metrics: metrics.gateway,
                 startFeed: settings.database.url.map { url in

@@ -75,14 +75,15 @@ extension SharedCommand {
         case .publish(_, let publication) where !key.name.kind.isCache:
             add(app.id, channel)
             arguments.append(ChannelChange.What.published(publication, nil).encoded)
-            add(key.name.kind.isPresence ? "members" : "facts")
+            add(key.name.kind.isPresence ? "members" : "facts", "\(publication.once)")
         case .relay(_, let event):
             add(app.id, channel)
             arguments.append(ChannelChange.What.relayed(event).encoded)
-            add("")
+            add("", "0")
         case .publish(_, let publication):
             add("publish", app.id, channel, letters)
             arguments.append(ChannelChange.What.published(publication, nil).encoded)
+            add("\(publication.once)")
         case .enter(_, let entering):
             add("enter", app.id, channel, letters)
             add(entering.isRepeated)

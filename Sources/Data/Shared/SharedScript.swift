@@ -11,6 +11,8 @@ package enum SharedScript: Int, CaseIterable, Sendable {
     case beat
     /// All about users.
     case user
+    /// Publishes under an `Idempotency-Key`.
+    case key
 
     /// Its text, with the bounds and times of one bucket.
     ///
@@ -28,6 +30,7 @@ package enum SharedScript: Int, CaseIterable, Sendable {
         case .channel: return prelude + ChannelScript.text(limits, lease: lease)
         case .beat: return prelude + BeatScript.text(lease: lease, settling: settling)
         case .user: return prelude + UserScript.text(limits)
+        case .key: return prelude + KeyScript.text
         }
     }
 }

@@ -54,7 +54,7 @@ package struct HubRoutes: HTTPRoutes {
         to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
     ) -> HTTPResponse? {
         if let path = PusherPath(request.path) {
-            return pusher.respond(to: request, path, channels) { exchange.respond($0) }
+            return pusher.respond(to: request, path, channels, exchange) { exchange.respond($0) }
         }
         if let demonstration, DemonstrationRoutes.owns(request.path) {
             return demonstration.respond(to: request) { exchange.respond($0) }

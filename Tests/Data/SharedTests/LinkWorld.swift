@@ -76,12 +76,7 @@ final class LinkWorld {
         settings.buckets = 4
         settings.settling = .zero
         change(&settings)
-        var features = AppFeatures()
-        features.webhooks = [.presence, .channelExistence]
-        let app = App(
-            id: "1", credentials: AppCredentials(key: "k", secret: "s"), index: 0, ownsDatabase: false,
-            features: features)
-        for _ in 0..<count { hubs.append(try Hub(settings, app, on: loop)) }
+        for _ in 0..<count { hubs.append(try Hub(settings, Self.app, on: loop)) }
         try run { hubs.allSatisfy { $0.shared.metrics.connections.level == 1 } }
     }
 
@@ -110,6 +105,14 @@ final class LinkWorld {
         guard case .facts(let facts) = try ask(.facts(key), by: hub) else { throw CancellationError() }
         return facts
     }
+
+    static let app = {
+        var features = AppFeatures()
+        features.webhooks = [.presence, .channelExistence]
+        return App(
+            id: "1", credentials: AppCredentials(key: "k", secret: "s"), index: 0, ownsDatabase: false,
+            features: features)
+    }()
 
     static func key(_ name: String) -> ChannelKey {
         guard let name = ChannelName(name) else { preconditionFailure("no channel's name") }

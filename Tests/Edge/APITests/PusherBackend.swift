@@ -27,7 +27,7 @@ final class PusherBackend {
             to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
         ) -> HTTPResponse? {
             guard let path = PusherPath(request.path) else { return .problem(.notFound, "No path of the API.") }
-            return pusher.respond(to: request, path, directory) { exchange.respond($0) }
+            return pusher.respond(to: request, path, directory, exchange) { exchange.respond($0) }
         }
     }
 

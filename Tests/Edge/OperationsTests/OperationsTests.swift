@@ -38,7 +38,8 @@ import Testing
             #expect(try await readiness() == "503 starting\n")
             let warning = Locked<StaticString?>("ok, but\n")
             health.serves(
-                on: [], awaited: { hasCaughtUp.withLock { $0 } ? nil : "waiting for the database\n" }, warning: { warning.withLock { $0 } })
+                on: [], awaited: { hasCaughtUp.withLock { $0 } ? nil : "waiting for the database\n" },
+                warning: { warning.withLock { $0 } })
             #expect(try await readiness() == "503 waiting for the database\n")
             hasCaughtUp.withLock { $0 = true }
             #expect(try await readiness() == "200 ok, but\n")

@@ -80,7 +80,7 @@ package final class SharedRedis: Sendable {
     private let present: Atomic<UInt64>
     private let served: Locked<[App]>
     /// The first loop's, and where it has still to look.
-    private let poked: Locked<(places: [Bool], mailbox: Mailbox<Int>?)>
+    private let poked: Locked<(places: [Bool], mailbox: Mailbox<Errand>?)>
     private let servedVersion = Atomic<Int>(0)
     private let missed = Atomic<Int>(0)
     private let beatenAt = Atomic<UInt64>(0)
@@ -127,10 +127,14 @@ package final class SharedRedis: Sendable {
             throw ReactorError("TLS", EIO)
         }
         if loop == 0 {
-            let mailbox = Mailbox<Int>(eventLoop.handle)
-            eventLoop.attach(mailbox) { [weak self, weak link] place in
-                self?.poked.withLock { $0.places[place] = false }
-                link?.poked(place)
+            let mailbox = Mailbox<Errand>(eventLoop.handle)
+            eventLoop.attach(mailbox) { [weak self, weak link] errand in
+                switch errand {
+                case .look(let place):
+                    self?.poked.withLock { $0.places[place] = false }
+                    link?.poked(place)
+                case .perform(let work): work(link)
+                }
             }
             poked.withLock { $0.mailbox = mailbox }
         }
@@ -173,12 +177,24 @@ package final class SharedRedis: Sendable {
     ///
     /// - Parameter place: of the bucket's channels, or of its users (`Heart`).
     func poke(_ place: Int) {
-        let mailbox = poked.withLock { poked -> Mailbox<Int>? in
+        let mailbox = poked.withLock { poked -> Mailbox<Errand>? in
             guard let mailbox = poked.mailbox, !poked.places[place] else { return nil }
             poked.places[place] = true
             return mailbox
         }
-        mailbox?.post(place)
+        mailbox?.post(.look(place))
+    }
+
+    /// Does it on the first loop's thread, with its link; nil: it is gone. Any thread.
+    func perform(_ work: @escaping @Sendable (RedisLink?) -> Void) {
+        guard let mailbox = poked.withLock(\.mailbox) else { return work(nil) }
+        mailbox.post(.perform(work))
+    }
+
+    /// What the first loop's link does for others.
+    private enum Errand: Sendable {
+        case look(Int)
+        case perform(@Sendable (RedisLink?) -> Void)
     }
 
     /// The apps, if they are not those of that version any more.

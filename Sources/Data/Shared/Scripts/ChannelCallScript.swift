@@ -120,7 +120,7 @@ enum ChannelCallScript {
         elseif asked == 'publish' then
           if settles() then return redis.error_reply(SETTLES) end
           local c = open(app, channel, flags)
-          if not isRepeat then
+          if not isRepeat and not isKnown(ARGV[11]) then
             local content = ARGV[10]
             local _, ends = read(content, 2)
             _, ends = read(content, ends)

@@ -1,8 +1,8 @@
 /// An event for those in a channel: a backend's to a channel that keeps none, or a client's. The shortest way, for this is
 /// called most often.
 ///
-/// `ARGV`, from the sixth: app, channel, the change's content as hubs read it, and what is replied: `facts`, `members`
-/// (facts with the number of users), or nothing.
+/// `ARGV`, from the sixth: app, channel, the change's content as hubs read it, what is replied: `facts`, `members`
+/// (facts with the number of users), or nothing; and the event's id, 0 without one.
 enum EventScript {
     static let text = #"""
         local app, channel, content, asked = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
@@ -13,7 +13,7 @@ enum EventScript {
         local total = tonumber(known[2] or 0)
         if not isRepeat then
           call('HSET', P .. 'callers', caller, number)
-          if total > 0 then
+          if not isKnown(ARGV[10]) and total > 0 then
             local sequence = call('HINCRBY', P .. 'bucket', 'sequence', 1)
             call('HSET', C, 'sequence', sequence)
             call('HSET', P .. 'changed', name, sequence)

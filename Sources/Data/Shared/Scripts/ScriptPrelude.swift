@@ -24,6 +24,10 @@
 /// | `e:APP:CHANNEL` | the last event of a cache channel |
 /// | `kept` | hash: bytes of those events by app |
 /// | `kept:APP` | sorted set: the app's channels with such an event, by its end |
+/// | `i:EVENT` | for ten minutes: the event of that id, published under an `Idempotency-Key`, was told here |
+/// | `k:APP:KEY` | hash: the publish that came under that `Idempotency-Key` |
+/// | `keys:APP` | sorted set by their end: those of the app |
+/// | `costs:APP`, `costs` | hashes: what each of them costs, and those of each app, and all |
 /// | `refused:CALLER:NUMBER` | for a minute: why that call was refused, if it is repeated |
 /// | `o:APP:USER` | hash: of each hub, whether it has connections of the user (`p`), watchers (`w`), or both; |
 /// | | `leave` while the last leave's time runs: `grace` (online) or `gone`; |
@@ -67,6 +71,10 @@ enum ScriptPrelude {
         -- One before it was not carried out, or what it did is lost.
         if ARGV[5] ~= '' and not isRepeat and tonumber(callers[2] or -1) < tonumber(ARGV[5]) then
           return redis.error_reply('ORDER broken')
+        end
+        -- Whether an event of that id was told here before: it is repeated by a backend, not by a caller.
+        local function isKnown(once)
+          return once ~= '0' and not call('SET', P .. 'i:' .. once, '', 'NX', 'PX', 600000)
         end
         -- Others still say what they hold: who is missing may only not have been said.
         local function settles() return tonumber(callers[3] or now + 1) > now end

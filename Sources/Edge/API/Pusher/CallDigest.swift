@@ -8,6 +8,9 @@ struct CallDigest: Hashable {
     private let high: UInt64
     private let low: UInt64
 
+    /// Its 16 bytes.
+    var bytes: [UInt8] { withUnsafeBytes(of: high) { Array($0) } + withUnsafeBytes(of: low) { Array($0) } }
+
     /// Hashes the path, the body, and the parameters that do not belong to the signature.
     init(path: UnsafeRawBufferPointer, body: UnsafeRawBufferPointer, _ parameters: CallParameters) {
         var rest = ByteWriter(capacity: 64)

@@ -6,6 +6,7 @@ import HubEngine
 import Metrics
 import Pusher
 import Reactor
+import Shared
 import Sync
 
 /// Pusher's HTTP API (pusher.md §2): an app's backend publishes, queries channels and closes connections. The app signs
@@ -32,11 +33,15 @@ package final class PusherRoutes: Sendable {
     /// Apps whose channels are being listed.
     private let listing = Locked<Set<Int>>([])
     let metrics: APIMetrics
+    /// Where hubs share keys and their answers, in place of `idempotencyCache`.
+    private let shared: SharedRedis?
     private let now: @Sendable () -> UnixTime
 
-    /// - Parameter now: the clock that timestamps are checked against.
+    /// - Parameters:
+    ///   - shared: what this hub shares with others; nil: it is alone.
+    ///   - now: the clock that timestamps are checked against.
     package init(
-        _ settings: Settings = Settings(), metrics: APIMetrics = APIMetrics(),
+        _ settings: Settings = Settings(), metrics: APIMetrics = APIMetrics(), shared: SharedRedis? = nil,
         now: @escaping @Sendable () -> UnixTime = UnixTime.read
     ) {
         idempotencyCache =
@@ -44,6 +49,7 @@ package final class PusherRoutes: Sendable {
             ? IdempotencyCache(keysMax: settings.idempotencyKeysMax, time: settings.idempotencyTime) : nil
         replayGuard = settings.refusesReplays ? ReplayGuard(startedAt: now().microseconds / 1_000_000) : nil
         self.metrics = metrics
+        self.shared = shared
         self.now = now
     }
 
@@ -52,7 +58,8 @@ package final class PusherRoutes: Sendable {
 
     /// Returns the answer, or nil if `answer` will get it.
     func respond(
-        to request: HTTPRequest, _ path: PusherPath, _ channels: any ChannelDirectory, _ answer: @escaping Answer
+        to request: HTTPRequest, _ path: PusherPath, _ channels: any ChannelDirectory, _ exchange: HTTPExchange,
+        _ answer: @escaping Answer
     ) -> HTTPResponse? {
         guard let route = path.route else {
             // Whether its signature is good, nobody has looked.
@@ -66,7 +73,7 @@ package final class PusherRoutes: Sendable {
             guard request.method == (route.isPost ? .post : .get) else { throw .otherMethod(isPost: route.isPost) }
             let app = try self.app(of: request, path, channels)
             caller = app
-            response = try self.response(to: request, path, route, of: app, channels) { [metrics] response in
+            response = try self.response(to: request, path, route, of: app, channels, exchange) { [metrics] response in
                 metrics.answered(route, response.status.code)
                 app.counts.answered(response.status.code)
                 answer(response)
@@ -86,14 +93,14 @@ package final class PusherRoutes: Sendable {
 
     private func response(
         to request: HTTPRequest, _ path: PusherPath, _ route: PusherPath.Route, of app: App,
-        _ channels: any ChannelDirectory, _ answer: @escaping Answer
+        _ channels: any ChannelDirectory, _ exchange: HTTPExchange, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
         guard app.features.isEnabled else { throw .disabled }
         let seconds = now().microseconds / 1_000_000
         let call = try request.verified(by: app, at: seconds)
         switch route {
         case .events, .batchEvents, .channelEvents:
-            return try publishOnce(request, path, call, seconds, of: app, channels, answer)
+            return try publishOnce(request, path, call, seconds, of: app, channels, exchange, answer)
         case .channels:
             return try once(call, seconds, of: app) { () throws(CallProblem) in
                 try list(path, call, of: app, channels, answer)
@@ -147,7 +154,7 @@ package final class PusherRoutes: Sendable {
     /// Publishes, unless the call's key was used before: then this call gets the first answer, even if it is signed anew.
     private func publishOnce(
         _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, _ seconds: Int64, of app: App,
-        _ channels: any ChannelDirectory, _ answer: @escaping Answer
+        _ channels: any ChannelDirectory, _ exchange: HTTPExchange, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
         guard let idempotencyCache, let key = request.idempotencyKey else {
             return try once(call, seconds, of: app) { () throws(CallProblem) in
@@ -160,6 +167,24 @@ package final class PusherRoutes: Sendable {
             request.body.withUnsafeBytes {
                 CallDigest(path: UnsafeRawBufferPointer(route), body: $0, call.parameters)
             }
+        }
+        if let shared {
+            let wanted = PublishKey(key, of: app, call: digest.bytes)
+            shared.begin(wanted) { verdict in
+                switch verdict {
+                case .new:
+                    exchange.goOn {
+                        self.publish(request, path, call, seconds, of: app, under: wanted, in: shared, $0, answer)
+                    }
+                case .kept(let body):
+                    self.metrics.repeats.add()
+                    answer(path.route == .channelEvents ? ChannelAnswers.accepted : HTTPResponse(.ok, body: body))
+                case .underWay: answer(self.refused(.underWay))
+                case .otherCall: answer(self.refused(.otherCall))
+                case .unavailable: answer(self.refused(.unavailable))
+                }
+            }
+            return nil
         }
         let ticket: IdempotencyCache.Ticket
         switch idempotencyCache.begin(IdempotencyCache.Key(index: app.index, bytes: key), digest, at: .read()) {
@@ -186,6 +211,32 @@ package final class PusherRoutes: Sendable {
         }
     }
 
+    /// Publishes what no hub has published under that key, or only in part.
+    private func publish(
+        _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, _ seconds: Int64, of app: App,
+        under key: PublishKey, in shared: SharedRedis, _ channels: any ChannelDirectory, _ answer: @escaping Answer
+    ) {
+        let settle = { @Sendable (response: HTTPResponse) in
+            // One that says to come back later leaves the key free. Answered once it is settled: a repeat may be at another
+            // hub at once.
+            shared.settle(key, response.status == .serviceUnavailable ? nil : response.body) { answer(response) }
+        }
+        do throws(CallProblem) {
+            let response = try once(call, seconds, of: app) { () throws(CallProblem) in
+                try publish(request, path, call, of: app, channels, once: key.once, settle)
+            }
+            if let response { settle(response) }
+        } catch {
+            let response = refused(error)
+            shared.settle(key, nil) { answer(response) }
+        }
+    }
+
+    private func refused(_ problem: CallProblem) -> HTTPResponse {
+        if let refusal = problem.refusal { metrics.refused(refusal) }
+        return problem.response
+    }
+
     // MARK: Asking
 
     /// Lists an app's channels, one call at a time: each loop scans all its channels.
@@ -208,7 +259,7 @@ package final class PusherRoutes: Sendable {
 
     private func publish(
         _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, of app: App,
-        _ channels: any ChannelDirectory, _ answer: @escaping Answer
+        _ channels: any ChannelDirectory, once: UInt64? = nil, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
         let read = request.body.withUnsafeBytes { body in
             Result { () throws(PublishError) in try PublishRequest(path, body, call.parameters, of: app) }
@@ -225,7 +276,10 @@ package final class PusherRoutes: Sendable {
             app.counts.refused(.publishesPerSecond)
             throw .tooFast(wait)
         }
-        let publications = order.publications
+        var publications = order.publications
+        if let once {
+            for index in publications.indices { publications[index].once = max(1, once &+ UInt64(index)) }
+        }
         metrics.published.add(publications.count)
         return channels.publish(publications, of: app, tellsFacts: order.asksForFacts) {
             answer(CallProblem.answer($0, order.answer))

@@ -148,6 +148,11 @@ package struct HTTPExchange: Sendable {
             })
     }
 
+    /// Goes on with the request on its loop: what came before took time. Any thread.
+    package func goOn(_ body: @escaping @Sendable (any ChannelDirectory) -> Void) {
+        mailbox.post(.ask { body(LoopDirectory(own: $0)) })
+    }
+
     /// Answers. Any thread, once.
     package func respond(_ response: HTTPResponse) {
         mailbox.post(.answer(connection, .response(response)))

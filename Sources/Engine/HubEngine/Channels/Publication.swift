@@ -10,6 +10,8 @@ package struct Publication: Sendable, Equatable {
     package let data: [UInt8]
     /// The connection that does not get it: the one on whose behalf the backend publishes.
     package let except: SocketID?
+    /// Its id, of a publish that may be repeated at another hub; 0 without one.
+    package var once: UInt64 = 0
 
     /// For all subscribers, or all but one connection.
     package init(channel: ChannelName, event: String, data: [UInt8], except: SocketID? = nil) {

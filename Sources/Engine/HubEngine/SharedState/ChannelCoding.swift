@@ -38,6 +38,7 @@ package struct SentChannelCall: Sendable {
             writer.write(3)
             writer.write(key)
             writer.write(publication)
+            writer.write(publication.once)
         case .relay(let key, let event):
             writer.write(4)
             writer.write(key)
@@ -89,7 +90,9 @@ package struct SentChannelCall: Sendable {
             call = .exit(ChannelExit(key: key, userID: user, mayReturn: try reader.flag()))
         case 3:
             let key = try reader.key()
-            call = .publish(key, try reader.publication(key.name))
+            var publication = try reader.publication(key.name)
+            publication.once = try reader.number()
+            call = .publish(key, publication)
         case 4: call = .relay(try reader.key(), try reader.relayed())
         case 5: call = .facts(try reader.key())
         case 6: call = .users(try reader.key())

@@ -1,0 +1,107 @@
+import Bytes
+import Digests
+import HubEngine
+import RESP
+import Reactor
+import Redis
+
+/// A publish under an `Idempotency-Key`, as hubs share it.
+package struct PublishKey: Sendable {
+    let app: String
+    let key: String
+    let call: String
+    /// Who carries it out: another attempt has another.
+    let ticket = String(UInt64.random(in: .min ... .max), radix: 36)
+    /// The id of its first event; the others follow. Of the same call under the same key it is the same.
+    package let once: UInt64
+    fileprivate let place: UInt64
+
+    /// - Parameters:
+    ///   - key: as the backend has sent it.
+    ///   - call: all else that it has sent, apart from its signature.
+    package init(_ key: [UInt8], of app: App, call: [UInt8]) {
+        func digest(_ parts: [UInt8]...) -> SHA256Digest {
+            var hash = SHA256()
+            for part in parts {
+                withUnsafeBytes(of: UInt64(part.count)) { hash.update($0) }
+                part.withUnsafeBytes { hash.update($0) }
+            }
+            return hash.finish()
+        }
+        self.app = app.id
+        let name = digest(Array(app.id.utf8), key)
+        self.key = String(name.hex.prefix(32))
+        self.call = call.withUnsafeBytes { Hex.encode($0) }
+        place = name.withUnsafeBytes { $0.load(fromByteOffset: 16, as: UInt64.self) }
+        once = digest(Array(app.id.utf8), key, call).withUnsafeBytes { $0.load(as: UInt64.self) }
+    }
+
+    fileprivate func command(_ asked: String, _ more: [UInt8], from hub: HubID) -> SharedCommand {
+        var command = SharedCommand(.key, nil, from: hub, asked, app, key, ticket)
+        command.arguments.append(more)
+        return command
+    }
+
+    fileprivate func bucket(of count: Int) -> Int { Int(place % UInt64(count)) }
+}
+
+/// What is known of a publish under its key.
+package enum PublishKeyVerdict: Sendable, Equatable {
+    /// It is to be carried out, and then settled.
+    case new
+    /// It was carried out, with this answer.
+    case kept([UInt8])
+    /// Another one carries it out.
+    case underWay
+    /// The key came with another call.
+    case otherCall
+    /// Nobody knows.
+    case unavailable
+
+    init(_ reply: RedisReply) {
+        guard case .value(.array(let parts)) = reply, case .bytes(let word)? = parts.first else {
+            self = .unavailable
+            return
+        }
+        switch String(decoding: word, as: UTF8.self) {
+        case "new": self = .new
+        case "underWay": self = .underWay
+        case "other": self = .otherCall
+        case "kept":
+            if parts.count == 2, case .bytes(let answer) = parts[1] {
+                self = .kept(answer)
+            } else {
+                self = .unavailable
+            }
+        default: self = .unavailable
+        }
+    }
+}
+
+// Any thread: the first loop's link asks.
+extension SharedRedis {
+    /// Whether the publish is to be carried out. `done` is called once, on any thread.
+    package func begin(_ key: PublishKey, _ done: @escaping @Sendable (PublishKeyVerdict) -> Void) {
+        ask(key, "begin", Array(key.call.utf8)) { done(PublishKeyVerdict($0)) }
+    }
+
+    /// It was carried out, with this answer; nil: it was not, or nobody knows, and another attempt may go on. `done` is
+    /// called once, on any thread, also where Redis was not reached.
+    package func settle(_ key: PublishKey, _ answer: [UInt8]?, _ done: @escaping @Sendable () -> Void) {
+        ask(key, answer == nil ? "abandon" : "settle", answer ?? []) { _ in done() }
+    }
+
+    private func ask(
+        _ key: PublishKey, _ asked: String, _ more: [UInt8], _ done: @escaping @Sendable (RedisReply) -> Void
+    ) {
+        perform { link in
+            guard let link else { return done(.lost) }
+            let sender = link.hub
+            link.evaluate(key.command(asked, more, from: sender), key.bucket(of: link.shared.keys.count)) {
+                [weak link] reply in
+                if case .refused(let error) = reply { link?.failed(error, as: sender) }
+                done(reply)
+            }
+        }
+    }
+}
