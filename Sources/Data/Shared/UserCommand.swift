@@ -13,6 +13,17 @@ extension SharedCommand {
         arguments.append(command.encoded(apps))
     }
 
+    /// What other hubs have told: the next page.
+    ///
+    /// - Parameters:
+    ///   - last: the last of the page before, as Redis names it; nil: there was none.
+    ///   - time: when the first may have been told, in milliseconds by Redis's clock.
+    package init(missedBy hub: HubID, after last: [UInt8]?, since time: UInt64) {
+        self.init(.user, nil, from: hub, "missed")
+        arguments.append(last ?? [])
+        add("\(time)")
+    }
+
     /// The commands of a call. Only what is said of a part of all users takes several: one for each bucket that the
     /// part touches. They may go in any order.
     ///

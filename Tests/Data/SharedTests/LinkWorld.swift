@@ -21,6 +21,7 @@ final class LinkWorld {
         private(set) var changes: [ChannelChange] = []
         private(set) var webhooks: [WebhookEvent] = []
         private(set) var gaps = 0
+        private(set) var commands: [HubCommand] = []
 
         fileprivate init(_ settings: SharedSettings, _ app: App, on loop: EventLoop) throws {
             shared = SharedRedis(
@@ -48,6 +49,7 @@ final class LinkWorld {
                     continue
                 }
                 for bytes in messages {
+                    if let command = try? HubCommand(bytes, apps) { commands.append(command) }
                     switch try? ChannelNews(bytes, apps) {
                     case .reply(let number, let reply): replies[number] = reply
                     case .change(let change): changes.append(change)
@@ -59,6 +61,7 @@ final class LinkWorld {
         }
     }
 
+    private let settings: SharedSettings
     let server: RedisServer
     let redis: BlockingRedis
     private let loop: EventLoop
@@ -76,9 +79,13 @@ final class LinkWorld {
         settings.buckets = 4
         settings.settling = .zero
         change(&settings)
+        self.settings = settings
         for _ in 0..<count { hubs.append(try Hub(settings, Self.app, on: loop)) }
         try run { hubs.allSatisfy { $0.shared.metrics.connections.level == 1 } }
     }
+
+    /// One more hub.
+    func join() throws { hubs.append(try Hub(settings, Self.app, on: loop)) }
 
     func run(until condition: () throws -> Bool) throws {
         let end = Instant.read().advanced(by: .seconds(100))

@@ -55,6 +55,24 @@ import Testing
         }
     }
 
+    /// A hub that could not hear it closes those who were signed in then, and nobody who has come back since.
+    @Test func oneThatIsHeardLateIsForThoseWhoWereThere() async throws {
+        try await SlowState.$isWanted.withValue(true) {
+            let fixture = try await GatewayFixture { $0.apps = [app.app] }
+            let state = try #require(fixture.state)
+            let (client, socketID) = try await TestClient.opened(fixture, app)
+            try await client.signin("u", app, socketID)
+            state.tell(.terminate(app: app.app.index, user: "u", age: 5_000))
+            // It comes behind.
+            state.tell(.terminate(app: app.app.index, user: "v"))
+            let (other, otherID) = try await TestClient.opened(fixture, app)
+            try await other.signin("v", app, otherID)
+            #expect(try await client.answersPing())
+            state.tell(.terminate(app: app.app.index, user: "u", age: 1))
+            #expect(try await client.next() == .close(4009))
+        }
+    }
+
     private func auth(_ token: String) -> String { #"{"event":"sync:auth","data":{"token":"\#(token)"}}"# }
 
     /// One token is verified at a time; while one is held up, another waits.

@@ -27,7 +27,7 @@ package final class RedisLink {
     private let receive: @Sendable (SharedArrival) -> Void
     private var client: RedisClient?
     private let scripts = ScriptHashes()
-    private let apps = KnownApps()
+    let apps = KnownApps()
     private var appsVersion = -1
     private(set) var hub: HubID
     private var followed: [ChannelKey: [UInt8]] = [:]
@@ -308,6 +308,7 @@ package final class RedisLink {
         // Before all else: where Redis has lost something, its buckets settle first.
         heart?.beatAll()
         users.tellUntold()
+        if number == 0 { users.catchUp() }
         while client?.isUp == true, let call = waiting.popFirst() {
             if loop.now < call.deadline { transmit(call) } else { answer(.unavailable, call.number) }
         }
@@ -374,9 +375,9 @@ package final class RedisLink {
         }
     }
 
-    /// Webhooks, one `ChannelNews` each.
-    func tell(_ webhooks: [RESPValue]) {
-        receive(.news(webhooks.compactMap { if case .bytes(let bytes) = $0 { bytes } else { nil } }))
+    /// News that nobody has pushed.
+    func tell(_ news: [RESPValue]) {
+        receive(.news(news.compactMap { if case .bytes(let bytes) = $0 { bytes } else { nil } }))
     }
 
     /// Another loop's call may have begun something.

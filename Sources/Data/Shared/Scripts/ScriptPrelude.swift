@@ -36,7 +36,8 @@
 /// | `users:HUB` | sorted set by place: users of whom the hub has connections or watchers |
 /// | `lost:HUB` | sorted set by place: those of whom it has no more, which is not done yet |
 /// | `lost` | set: hubs with such users |
-/// | `commands` | shard channel: what one hub tells all others, behind its number |
+/// | `commands` | shard channel: what one hub tells all others, behind its number and the time |
+/// | `told` | stream: the commands of ten minutes, for hubs that could not hear them |
 /// | `part` | sorted set: for a moment, users of `lost:HUB` |
 /// | `to:HUB` | no key: the shard channel by which the hub is told of users |
 ///

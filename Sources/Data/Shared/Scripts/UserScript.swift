@@ -13,7 +13,7 @@ enum UserScript {
         """
         local GRACE, DUES, AT_ONCE = \(limits.leaveGrace.wholeNanoseconds / 1_000_000), \(limits.departuresMax), \
         \(limits.dueAtOnceMax)
-        local LOST = 256
+        local LOST, TOLD, KEPT = 256, 10000, 600000
 
         """ + users + loss + hubs + calls
     }
@@ -180,8 +180,18 @@ enum UserScript {
           return done()
         end
         if asked == 'command' then
-          call('SPUBLISH', P .. 'commands', text(hub) .. ARGV[7])
+          call('XADD', P .. 'told', 'MAXLEN', '~', TOLD, '*', 'm', text(hub) .. num(now) .. ARGV[7])
+          call('XTRIM', P .. 'told', 'MINID', '~', string.format('%d', now - KEPT))
+          call('SPUBLISH', P .. 'commands', text(hub) .. num(now) .. ARGV[7])
           return done()
+        elseif asked == 'missed' then
+          -- Behind that one, and of the last ten minutes, by pages: each with its age.
+          local after = ARGV[7] ~= '' and '(' .. ARGV[7] or string.format('%d', max(now - KEPT, tonumber(ARGV[8])))
+          local entries, answer = call('XRANGE', P .. 'told', after, '+', 'COUNT', 128), {}
+          for i, entry in ipairs(entries) do
+            answer[i] = {entry[1], max(1, now - tonumber(entry[1]:match('^%d+'))), entry[2][2]}
+          end
+          return answer
         end
         local u, place = open(ARGV[7]), ARGV[8]
         if call('ZREM', L, u.name) == 1 then lose(u, hub) end

@@ -1,3 +1,4 @@
+import Clock
 import HubEngine
 import Identity
 import Metrics
@@ -61,10 +62,12 @@ extension ClientLoop {
     }
 
     /// Closes this loop's connections of the user, and those whose token in verification turns out to be the user's.
-    func terminate(_ user: UserKey) {
+    /// - Parameter age: how long ago that was told, if the hub could not hear it: who has signed in since then stays.
+    func terminate(_ user: UserKey, told age: Duration? = nil) {
+        let time = age.map { UnixTime.read().advanced(by: .zero - $0) }
         // Only that app's users have tokens. Other apps' terminations need not be remembered.
         if apps.table.app(index: user.app)?.ownsDatabase == true { identities.terminated(user) }
-        for id in engine.sessions.ids(of: user) { connection(id)?.cutOff(.terminated) }
+        for id in engine.sessions.ids(of: user, signedInBy: time) { connection(id)?.cutOff(.terminated) }
     }
 
     /// Announces the end of the connection's identity, closes the connection, or schedules the next look.

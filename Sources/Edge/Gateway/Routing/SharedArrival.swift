@@ -33,9 +33,12 @@ extension SharedArrival {
             loop.router.have(user.shard(loops: loop.router.loops), for: user.app, on: loop) { $0.users.told(news) }
         case .command:
             switch try loop.users.command(bytes) {
-            case .terminate(let app, let id):
+            case .terminate(let app, let id, let age):
                 let user = UserKey(id, of: app)
-                for other in loop.router.all { loop.router.have(other, for: app, on: loop) { $0.terminate(user) } }
+                let age = age > 0 ? Duration.milliseconds(Int64(clamping: age)) : nil
+                for other in loop.router.all {
+                    loop.router.have(other, for: app, on: loop) { $0.terminate(user, told: age) }
+                }
             case .revoked(let revocations):
                 for other in loop.router.all { loop.router.ask(other) { $0.revoked(revocations) } }
             }

@@ -167,7 +167,7 @@ package final class Identities {
         if session.identity?.expiresAt != renewed.expiresAt { session.isExpiryAnnounced = false }
         let isFirst = session.identity == nil
         session.identity = renewed
-        if isFirst { sessions.mark(session, renewed) }
+        if isFirst { sessions.mark(session, renewed, at: now()) }
         if let expiresAt = renewed.expiresAt {
             let announcement = UnixTime(seconds: expiresAt).advanced(by: .zero - times.notice)
             effects.append(.watchIdentity(after: now().duration(until: announcement)))

@@ -1,9 +1,13 @@
+import Clock
+
 /// The sessions of one loop.
 package final class SessionTable {
     /// By slot, as the loop numbers its sources.
     private var sessions: ContiguousArray<Session?> = []
     /// A few bits of each session's user, by slot; 0 without a user. A search for a user's sessions looks only at these.
     private var marks: ContiguousArray<UInt32> = []
+    /// When each of them has signed in, in seconds since 1970, by slot.
+    private var times: ContiguousArray<UInt32> = []
 
     /// All slots taken so far are below this.
     package var slotCount: Int { sessions.count }
@@ -22,6 +26,7 @@ package final class SessionTable {
         while sessions.count <= slot {
             sessions.append(nil)
             marks.append(0)
+            times.append(0)
         }
         sessions[slot] = session
     }
@@ -32,18 +37,23 @@ package final class SessionTable {
     }
 
     /// The session has its first identity.
-    func mark(_ session: Session, _ identity: Identity) {
-        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.user, of: session.app.index))
+    func mark(_ session: Session, _ identity: Identity, at now: UnixTime) {
+        let slot = Int(session.id.slot)
+        marks[slot] = Self.mark(UserKey(identity.user, of: session.app.index))
+        times[slot] = UInt32(clamping: now.microseconds / 1_000_000)
     }
 
     /// Never 0, which stands for no user.
     private static func mark(_ user: UserKey) -> UInt32 { user.code | 1 }
 
     /// The sessions that are signed in as the user.
-    package func ids(of user: UserKey) -> [SessionID] {
+    ///
+    /// - Parameter time: those only that have signed in by then, to the second.
+    package func ids(of user: UserKey, signedInBy time: UnixTime? = nil) -> [SessionID] {
         let mark = Self.mark(user)
+        let last = time.map { UInt32(clamping: $0.microseconds / 1_000_000) } ?? .max
         var found: [SessionID] = []
-        for slot in marks.indices where marks[slot] == mark {
+        for slot in marks.indices where marks[slot] == mark && times[slot] <= last {
             guard let session = sessions[slot], session.app.index == user.app, session.identity?.owns(user.id) == true
             else { continue }
             found.append(session.id)
