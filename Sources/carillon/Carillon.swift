@@ -9,7 +9,7 @@ import Glibc
         version: "carillon \(version)",
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, TokenCommand.self, TailCommand.self,
-            JobsCommand.self, DrainCommand.self, CheckConfigCommand.self, VersionCommand.self,
+            JobsCommand.self, DrainCommand.self, ClusterCommand.self, CheckConfigCommand.self, VersionCommand.self,
         ])
 
     static let version = "0.2.0-dev"

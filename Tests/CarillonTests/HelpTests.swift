@@ -48,7 +48,10 @@ struct HelpTests {
         (["SERVE"], "SERVE, did you mean serve?"), (["check"], "check, did you mean check-config?"),
         (["migarte"], "migarte, did you mean migrate?"), (["help", "serv"], "serv, did you mean serve?"),
         (["tial"], "tial, did you mean tail?"),
-        (["frobnicate"], "frobnicate; there are serve, dev, migrate, token, tail, jobs, drain, check-config, version"),
+        (
+            ["frobnicate"],
+            "frobnicate; there are serve, dev, migrate, token, tail, jobs, drain, cluster, check-config, version"
+        ),
         ([""], "; there are serve"),
     ])
     func aCommandThatIsNoneIsAnswered(_ arguments: [String], _ hint: String) throws {

@@ -39,10 +39,12 @@ extension SharedCommand {
 
     /// The hub lives.
     ///
-    /// - Parameter replica: the server's replication id.
-    package init(beatOf hub: HubID, at replica: [UInt8]) {
+    /// - Parameters:
+    ///   - replica: the server's replication id.
+    ///   - about: what operators are told of the hub; the first bucket has it.
+    package init(beatOf hub: HubID, at replica: [UInt8], about: String = "") {
         self.init(.beat, nil, from: hub)
-        add(String(decoding: replica, as: UTF8.self), "\(UInt64.random(in: 0...(.max)))")
+        add(String(decoding: replica, as: UTF8.self), "\(UInt64.random(in: 0...(.max)))", about)
     }
 
     /// A page of a presence channel's members. It has no number: it changes nothing.

@@ -1,3 +1,5 @@
+import FoundationEssentials
+import Glibc
 import HubEngine
 import Reactor
 import Redis
@@ -59,6 +61,7 @@ extension SharedSettings {
         guard let redis = try settings.group.redis() else { return nil }
         self.init(redis)
         name = settings.group.name
+        about = "\(Carillon.version)  \(ProcessInfo.processInfo.hostName)  process \(getpid())"
         limits = settings.gateway.shardLimits
     }
 }

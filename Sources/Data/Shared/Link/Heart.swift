@@ -95,7 +95,8 @@ final class Heart {
     private func beat(_ bucket: Int, _ link: RedisLink) {
         link.shared.beats(at: loop.now)
         let sender = link.hub
-        link.evaluate(SharedCommand(beatOf: sender, at: link.replica), bucket) { [weak self] in
+        let about = bucket == 0 ? link.shared.settings.about : ""
+        link.evaluate(SharedCommand(beatOf: sender, at: link.replica, about: about), bucket) { [weak self] in
             self?.beaten(bucket, $0, as: sender)
         }
     }

@@ -15,6 +15,8 @@ package struct SharedSettings: Sendable {
     package var buckets = 64
     /// What all keys begin with: hubs of another name share nothing with these.
     package var name = "carillon"
+    /// What operators are told of this hub, such as its version and its host: one line.
+    package var about = ""
     /// The bounds of all buckets together.
     package var limits = ShardLimits()
     /// How long a hub counts as alive after it last said so.

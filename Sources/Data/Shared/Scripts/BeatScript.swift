@@ -3,7 +3,8 @@ import Clock
 /// What each hub says of each bucket every second: that it lives. The first to say so in a second has all hubs told what has
 /// changed, and has the dead ones reaped.
 ///
-/// `ARGV`, from the sixth: the server's replication id, and a number that nobody else has. Returned is in how many
+/// `ARGV`, from the sixth: the server's replication id, a number that nobody else has, and what operators are told of the
+/// hub, or nothing. Returned is in how many
 /// milliseconds something is due about channels, and about users; -1: nothing is. Behind them, for how many milliseconds the
 /// bucket settles.
 ///
@@ -35,6 +36,7 @@ enum BeatScript {
             end
             local B, replica, unique = P .. 'bucket', ARGV[6], ARGV[7]
             call('HSET', P .. 'hubs', hub, now)
+            if ARGV[8] ~= '' then call('HSET', P .. 'about', hub, ARGV[8]) end
             local known = call('HMGET', B, 'seenAt', 'since', 'replica', 'epoch', 'beatAt')
             local since, epoch = tonumber(known[2] or now), known[4]
             if known[3] ~= replica then

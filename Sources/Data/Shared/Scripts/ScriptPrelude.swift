@@ -9,6 +9,7 @@
 /// | `bucket` | hash: `sequence` of the last change, `users` told, `webhooks` told, bytes and channels by app, what |
 /// | | beats have found |
 /// | `hubs` | hash: when each hub has last said that it lives |
+/// | `about` | hash, of the first bucket: what operators are told of each hub |
 /// | `beat` | shard channel: what has changed in the last second |
 /// | `callers` | hash: the last number of each caller; of a reaped hub, when; until when the bucket settles |
 /// | `changed` | hash: channels that have changed since the last beat, each with its sequence |
@@ -66,6 +67,7 @@ enum ScriptPrelude {
         local function fence(dead)
           call('HSETNX', P .. 'callers', dead, now)
           call('HDEL', P .. 'hubs', dead)
+          call('HDEL', P .. 'about', dead)
         end
         -- A caller numbers its calls, and repeats them in order: up to the last one they were carried out.
         local isRepeat = callers[2] and tonumber(callers[2]) >= number

@@ -1,0 +1,155 @@
+import Clock
+import RESP
+import Reactor
+import Redis
+
+/// The hubs that share a state, as Redis knows them: for operators.
+package struct HubGroup: Sendable {
+    /// A run of a hub.
+    package struct Member: Sendable {
+        /// Its number in this run.
+        package let number: String
+        /// What it says of itself (`SharedSettings.about`); empty until it has.
+        package var about = ""
+        /// Since it last said that it lives: the longest of all buckets.
+        package var silence = Duration.zero
+    }
+
+    /// As the server says.
+    package private(set) var serverVersion = ""
+    /// Bytes that it uses, and may use; 0: all that there are.
+    package private(set) var memory = (used: 0, most: 0)
+    /// The hubs, by their numbers.
+    package private(set) var members: [Member] = []
+    /// Of all apps.
+    package private(set) var channelCount = 0
+    /// Events that backends are to be told, and that no hub has taken yet.
+    package private(set) var waitingWebhooks = 0
+    /// Since the last beat of the bucket that is most behind; nil: no hub was ever there.
+    package private(set) var beatAge: Duration?
+    /// How many buckets there are.
+    package private(set) var bucketCount = 0
+
+    /// Asks Redis. Blocks the thread.
+    ///
+    /// - Throws: `RedisTrouble`; `TLSError`, `ReactorError`.
+    package static func ask(
+        _ settings: SharedSettings, _ log: RedisLog, patience: Duration = .seconds(5)
+    ) throws -> HubGroup {
+        let loop = try EventLoop()
+        var group = HubGroup()
+        var trouble: RedisTrouble? = RedisTrouble(.timeout)
+        var client: RedisClient?
+        func end(_ reason: RedisTrouble?) {
+            trouble = reason
+            loop.handle.stop()
+        }
+        let prefixes = BucketKeys(count: settings.buckets, of: settings.name).prefixes
+        client = try RedisClient(
+            "the command", loop: loop, settings: settings.redis, log: log,
+            handlers: RedisClient.Handlers(
+                opened: { _ in
+                    var left = 2 + 4 * prefixes.count
+                    func send(_ words: [String], _ take: @escaping (RESPValue, inout HubGroup) -> Void) {
+                        let sending = client?.send(words.map { Array($0.utf8) }) { reply in
+                            guard case .value(let value) = reply else {
+                                let code = if case .refused(let error) = reply { error.code } else { "" }
+                                return end(RedisTrouble(.refused, code))
+                            }
+                            take(value, &group)
+                            left -= 1
+                            if left == 0 { end(nil) }
+                        }
+                        if sending != .taken { end(RedisTrouble(.lost)) }
+                    }
+                    var now: UInt64 = 0
+                    send(["INFO"]) { $1.take(info: $0) }
+                    send(["TIME"]) {
+                        now = Self.milliseconds($0)
+                        _ = $1
+                    }
+                    for prefix in prefixes {
+                        send(["HGETALL", prefix + "hubs"]) { $1.take(hubs: $0, now: now) }
+                        send(["HGETALL", prefix + "about"]) { $1.take(about: $0) }
+                        send(["HGETALL", prefix + "bucket"]) { $1.take(bucket: $0, now: now) }
+                        send(["XLEN", prefix + "webhooks"]) {
+                            if case .integer(let count) = $0 { $1.waitingWebhooks += Int(count) }
+                        }
+                    }
+                },
+                lost: { end($0) }, failed: { end($0) }))
+        let clock = try Alarm(loop) { loop.handle.stop() }
+        clock.set(after: patience)
+        client?.connect()
+        loop.run()
+        client?.close()
+        loop.remove(clock)
+        if let trouble { throw trouble }
+        group.members.sort { $0.number < $1.number }
+        return group
+    }
+
+    // MARK: Replies
+
+    private static func milliseconds(_ time: RESPValue) -> UInt64 {
+        guard case .array(let parts) = time, parts.count == 2, let seconds = number(parts[0]),
+            let rest = number(parts[1])
+        else { return 0 }
+        return seconds * 1_000 + rest / 1_000
+    }
+
+    private static func text(_ value: RESPValue) -> String {
+        if case .bytes(let bytes) = value { String(decoding: bytes, as: UTF8.self) } else { "" }
+    }
+
+    private static func number(_ value: RESPValue) -> UInt64? { UInt64(text(value)) }
+
+    /// Of a hash.
+    private static func pairs(_ value: RESPValue) -> [(String, RESPValue)] {
+        guard case .map(let turns) = value else { return [] }
+        return stride(from: 0, to: turns.count - 1, by: 2).map { (text(turns[$0]), turns[$0 + 1]) }
+    }
+
+    private static func age(_ value: RESPValue, _ now: UInt64) -> Duration {
+        .milliseconds(Int64(clamping: now - min(now, number(value) ?? 0)))
+    }
+
+    private mutating func take(info: RESPValue) {
+        for line in Self.text(info).split(whereSeparator: \.isNewline) {
+            let parts = line.split(separator: ":", maxSplits: 1)
+            guard parts.count == 2 else { continue }
+            switch parts[0] {
+            case "redis_version" where serverVersion.isEmpty: serverVersion = "Redis \(parts[1])"
+            // It also tells a version of Redis that it is like.
+            case "valkey_version": serverVersion = "Valkey \(parts[1])"
+            case "used_memory": memory.used = Int(parts[1]) ?? 0
+            case "maxmemory": memory.most = Int(parts[1]) ?? 0
+            default: break
+            }
+        }
+    }
+
+    private mutating func take(hubs: RESPValue, now: UInt64) {
+        for (number, time) in Self.pairs(hubs) {
+            change(number) { $0.silence = max($0.silence, Self.age(time, now)) }
+        }
+    }
+
+    private mutating func take(about: RESPValue) {
+        for (number, text) in Self.pairs(about) { change(number) { $0.about = Self.text(text) } }
+    }
+
+    private mutating func change(_ number: String, _ change: (inout Member) -> Void) {
+        let known = members.firstIndex { $0.number == number }
+        if known == nil { members.append(Member(number: number)) }
+        change(&members[known ?? members.count - 1])
+    }
+
+    private mutating func take(bucket: RESPValue, now: UInt64) {
+        bucketCount += 1
+        for (field, value) in Self.pairs(bucket) {
+            if field == "beatAt" { beatAge = max(beatAge ?? .zero, Self.age(value, now)) }
+            if field.hasPrefix("channels:") { channelCount += Int(Self.number(value) ?? 0) }
+        }
+    }
+}

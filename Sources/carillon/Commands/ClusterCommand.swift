@@ -1,0 +1,63 @@
+import ArgumentParser
+import Redis
+import Shared
+
+/// `carillon cluster`: which hubs share ordinary channels.
+struct ClusterCommand: SettingsReader {
+    static let configuration = CommandConfiguration(
+        commandName: "cluster",
+        abstract: "Show the hubs that share ordinary channels by Redis: who is there, and whether they are heard.",
+        discussion: "It asks Redis, not the hubs. It needs the settings of redis that the hubs have.")
+
+    static let settingsHelp = SettingsHelp(
+        groups: [SettingGroup("Many hubs", SettingsTable.all.filter { $0.key.hasPrefix("redis.") })], profile: .serve,
+        pointer: "Other settings are accepted, and not used: carillon check-config --help lists them.")
+
+    @OptionGroup var arguments: SettingsArguments
+
+    func run() throws {
+        let effective = try arguments.effective(.serve)
+        let group = effective.values.group
+        try group.check(effective)
+        guard let redis = try group.redis() else { throw effective.missing(SettingsTable[\.group.url]) }
+        var settings = SharedSettings(redis)
+        settings.name = group.name
+        // What is wrong is said once, by the command.
+        let log = RedisLog(LogOutput.logger("carillon", level: .critical, format: .text))
+        let found: HubGroup
+        do {
+            found = try HubGroup.ask(settings, log)
+        } catch {
+            throw Failure("Redis at \(redis.url.summary): \(error)")
+        }
+        for line in Self.lines(found, settings) { say(line) }
+    }
+
+    static func lines(_ group: HubGroup, _ settings: SharedSettings) -> [String] {
+        let most = group.memory.most > 0 ? " of \(mebibytes(group.memory.most))" : ""
+        var lines = ["\(group.serverVersion) at \(settings.redis.url.summary), \(mebibytes(group.memory.used))\(most)"]
+        guard let age = group.beatAge else {
+            return lines + ["no hub was ever here under the name \(settings.name)"]
+        }
+        lines.append(
+            "channels \(group.channelCount), webhooks waiting \(group.waitingWebhooks), last beat \(seconds(age)) ago")
+        let late = group.members.filter { $0.silence > settings.lease }
+        for member in group.members {
+            let about = member.about.isEmpty ? "(has not said)" : member.about
+            let note = member.silence > settings.lease ? ", and is taken for dead" : ""
+            lines.append("hub \(member.number)  \(about)  heard \(seconds(member.silence)) ago\(note)")
+        }
+        let count = group.members.count - late.count
+        lines.append("\(count) \(count == 1 ? "hub" : "hubs")")
+        return lines
+    }
+
+    private static func seconds(_ time: Duration) -> String {
+        let tenths = time.components.seconds * 10 + time.components.attoseconds / 100_000_000_000_000_000
+        return "\(tenths / 10).\(tenths % 10) s"
+    }
+
+    private static func mebibytes(_ bytes: Int) -> String {
+        "\((bytes + (1 << 19)) >> 20) MiB"
+    }
+}
