@@ -46,8 +46,10 @@ class RedisGroup:
     def master(self):
         """The one that takes writes; None while there is none."""
         for server in self.servers:
-            if server.is_running and "role:master" in server("INFO", "replication"):
-                return server
+            # One that has just been started does not listen yet.
+            with contextlib.suppress(OSError, AssertionError):
+                if server.is_running and "role:master" in server("INFO", "replication"):
+                    return server
         return None
 
     def is_writable(self):

@@ -8,9 +8,14 @@ extension SharedCommand {
     package init(userDueOf hub: HubID) { self.init(.user, nil, from: hub, "due") }
 
     /// What the hub tells all others. All such commands go by the first bucket.
-    package init(_ command: HubCommand, from hub: HubID, _ apps: KnownApps) {
+    ///
+    /// - Parameters:
+    ///   - serial: below 2^53; another command has another, and the same one told again the same.
+    ///   - age: how long it has waited, in milliseconds.
+    package init(_ command: HubCommand, serial: UInt64, age: UInt64, from hub: HubID, _ apps: KnownApps) {
         self.init(.user, nil, from: hub, "command")
         arguments.append(command.encoded(apps))
+        add("\(serial)", "\(age)")
     }
 
     /// What other hubs have told: the next page.

@@ -97,13 +97,67 @@ import Testing
         #expect(try begin(world, key("k4")) == .kept(Array(answer.utf8)))
     }
 
+    /// A call under way is not the one that goes.
+    @Test func aCallUnderWayKeepsItsKey() throws {
+        let world = try LinkWorld(hubs: 1) { $0.buckets = 1 }
+        let answer = String(repeating: "a", count: 523_200)
+        let first = key("first")
+        #expect(try begin(world, first) == .new)
+        for number in 0..<2 {
+            let one = key("k\(number)")
+            #expect(try begin(world, one) == .new)
+            try settle(world, one, answer)
+        }
+        #expect(try begin(world, key("more")) == .full)
+        try settle(world, first, "{}")
+        #expect(try begin(world, key("more")) == .new)
+        #expect(try begin(world, key("k1")) == .kept(Array(answer.utf8)))
+    }
+
+    /// Also where the way to Redis is broken when it ends.
+    @Test(arguments: [nil, "{}"]) func whatAPublishCameToArrives(_ answer: String?) throws {
+        let world = try LinkWorld(hubs: 2)
+        let first = key()
+        #expect(try begin(world, first) == .new)
+        _ = try world.redis.callText("CLIENT", "KILL", "TYPE", "pubsub")
+        try world.run { world.hubs[0].shared.metrics.connections.level == 0 }
+        try settle(world, first, answer)
+        var verdict = PublishKeyVerdict.underWay
+        let start = Instant.read()
+        while verdict == .underWay || verdict == .unavailable { verdict = try begin(world, key(), by: 1) }
+        #expect(verdict == answer.map { .kept(Array($0.utf8)) } ?? .new)
+        // Before the key would be another's anyway.
+        #expect(Instant.read().duration(since: start) < .seconds(9))
+    }
+
+    /// Ids of events are bounded by app: beyond it nothing is published, for it could not be told once.
+    @Test func idsOfEventsAreBounded() throws {
+        let world = try LinkWorld(hubs: 1)
+        _ = try world.ask(.enter(news, Entering()))
+        func publish(_ once: UInt64) throws -> Bool {
+            var publication = Publication(channel: news.name, event: "e", data: [])
+            publication.once = once
+            if case .facts = try world.ask(.publish(news, publication)) { return true }
+            return false
+        }
+        #expect(try publish(1))
+        guard case .array(let keys) = try world.redis.callText("KEYS", "*}:i:1:*"), case .bytes(let key)? = keys.first
+        else {
+            Issue.record("nothing is remembered")
+            return
+        }
+        _ = try world.redis.call([Array("SADD".utf8), key] + (2..<16_385).map { Array("\($0)".utf8) })
+        #expect(try !publish(20_000))
+        #expect(try publish(1) && publish(0))
+    }
+
     @Test func withoutRedisNobodyKnows() throws {
         let world = try LinkWorld(hubs: 1)
         world.hubs[0].dies()
         #expect(try begin(world, key()) == .unavailable)
     }
 
-    private static let cost = 200
+    private static let cost = 600
 }
 
 extension LinkWorld {
@@ -111,9 +165,10 @@ extension LinkWorld {
     fileprivate func costs() throws -> [Int] {
         var sums = [0, 0]
         for prefix in hubs[0].shared.keys {
-            for (place, field) in ["1", ""].enumerated() {
-                let found = try redis.callText("HGET", String(decoding: prefix, as: UTF8.self) + "costs", field)
-                if case .bytes(let bytes) = found { sums[place] += Int(String(decoding: bytes, as: UTF8.self)) ?? 0 }
+            let name = String(decoding: prefix, as: UTF8.self)
+            if case .double(let cost) = try redis.callText("ZSCORE", name + "costs", "1") { sums[0] += Int(cost) }
+            if case .bytes(let cost) = try redis.callText("GET", name + "cost") {
+                sums[1] += Int(String(decoding: cost, as: UTF8.self)) ?? 0
             }
         }
         return sums

@@ -145,29 +145,6 @@ import Testing
         #expect(world.hubs[0].webhooks.count == 2)
     }
 
-    // MARK: Commands
-
-    /// Also a hub that comes later, or whose connection is broken meanwhile.
-    @Test func commandsReachHubsThatCouldNotHearThem() throws {
-        let world = try LinkWorld(hubs: 2)
-        for number in 0..<300 { world.hubs[0].link?.send(.command(.terminate(app: 0, user: "u\(number)"))) }
-        try world.run { world.hubs[1].commands.count >= 300 }
-        #expect(world.hubs[1].commands.allSatisfy { $0 == $0.aged(by: 0) })
-        try world.join()
-        let late = world.hubs[2]
-        try world.run { late.commands.count >= 300 }
-        #expect(
-            late.commands.allSatisfy { if case .terminate(_, _, let age) = $0 { age > 0 } else { false } })
-        for number in 0..<10 {
-            _ = try world.redis.callText("CLIENT", "KILL", "TYPE", number % 2 == 0 ? "pubsub" : "normal")
-            let command = HubCommand.terminate(app: 0, user: "late \(number)")
-            world.hubs[0].link?.send(.command(command))
-            for hub in world.hubs[1...] {
-                try world.run { hub.commands.contains { $0.aged(by: 0) == command } }
-            }
-        }
-    }
-
     // MARK: Beats
 
     private func beat(_ epoch: String, _ number: UInt64) throws -> Beat {

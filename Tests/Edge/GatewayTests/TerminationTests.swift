@@ -62,12 +62,13 @@ import Testing
             let state = try #require(fixture.state)
             let (client, socketID) = try await TestClient.opened(fixture, app)
             try await client.signin("u", app, socketID)
-            state.tell(.terminate(app: app.app.index, user: "u", age: 5_000))
+            state.tell(.terminate(app: app.app.index, user: "u", age: 600_000))
             // It comes behind.
             state.tell(.terminate(app: app.app.index, user: "v"))
             let (other, otherID) = try await TestClient.opened(fixture, app)
             try await other.signin("v", app, otherID)
             #expect(try await client.answersPing())
+            try await Task.sleep(for: .milliseconds(20))
             state.tell(.terminate(app: app.app.index, user: "u", age: 1))
             #expect(try await client.next() == .close(4009))
         }

@@ -1,6 +1,8 @@
 import Bytes
+import Clock
 import Digests
 import HubEngine
+import Metrics
 import RESP
 import Reactor
 import Redis
@@ -55,6 +57,8 @@ package enum PublishKeyVerdict: Sendable, Equatable {
     case underWay
     /// The key came with another call.
     case otherCall
+    /// Too many others are under way.
+    case full
     /// Nobody knows.
     case unavailable
 
@@ -67,6 +71,7 @@ package enum PublishKeyVerdict: Sendable, Equatable {
         case "new": self = .new
         case "underWay": self = .underWay
         case "other": self = .otherCall
+        case "full": self = .full
         case "kept":
             if parts.count == 2, case .bytes(let answer) = parts[1] {
                 self = .kept(answer)
@@ -79,29 +84,53 @@ package enum PublishKeyVerdict: Sendable, Equatable {
 }
 
 // Any thread: the first loop's link asks.
+//
+// Worst interleaving: a reply is lost, or what a publish came to does not reach Redis. Then the key would be under way for
+// nobody. So that is said until it has arrived, or is of no use any more (`whatAPublishCameToArrives`).
 extension SharedRedis {
+    /// How long it is tried to say what a publish has come to. A key that is under way is another's after ten seconds.
+    private static let patience = Duration.seconds(60)
+
     /// Whether the publish is to be carried out. `done` is called once, on any thread.
     package func begin(_ key: PublishKey, _ done: @escaping @Sendable (PublishKeyVerdict) -> Void) {
-        ask(key, "begin", Array(key.call.utf8)) { done(PublishKeyVerdict($0)) }
+        let bucket = key.bucket(of: keys.count)
+        perform { [metrics] link in
+            guard let link else { return done(.unavailable) }
+            link.ask(bucket) {
+                key.command("begin", Array(key.call.utf8), from: $0)
+            } _: { [weak link] reply in
+                let verdict = PublishKeyVerdict(reply)
+                if verdict == .unavailable {
+                    metrics.unavailable.add()
+                    // It may have begun.
+                    if case .lost = reply { link.map { Self.say(key, nil, on: $0, until: Self.end) {} } }
+                }
+                done(verdict)
+            }
+        }
     }
 
     /// It was carried out, with this answer; nil: it was not, or nobody knows, and another attempt may go on. `done` is
-    /// called once, on any thread, also where Redis was not reached.
+    /// called once, on any thread, after the first attempt to say so.
     package func settle(_ key: PublishKey, _ answer: [UInt8]?, _ done: @escaping @Sendable () -> Void) {
-        ask(key, answer == nil ? "abandon" : "settle", answer ?? []) { _ in done() }
+        perform { link in
+            guard let link else { return done() }
+            Self.say(key, answer, on: link, until: Self.end, done)
+        }
     }
 
-    private func ask(
-        _ key: PublishKey, _ asked: String, _ more: [UInt8], _ done: @escaping @Sendable (RedisReply) -> Void
+    private static var end: Instant { .read().advanced(by: patience) }
+
+    private static func say(
+        _ key: PublishKey, _ answer: [UInt8]?, on link: RedisLink, until end: Instant, _ done: @escaping () -> Void
     ) {
-        perform { link in
-            guard let link else { return done(.lost) }
-            let sender = link.hub
-            link.evaluate(key.command(asked, more, from: sender), key.bucket(of: link.shared.keys.count)) {
-                [weak link] reply in
-                if case .refused(let error) = reply { link?.failed(error, as: sender) }
-                done(reply)
-            }
+        link.ask(key.bucket(of: link.shared.keys.count)) {
+            key.command(answer == nil ? "abandon" : "settle", answer ?? [], from: $0)
+        } _: { [weak link] reply in
+            done()
+            if case .value = reply { return }
+            guard let link, Instant.read() < end else { return }
+            link.later { [weak link] in link.map { say(key, answer, on: $0, until: end) {} } }
         }
     }
 }

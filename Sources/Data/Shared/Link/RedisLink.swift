@@ -36,6 +36,7 @@ package final class RedisLink {
     /// The last call of each bucket that changes it, on this connection; nil: none, or it is not known what became of it.
     private var lastSent: [UInt64?]
     private let users = LinkUsers()
+    private let commands = LinkCommands()
     private var beats: BeatWatch
     private var heart: Heart?
     private var isEnding = false
@@ -67,6 +68,7 @@ package final class RedisLink {
                 push: { [weak self] in self?.pushed($0) }))
         self.client = client
         users.link = self
+        commands.link = self
         heart = try Heart(self, on: loop, beats: number == 0)
         client.connect()
     }
@@ -87,7 +89,7 @@ package final class RedisLink {
             guard let channel = followed.removeValue(forKey: key) else { return }
             _ = client?.unsubscribe([channel]) { _ in }
         case .user(let sent): if !isEnding { users.tell(sent) }
-        case .command(let command): users.tell(command)
+        case .command(let command): commands.tell(command)
         case .end: end()
         }
     }
@@ -307,8 +309,8 @@ package final class RedisLink {
         for part in (channels + ofUsers).parts(of: 500) { subscribe(part) }
         // Before all else: where Redis has lost something, its buckets settle first.
         heart?.beatAll()
-        users.tellUntold()
-        if number == 0 { users.catchUp() }
+        commands.tellUntold()
+        if number == 0 { commands.catchUp() }
         while client?.isUp == true, let call = waiting.popFirst() {
             if loop.now < call.deadline { transmit(call) } else { answer(.unavailable, call.number) }
         }
@@ -343,6 +345,7 @@ package final class RedisLink {
             shared.missedUsers()
         }
         heart?.beatAll()
+        if number == 0 { commands.catchUp() }
         lastSent = Array(repeating: nil, count: shared.keys.count)
         while let call = waiting.popFirst() { answer(.unavailable, call.number) }
         tellGap()
@@ -355,11 +358,8 @@ package final class RedisLink {
             case .bytes(let channel) = push[1], case .bytes(let message) = push[2]
         else { return }
         if channel.ends(with: "}:beat") { return beat(message, channel) }
-        if channel.ends(with: "}:commands") {
-            if let command = users.command(in: message, of: hub) { receive(.news([command])) }
-        } else {
-            receive(.news([message]))
-        }
+        if channel.ends(with: "}:commands") { return commands.hear(message) }
+        receive(.news([message]))
     }
 
     private func beat(_ message: [UInt8], _ channel: [UInt8]) {
@@ -399,7 +399,19 @@ package final class RedisLink {
 
     var replica: [UInt8] { scripts.replica }
 
-    // MARK: For users
+    // MARK: For users, and for keys
+
+    /// Asks the script, as the hub that this is now.
+    func ask(_ bucket: Int, _ command: (HubID) -> SharedCommand, _ done: @escaping (RedisReply) -> Void) {
+        let sender = hub
+        evaluate(command(sender), bucket) { [weak self] reply in
+            if case .refused(let error) = reply { self?.failed(error, as: sender) }
+            done(reply)
+        }
+    }
+
+    /// Does it after a pause.
+    func later(_ work: @escaping () -> Void) { heart?.later(work) }
 
     var isUp: Bool { client?.isUp == true }
 
@@ -407,13 +419,12 @@ package final class RedisLink {
         try SharedCommand.commands(sent, caller: number, apps, buckets: shared.keys.count)
     }
 
-    func command(_ command: HubCommand) -> SharedCommand { SharedCommand(command, from: hub, apps) }
-
     func usersMayBeDue(_ bucket: Int) { heart?.usersMayBeDue(bucket) }
 
     /// Each second.
     func catchUpOnUsers() {
-        users.tellUntold()
+        commands.tellUntold()
+        commands.catchUpAgain()
         if users.haveBeenMissed(shared.usersMissed), number > 0 { owe() }
     }
 }

@@ -41,7 +41,7 @@ enum BeatScript {
             local since, epoch = tonumber(known[2] or now), known[4]
             if known[3] ~= replica then
               since, epoch = now, unique
-              call('HSET', B, 'replica', replica, 'epoch', epoch)
+              call('HSET', B, 'replica', replica, 'epoch', epoch, 'seenSince', now)
               call('HSET', P .. 'callers', 'settledAt', now + SETTLING)
               callers[3] = now + SETTLING
             elseif now - tonumber(known[1]) > SILENCE then

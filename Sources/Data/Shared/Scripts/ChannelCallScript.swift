@@ -120,7 +120,10 @@ enum ChannelCallScript {
         elseif asked == 'publish' then
           if settles() then return redis.error_reply(SETTLES) end
           local c = open(app, channel, flags)
-          if not isRepeat and not isKnown(ARGV[11]) then
+          local isTold, isFull = isRepeat, false
+          if not isRepeat then isTold, isFull = isKnown(app, ARGV[11]) end
+          if isFull then return reply(UNAVAILABLE) end
+          if not isTold then
             local content = ARGV[10]
             local _, ends = read(content, 2)
             _, ends = read(content, ends)

@@ -13,7 +13,11 @@ enum EventScript {
         local total = tonumber(known[2] or 0)
         if not isRepeat then
           call('HSET', P .. 'callers', caller, number)
-          if not isKnown(ARGV[10]) and total > 0 then
+          -- Where nobody is, nothing is to be told once.
+          local isTold, isFull = false, false
+          if total > 0 then isTold, isFull = isKnown(app, ARGV[10]) end
+          if isFull then return reply(UNAVAILABLE) end
+          if total > 0 and not isTold then
             local sequence = call('HINCRBY', P .. 'bucket', 'sequence', 1)
             call('HSET', C, 'sequence', sequence)
             call('HSET', P .. 'changed', name, sequence)

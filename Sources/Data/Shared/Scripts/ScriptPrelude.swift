@@ -25,10 +25,12 @@
 /// | `e:APP:CHANNEL` | the last event of a cache channel |
 /// | `kept` | hash: bytes of those events by app |
 /// | `kept:APP` | sorted set: the app's channels with such an event, by its end |
-/// | `i:EVENT` | for ten minutes: the event of that id, published under an `Idempotency-Key`, was told here |
+/// | `i:APP:TIME` | set, for a quarter of an hour: ids of events published under an `Idempotency-Key`, told here |
 /// | `k:APP:KEY` | hash: the publish that came under that `Idempotency-Key` |
 /// | `keys:APP` | sorted set by their end: those of the app |
-/// | `costs:APP`, `costs` | hashes: what each of them costs, and those of each app, and all |
+/// | `costs:APP` | hash: what each of them costs |
+/// | `costs`, `cost` | sorted set: what those of each app cost; and what all do |
+/// | `seen:APP:MINUTE` | set: marks of the app's calls that were signed in that minute |
 /// | `refused:CALLER:NUMBER` | for a minute: why that call was refused, if it is repeated |
 /// | `o:APP:USER` | hash: of each hub, whether it has connections of the user (`p`), watchers (`w`), or both; |
 /// | | `leave` while the last leave's time runs: `grace` (online) or `gone`; |
@@ -37,7 +39,7 @@
 /// | `users:HUB` | sorted set by place: users of whom the hub has connections or watchers |
 /// | `lost:HUB` | sorted set by place: those of whom it has no more, which is not done yet |
 /// | `lost` | set: hubs with such users |
-/// | `commands` | shard channel: what one hub tells all others, behind its number and the time |
+/// | `commands` | shard channel: what one hub tells all others, behind the time, its number, a serial and an age |
 /// | `told` | stream: the commands of ten minutes, for hubs that could not hear them |
 /// | `part` | sorted set: for a moment, users of `lost:HUB` |
 /// | `to:HUB` | no key: the shard channel by which the hub is told of users |
@@ -75,9 +77,19 @@ enum ScriptPrelude {
         if ARGV[5] ~= '' and not isRepeat and tonumber(callers[2] or -1) < tonumber(ARGV[5]) then
           return redis.error_reply('ORDER broken')
         end
-        -- Whether an event of that id was told here before: it is repeated by a backend, not by a caller.
-        local function isKnown(once)
-          return once ~= '0' and not call('SET', P .. 'i:' .. once, '', 'NX', 'PX', 600000)
+        -- Whether an event of that id was told here in the last ten minutes: a backend repeats it, not a caller. And whether
+        -- no more can be remembered.
+        local function isKnown(app, once)
+          if once == '0' then return false end
+          local slot = floor(now / 300000)
+          for back = 0, 2 do
+            if call('SISMEMBER', P .. 'i:' .. app .. ':' .. slot - back, once) == 1 then return true end
+          end
+          local key = P .. 'i:' .. app .. ':' .. slot
+          if call('SCARD', key) >= 16384 then return false, true end
+          call('SADD', key, once)
+          call('PEXPIRE', key, 900000)
+          return false
         end
         -- Others still say what they hold: who is missing may only not have been said.
         local function settles() return tonumber(callers[3] or now + 1) > now end

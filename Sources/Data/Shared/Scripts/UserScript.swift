@@ -180,10 +180,13 @@ enum UserScript {
           return done()
         end
         if asked == 'command' then
-          call('XADD', P .. 'told', 'MAXLEN', '~', TOLD, '*', 'm', text(hub) .. num(now) .. ARGV[7])
-          call('XTRIM', P .. 'told', 'MINID', '~', string.format('%d', now - KEPT))
-          call('SPUBLISH', P .. 'commands', text(hub) .. num(now) .. ARGV[7])
-          return done()
+          local message = text(hub) .. num(tonumber(ARGV[8])) .. num(tonumber(ARGV[9])) .. ARGV[7]
+          call('SPUBLISH', P .. 'commands', num(now) .. message)
+          -- A full Redis still passes it on: 0 says that it is not kept.
+          local kept = redis.pcall('XADD', P .. 'told', 'MAXLEN', '~', TOLD, '*', 'm', message)
+          if type(kept) == 'table' and kept.err then return 0 end
+          redis.pcall('XTRIM', P .. 'told', 'MINID', '~', string.format('%d', now - KEPT))
+          return 1
         elseif asked == 'missed' then
           -- Behind that one, and of the last ten minutes, by pages: each with its age.
           local after = ARGV[7] ~= '' and '(' .. ARGV[7] or string.format('%d', max(now - KEPT, tonumber(ARGV[8])))

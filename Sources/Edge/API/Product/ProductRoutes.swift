@@ -7,6 +7,7 @@ import Identity
 import JSON
 import Metrics
 import Pusher
+import Shared
 import Store
 import Sync
 
@@ -61,15 +62,27 @@ struct ProductRoutes: Sendable {
             perform(request, match, user, exchange, calls.metrics, answer)
             return nil
         }
+        let hadNoEffect = { @Sendable (response: HTTPResponse) in
+            response.status == .badRequest || response.status == .serviceUnavailable && !match.route.kind.isAction
+        }
+        if let shared = calls.shared, let app = channels.app(id: appID) {
+            let seen = SeenCall(call, of: app)
+            shared.see(seen) { verdict in
+                if let problem = CallProblem(verdict) { return answer(problem.response) }
+                perform(request, match, user, exchange, calls.metrics) { response in
+                    if hadNoEffect(response) { shared.forget(seen) }
+                    answer(response)
+                }
+            }
+            return nil
+        }
         do throws(CallProblem) {
             try replayGuard.take(call, of: index, now: seconds)
         } catch {
             return error.response
         }
         perform(request, match, user, exchange, calls.metrics) { response in
-            if response.status == .badRequest || response.status == .serviceUnavailable && !match.route.kind.isAction {
-                replayGuard.remove(call, of: index)
-            }
+            if hadNoEffect(response) { replayGuard.remove(call, of: index) }
             answer(response)
         }
         return nil

@@ -3,6 +3,7 @@ import Gateway
 import HTTP
 import JSON
 import Pusher
+import Shared
 import Sync
 
 /// Why a call of the HTTP API is refused. Nothing of it has been done.
@@ -39,6 +40,17 @@ struct CallProblem: Error {
         }
     }
 
+    /// Nil for a call that no hub has seen.
+    init?(_ verdict: SeenVerdict) {
+        switch verdict {
+        case .new: return nil
+        case .seen: self = .replay
+        case .early: self = .beforeStart
+        case .full: self = .tooManyCalls
+        case .unavailable: self = .unavailable
+        }
+    }
+
     static func invalid(_ message: String) -> CallProblem { CallProblem(.badRequest, .invalid, message) }
 
     static func otherMethod(isPost: Bool) -> CallProblem {
@@ -66,7 +78,8 @@ struct CallProblem: Error {
     static let badKey = CallProblem(
         .badRequest, .key, "Idempotency-Key must have 1 to \(APILimits.idempotencyKeyBytes) bytes.")
     static let underWay = CallProblem(
-        .conflict, .key, "The call that came first with this Idempotency-Key is still being done.")
+        .conflict, .key, "The call that came first with this Idempotency-Key is still being done.",
+        retryAfter: .seconds(1))
     static let otherCall = CallProblem(
         .unprocessableContent, .key, "This Idempotency-Key came with another call: a new one needs a key of its own.")
 

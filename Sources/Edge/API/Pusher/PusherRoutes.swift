@@ -33,8 +33,8 @@ package final class PusherRoutes: Sendable {
     /// Apps whose channels are being listed.
     private let listing = Locked<Set<Int>>([])
     let metrics: APIMetrics
-    /// Where hubs share keys and their answers, in place of `idempotencyCache`.
-    private let shared: SharedRedis?
+    /// Where hubs share keys and their answers, and seen calls, in place of `idempotencyCache` and `replayGuard`.
+    let shared: SharedRedis?
     private let now: @Sendable () -> UnixTime
 
     /// - Parameters:
@@ -102,11 +102,11 @@ package final class PusherRoutes: Sendable {
         case .events, .batchEvents, .channelEvents:
             return try publishOnce(request, path, call, seconds, of: app, channels, exchange, answer)
         case .channels:
-            return try once(call, seconds, of: app) { () throws(CallProblem) in
-                try list(path, call, of: app, channels, answer)
+            return try once(call, seconds, of: app, channels, exchange, answer) { channels throws(CallProblem) in
+                try self.list(path, call, of: app, channels, answer)
             }
         case .channel, .users, .channelStats, .terminate:
-            return try once(call, seconds, of: app) { () throws(CallProblem) in
+            return try once(call, seconds, of: app, channels, exchange, answer) { channels throws(CallProblem) in
                 let question = try ChannelQuery(route, path.subject, call.parameters)
                 // Closing connections relieves the hub, so overload does not refuse it.
                 if route != .terminate, channels.isOverloaded(by: app) { throw .overloaded }
@@ -137,18 +137,39 @@ package final class PusherRoutes: Sendable {
 
     // MARK: Once
 
-    /// Runs `body` unless the call was seen before. A call that is refused may be sent again.
+    /// Runs `body` unless the call was seen before: where hubs share a state, at any of them, and `body` runs later. A call
+    /// that is refused may be sent again.
+    ///
+    /// - Parameter refuse: gets what `body` throws later; nil: the answer is the problem's own.
     private func once(
-        _ call: SignedCall, _ seconds: Int64, of app: App, _ body: () throws(CallProblem) -> HTTPResponse?
+        _ call: SignedCall, _ seconds: Int64, of app: App, _ channels: any ChannelDirectory, _ exchange: HTTPExchange,
+        _ answer: @escaping Answer, refuse: (@Sendable (CallProblem) -> Void)? = nil,
+        _ body: @escaping @Sendable (any ChannelDirectory) throws(CallProblem) -> HTTPResponse?
     ) throws(CallProblem) -> HTTPResponse? {
-        guard let replayGuard else { return try body() }
-        try replayGuard.take(call, of: app.index, now: seconds)
-        do throws(CallProblem) {
-            return try body()
-        } catch {
-            replayGuard.remove(call, of: app.index)
-            throw error
+        guard let replayGuard else { return try body(channels) }
+        guard let shared else {
+            try replayGuard.take(call, of: app.index, now: seconds)
+            do throws(CallProblem) {
+                return try body(channels)
+            } catch {
+                replayGuard.remove(call, of: app.index)
+                throw error
+            }
         }
+        let refuse = refuse ?? { answer(self.refused($0)) }
+        let seen = SeenCall(call, of: app)
+        shared.see(seen) { verdict in
+            if let problem = CallProblem(verdict) { return refuse(problem) }
+            exchange.goOn { channels in
+                do throws(CallProblem) {
+                    if let response = try body(channels) { answer(response) }
+                } catch {
+                    shared.forget(seen)
+                    refuse(error)
+                }
+            }
+        }
+        return nil
     }
 
     /// Publishes, unless the call's key was used before: then this call gets the first answer, even if it is signed anew.
@@ -157,8 +178,8 @@ package final class PusherRoutes: Sendable {
         _ channels: any ChannelDirectory, _ exchange: HTTPExchange, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
         guard let idempotencyCache, let key = request.idempotencyKey else {
-            return try once(call, seconds, of: app) { () throws(CallProblem) in
-                try publish(request, path, call, of: app, channels, answer)
+            return try once(call, seconds, of: app, channels, exchange, answer) { channels throws(CallProblem) in
+                try self.publish(request, path, call, of: app, channels, answer)
             }
         }
         guard (1...APILimits.idempotencyKeyBytes).contains(key.count) else { throw .badKey }
@@ -174,13 +195,15 @@ package final class PusherRoutes: Sendable {
                 switch verdict {
                 case .new:
                     exchange.goOn {
-                        self.publish(request, path, call, seconds, of: app, under: wanted, in: shared, $0, answer)
+                        self.publish(
+                            request, path, call, seconds, of: app, under: wanted, in: shared, $0, exchange, answer)
                     }
                 case .kept(let body):
                     self.metrics.repeats.add()
                     answer(path.route == .channelEvents ? ChannelAnswers.accepted : HTTPResponse(.ok, body: body))
                 case .underWay: answer(self.refused(.underWay))
                 case .otherCall: answer(self.refused(.otherCall))
+                case .full: answer(self.refused(.tooManyKeys))
                 case .unavailable: answer(self.refused(.unavailable))
                 }
             }
@@ -197,8 +220,9 @@ package final class PusherRoutes: Sendable {
             return response
         }
         do throws(CallProblem) {
-            let response = try once(call, seconds, of: app) { () throws(CallProblem) in
-                try publish(request, path, call, of: app, channels) { response in
+            let response = try once(call, seconds, of: app, channels, exchange, answer) {
+                channels throws(CallProblem) in
+                try self.publish(request, path, call, of: app, channels) { response in
                     idempotencyCache.settle(ticket, response)
                     answer(response)
                 }
@@ -214,21 +238,26 @@ package final class PusherRoutes: Sendable {
     /// Publishes what no hub has published under that key, or only in part.
     private func publish(
         _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, _ seconds: Int64, of app: App,
-        under key: PublishKey, in shared: SharedRedis, _ channels: any ChannelDirectory, _ answer: @escaping Answer
+        under key: PublishKey, in shared: SharedRedis, _ channels: any ChannelDirectory, _ exchange: HTTPExchange,
+        _ answer: @escaping Answer
     ) {
+        let refuse = { @Sendable (problem: CallProblem) in
+            let response = self.refused(problem)
+            shared.settle(key, nil) { answer(response) }
+        }
         let settle = { @Sendable (response: HTTPResponse) in
             // One that says to come back later leaves the key free. Answered once it is settled: a repeat may be at another
             // hub at once.
             shared.settle(key, response.status == .serviceUnavailable ? nil : response.body) { answer(response) }
         }
         do throws(CallProblem) {
-            let response = try once(call, seconds, of: app) { () throws(CallProblem) in
-                try publish(request, path, call, of: app, channels, once: key.once, settle)
+            let response = try once(call, seconds, of: app, channels, exchange, settle, refuse: refuse) {
+                channels throws(CallProblem) in
+                try self.publish(request, path, call, of: app, channels, once: key.once, settle)
             }
             if let response { settle(response) }
         } catch {
-            let response = refused(error)
-            shared.settle(key, nil) { answer(response) }
+            refuse(error)
         }
     }
 

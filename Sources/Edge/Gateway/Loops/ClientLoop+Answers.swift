@@ -66,8 +66,8 @@ extension ClientLoop {
     func terminate(_ user: UserKey, told age: Duration? = nil) {
         let time = age.map { UnixTime.read().advanced(by: .zero - $0) }
         // Only that app's users have tokens. Other apps' terminations need not be remembered.
-        if apps.table.app(index: user.app)?.ownsDatabase == true { identities.terminated(user) }
-        for id in engine.sessions.ids(of: user, signedInBy: time) { connection(id)?.cutOff(.terminated) }
+        if age == nil, apps.table.app(index: user.app)?.ownsDatabase == true { identities.terminated(user) }
+        for id in engine.sessions.ids(of: user, signedInBefore: time) { connection(id)?.cutOff(.terminated) }
     }
 
     /// Announces the end of the connection's identity, closes the connection, or schedules the next look.

@@ -6,8 +6,8 @@ package final class SessionTable {
     private var sessions: ContiguousArray<Session?> = []
     /// A few bits of each session's user, by slot; 0 without a user. A search for a user's sessions looks only at these.
     private var marks: ContiguousArray<UInt32> = []
-    /// When each of them has signed in, in seconds since 1970, by slot.
-    private var times: ContiguousArray<UInt32> = []
+    /// When each of them has signed in, by slot.
+    private var times: ContiguousArray<UnixTime> = []
 
     /// All slots taken so far are below this.
     package var slotCount: Int { sessions.count }
@@ -26,7 +26,7 @@ package final class SessionTable {
         while sessions.count <= slot {
             sessions.append(nil)
             marks.append(0)
-            times.append(0)
+            times.append(UnixTime(microseconds: 0))
         }
         sessions[slot] = session
     }
@@ -40,7 +40,7 @@ package final class SessionTable {
     func mark(_ session: Session, _ identity: Identity, at now: UnixTime) {
         let slot = Int(session.id.slot)
         marks[slot] = Self.mark(UserKey(identity.user, of: session.app.index))
-        times[slot] = UInt32(clamping: now.microseconds / 1_000_000)
+        times[slot] = now
     }
 
     /// Never 0, which stands for no user.
@@ -48,12 +48,11 @@ package final class SessionTable {
 
     /// The sessions that are signed in as the user.
     ///
-    /// - Parameter time: those only that have signed in by then, to the second.
-    package func ids(of user: UserKey, signedInBy time: UnixTime? = nil) -> [SessionID] {
+    /// - Parameter time: those only that have signed in before.
+    package func ids(of user: UserKey, signedInBefore time: UnixTime? = nil) -> [SessionID] {
         let mark = Self.mark(user)
-        let last = time.map { UInt32(clamping: $0.microseconds / 1_000_000) } ?? .max
         var found: [SessionID] = []
-        for slot in marks.indices where marks[slot] == mark && times[slot] <= last {
+        for slot in marks.indices where marks[slot] == mark && time.map({ times[slot] < $0 }) ?? true {
             guard let session = sessions[slot], session.app.index == user.app, session.identity?.owns(user.id) == true
             else { continue }
             found.append(session.id)

@@ -52,6 +52,11 @@ package struct SignedCall: Sendable {
         let high: UInt64
         let low: UInt64
 
+        /// Its bytes.
+        package var bytes: [UInt8] {
+            withUnsafeBytes(of: high.bigEndian) { Array($0) } + withUnsafeBytes(of: low.bigEndian) { Array($0) }
+        }
+
         /// From a verified signature's hexadecimal digits, at least 32.
         init(_ digits: UnsafeRawBufferPointer) {
             func word(_ range: Range<Int>) -> UInt64 {
