@@ -178,6 +178,40 @@ import Testing
         #expect(desk.heard() == ["four"])
     }
 
+    /// What has come of a history that was lost is not told, also not when the new one has as many changes.
+    @Test func whatIsOfALostHistoryIsNeverTold() throws {
+        let desk = try Desk()
+        try desk.enter("presence-x", "a")
+        try desk.reply("presence-x", at: 8, ["a"])
+        // It waits for 9, and is lost with that: another server takes over.
+        try desk.change("presence-x", 9, 10, .memberAdded(PresenceMember(id: "ghost", info: [])))
+        desk.shard.assertAll(now: desk.now)
+        try desk.advance(0)
+        try desk.reply("presence-x", at: 8, ["a"])
+        try desk.change("presence-x", 8, 9, .memberAdded(PresenceMember(id: "b", info: [])))
+        try desk.advance(10)
+        #expect(desk.heard() == ["in 1", "member_added b"])
+        try desk.change("presence-x", 9, 10, .memberRemoved("b"))
+        #expect(desk.heard() == ["member_removed b"])
+    }
+
+    /// The new history goes on while the reply that tells of it is read: what has come of it is kept.
+    @Test func aNewHistoryGoesOnWhileItIsRead() throws {
+        let desk = try Desk()
+        try desk.enter("presence-x", "a")
+        try desk.reply("presence-x", at: 8, ["a"])
+        try desk.change("presence-x", 8, 10, .memberAdded(PresenceMember(id: "b", info: [])))
+        desk.shard.assertAll(now: desk.now)
+        try desk.advance(0)
+        // Decided at 7, and overtaken by one change that seems to follow, and by one that does not.
+        try desk.change("presence-x", 7, 9, .memberAdded(PresenceMember(id: "c", info: [])))
+        try desk.change("presence-x", 9, 11, .memberRemoved("b"))
+        try desk.reply("presence-x", at: 7, ["a", "b"])
+        #expect(desk.heard() == ["in 1", "member_added b", "member_removed b", "member_added c"])
+        try desk.change("presence-x", 11, 12, .memberRemoved("c"))
+        #expect(desk.heard() == ["member_removed c"])
+    }
+
     /// An assertion's reply is older than what was told meanwhile: it counts with that.
     @Test func anAnswerThatIsOvertakenCountsWithWhatOvertookIt() throws {
         let desk = try Desk()

@@ -11,7 +11,9 @@ import Pusher
 /// - A change is lost. The next one does not follow: what is true here is asserted, and the reply says what is true of all.
 ///   Clients are told the difference, and the events that have come.
 /// - The state has lost its last changes (a replica took over), and counts them anew. A change that is not above the last
-///   one is taken as that, a doubled one too: an assertion costs little.
+///   one is taken as that, a doubled one too: an assertion costs little. What came before an assertion was made, and is above
+///   its reply, is lost there: also what nobody was told yet, or it would be told once the count has gone that far. What came
+///   behind it is of the new count.
 /// - An assertion's reply comes before changes that were decided before it, or after some that were decided after it. It
 ///   waits for the former, and counts with the latter.
 final class ChannelCourse {
@@ -32,10 +34,10 @@ final class ChannelCourse {
     /// What this hub has asked the state to take as true.
     enum Assertion {
         case none
-        /// `told`: the last change that had been told when it was made.
-        case underWay(told: UInt64)
+        /// `had`: the last change that had come when it was made.
+        case underWay(had: UInt64)
         /// The reply. It counts once what was decided before it has come, or has had time to.
-        case answered(Entered, told: UInt64)
+        case answered(Entered, had: UInt64)
         /// It is made again after a pause.
         case failed
     }
@@ -176,11 +178,11 @@ final class ChannelCourse {
         return recent.first { $0.sequence > delivered && $0.follows <= delivered }
     }
 
-    /// Whether that change has been told to other hubs, and is not on its way here.
-    func hasMissed(_ sequence: UInt64) -> Bool {
-        guard let delivered else { return false }
-        return sequence > max(delivered, recent.last?.sequence ?? 0)
-    }
+    /// The last change that has come; 0 before the first reply.
+    var last: UInt64 { max(delivered ?? 0, recent.last?.sequence ?? 0) }
+
+    /// Whether the channel's last change is that one, and it is not on its way here: it was missed, or the state was set back.
+    func hasMissed(_ sequence: UInt64) -> Bool { delivered != nil && sequence != last }
 
     /// Whether a change, or a newcomer, waits for a change that has not come.
     var isInDoubt: Bool {
@@ -210,17 +212,22 @@ final class ChannelCourse {
     }
 
     /// The channel is as the reply to an assertion says. Returns what clients here are to be told: the events that have
-    /// come, and how what they know differs. Events that were lost stay lost: ordinary channels have no log. `isSetBack`:
-    /// the state counts from an earlier change.
-    func align(_ key: ChannelKey, with truth: Entered, isSetBack: Bool) -> [ChannelChange] {
+    /// come, and how what they know differs. Events that were lost stay lost: ordinary channels have no log. `had`: the last
+    /// change that had come when it was made. If that is above the reply, the state counts from an earlier change.
+    func align(_ key: ChannelKey, with truth: Entered, had: UInt64) -> [ChannelChange] {
+        let isSetBack = truth.sequence < had
         let last = delivered ?? 0
+        // Clients have been told changes of the new count.
+        let isAhead = isSetBack && last > had
         var changes =
             isSetBack
-            ? old.filter { $0.isEvent && $0.sequence <= truth.sequence }
+            ? old.filter { $0.isEvent && (isAhead || $0.sequence <= truth.sequence) }
             : recent.filter { $0.isEvent && $0.sequence > last && $0.sequence <= truth.sequence }
         // With what was told since the reply was decided.
         var (present, count) = (truth.members.map(Self.byID), truth.count)
-        for change in recent where !isSetBack && change.sequence > truth.sequence && change.sequence <= last {
+        var since = recent.filter { $0.sequence > max(truth.sequence, isSetBack ? had : 0) && $0.sequence <= last }
+        if isAhead { since = ContiguousArray(old.filter { $0.sequence > truth.sequence }) + since }
+        for change in since {
             switch change.what {
             case .memberAdded(let member), .memberSays(let member): present?[TextKey(member.id)] = member
             case .memberRemoved(let user): present?[TextKey(user)] = nil
@@ -233,11 +240,11 @@ final class ChannelCourse {
         }
         for change in changes { learns(change) }
         if isSetBack {
-            recent.removeAll()
-            for change in old where change.sequence > truth.sequence { keep(change) }
+            recent.removeAll { $0.sequence <= had }
+            if !isAhead { for change in old where change.sequence > truth.sequence { keep(change) } }
         }
         old.removeAll()
-        delivered = isSetBack ? truth.sequence : max(last, truth.sequence)
+        delivered = isSetBack && !isAhead ? truth.sequence : max(last, truth.sequence)
         return Array(changes)
     }
 

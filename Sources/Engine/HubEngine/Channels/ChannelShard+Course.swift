@@ -163,7 +163,7 @@ extension ChannelShard {
         course.mustAssert = true
         guard case .none = course.assertion else { return }
         course.mustAssert = false
-        course.assertion = .underWay(told: course.delivered ?? 0)
+        course.assertion = .underWay(had: course.last)
         _ = call(.assert(key, course.attending), .assertion(key), now)
         course.lastAssertion = waits.lastNumber
     }
@@ -171,7 +171,7 @@ extension ChannelShard {
     private mutating func asserted(
         _ key: ChannelKey, _ reply: ChannelReply, now: Instant, _ effects: inout Effects
     ) {
-        guard let local = locals[key], let course = local.course, case .underWay(let told) = course.assertion else {
+        guard let local = locals[key], let course = local.course, case .underWay(let had) = course.assertion else {
             return
         }
         guard case .entered(let entered) = reply else {
@@ -180,7 +180,7 @@ extension ChannelShard {
             course.assertion = .failed
             return pause(key, course, now: now)
         }
-        course.assertion = .answered(entered, told: told)
+        course.assertion = .answered(entered, had: had)
         if course.delivered.map({ entered.sequence <= $0 }) ?? true { believe(local, course, now: now, &effects) }
         // What is missing may still be on its way.
         if course.isInDoubt { pause(key, course, now: now) }
@@ -191,17 +191,17 @@ extension ChannelShard {
     private mutating func believe(
         _ local: LocalSubscribers, _ course: ChannelCourse, now: Instant, _ effects: inout Effects
     ) {
-        guard case .answered(let truth, let told) = course.assertion else { return }
+        guard case .answered(let truth, let had) = course.assertion else { return }
         course.assertion = .none
-        // It was decided after all that had been told by then.
-        let isSetBack = truth.sequence < told
+        // It was decided after all that had come by then.
+        let isSetBack = truth.sequence < had
         guard isSetBack || truth.sequence >= course.beginning else {
             // It was made before the first one here was let in.
             course.mustAssert = true
             return
         }
         if isSetBack { local.forgetList() }
-        for change in course.align(local.key, with: truth, isSetBack: isSetBack) { local.tell(change, &effects) }
+        for change in course.align(local.key, with: truth, had: had) { local.tell(change, &effects) }
         // They are told what is true by now, in place of what their replies said.
         for (entry, loop, _) in course.takeReady(upTo: isSetBack ? .max : truth.sequence) {
             letIn(entry, loop, truth, local, course, now: now, &effects)
