@@ -132,6 +132,14 @@ class Crowd:
             assert time.monotonic() < deadline, problem
             time.sleep(0.1)
 
+    def print(self):
+        """What each shows, for a person who looks for a fault."""
+        for one in self.people:
+            member = one._member
+            print(one.name, one.wants, one.channel, member and member._hub.program.pid, one.view and sorted(one.view))
+            if member:
+                print(*[frame.text for frame in member.frames if frame.channel == one.channel][-30:], sep="\n")
+
     def end(self):
         for person in self.people:
             person.end()

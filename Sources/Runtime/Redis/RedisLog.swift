@@ -1,4 +1,5 @@
 import Logging
+import RESP
 import Reactor
 
 /// What the log is told of connections to Redis: where, what kind of trouble, and the code of Redis's error; never
@@ -13,6 +14,27 @@ package final class RedisLog: Sendable {
     func isUp(_ name: String, at place: RedisURL.Place) {
         complaints.forget(name)
         logger.info("Redis: \(name) is up", metadata: ["server": "\(place)"])
+    }
+
+    /// A server that is up refuses what is asked.
+    package func isRefused(_ error: RESPError) {
+        let code = error.code
+        guard complaints.isNew(code, of: "calls") else { return }
+        let advice =
+            switch code {
+            case "OOM": "it is full: raise maxmemory"
+            case "NOREPLICAS": "min-replicas-to-write wants more replicas than there are"
+            case "NOPERM": "the user may not do what hubs do"
+            case "MOVED", "CROSSSLOT", "CLUSTERDOWN": "it is a node of a cluster: name one server, or sentinels"
+            default: "it answers \(code)"
+            }
+        logger.warning(
+            "Redis refuses calls, and publishes get 503: \(advice) (told once)", metadata: ["code": "\(code)"])
+    }
+
+    /// It takes them.
+    package func isTaken() {
+        if complaints.forget("calls") { logger.info("Redis takes calls again") }
     }
 
     func isDown(_ name: String, _ trouble: RedisTrouble, at server: String) {

@@ -10,7 +10,8 @@ struct ClusterCommand: SettingsReader {
         discussion: "It asks Redis, not the hubs. It needs the settings of redis that the hubs have.")
 
     static let settingsHelp = SettingsHelp(
-        groups: [SettingGroup("Many hubs", SettingsTable.all.filter { $0.key.hasPrefix("redis.") })], profile: .serve,
+        groups: [SettingGroup("Several hubs", SettingsTable.all.filter { $0.key.hasPrefix("redis.") })],
+        profile: .serve,
         pointer: "Other settings are accepted, and not used: carillon check-config --help lists them.")
 
     @OptionGroup var arguments: SettingsArguments

@@ -79,7 +79,7 @@ struct DevCommand: SettingsReader {
             console: Console(settings.console, version: Carillon.version, logger: logger)
         ) { addresses in
             guard let clients = addresses.reachable else { return }
-            let running = try others.addresses()
+            let running = try others.addresses(unless: stop)
             try folder.writeHub(record(of: settings, at: clients, addresses))
             say("ready on ws://\(clients) (app key \(databaseApp(of: settings)?.key ?? ""))")
             if let secured = addresses.secured { say("  and on wss://\(secured)") }

@@ -12,6 +12,7 @@ final class Companion: Sendable {
     /// What it writes.
     let log: String
     private let ended = Latch()
+    private let isStopping = Locked(false)
     private let process = Locked<pid_t?>(nil)
 
     private static let pollMicroseconds: UInt32 = 20_000
@@ -21,15 +22,18 @@ final class Companion: Sendable {
     /// - Parameters:
     ///   - arguments: the program, found in PATH, and its arguments.
     ///   - environment: all that it gets, beside PATH.
+    ///   - tells: says so where it ends unasked.
     init(
-        _ name: String, _ arguments: [String], environment: [String: String] = [:], log: String
+        _ name: String, _ arguments: [String], environment: [String: String] = [:], log: String, tells: Bool = false
     ) throws(Failure) {
         (self.name, self.log) = (name, log)
         unlink(log)
         let file = open(log, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard file >= 0 else { throw Failure("\(log): cannot be written: \(String(cString: strerror(errno)))") }
         let (started, failure) = (Latch(), Locked<Failure?>(nil))
-        let words = ["setpriv", "--pdeathsig", "INT", "--"] + arguments
+        // In the present folder, for the paths among its settings.
+        let folder = FileManager.default.currentDirectoryPath
+        let words = ["env", "-C", folder, "setpriv", "--pdeathsig", "INT", "--"] + arguments
         let variables = environment.map { "\($0)=\($1)" }
         let thread = try? SystemThread(name: "companion") { [self] in
             do throws(Failure) {
@@ -37,6 +41,7 @@ final class Companion: Sendable {
                 process.withLock { $0 = child.processID }
                 started.set()
                 _ = child.wait()
+                if tells, !isStopping.withLock({ $0 }) { say("\(name) has ended: its log is \(log)") }
                 // Its number may be another's from now on.
                 process.withLock { $0 = nil }
             } catch {
@@ -57,9 +62,13 @@ final class Companion: Sendable {
 
     /// Waits until one of its lines says so.
     ///
+    /// - Parameter stop: ends the waiting; the answer is nil then.
     /// - Throws: where it has ended, or says nothing of the kind in time.
-    func wait<Found>(seconds: Int = 60, for found: (String) -> Found?) throws(Failure) -> Found {
+    func wait<Found>(
+        seconds: Int = 60, unless stop: Latch? = nil, for found: (String) -> Found?
+    ) throws(Failure) -> Found? {
         for _ in 0..<seconds * 1_000_000 / Int(Self.pollMicroseconds) {
+            if stop?.isSet == true { return nil }
             let hasEnded = ended.isSet
             let lines = (FileManager.default.contents(atPath: log).map { String(decoding: $0, as: UTF8.self) } ?? "")
                 .split(separator: "\n").map(String.init)
@@ -70,11 +79,17 @@ final class Companion: Sendable {
         throw Failure("\(name) did not become ready (see \(log))")
     }
 
-    /// Ends it, as Ctrl-C does, or by force if it takes long.
+    /// Begins to end it, as Ctrl-C does.
+    func interrupt() {
+        isStopping.withLock { $0 = true }
+        process.withLock { if let process = $0 { kill(process, SIGINT) } }
+    }
+
+    /// Ends it, or by force if it takes long.
     func stop() {
-        for (signal, time) in [(SIGINT, Duration.seconds(15)), (SIGKILL, .seconds(5))] {
-            process.withLock { if let process = $0 { kill(process, signal) } }
-            if ended.wait(timeout: time) { return }
-        }
+        interrupt()
+        if ended.wait(timeout: .seconds(15)) { return }
+        process.withLock { if let process = $0 { kill(process, SIGKILL) } }
+        ended.wait(timeout: .seconds(5))
     }
 }

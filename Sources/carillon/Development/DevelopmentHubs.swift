@@ -24,7 +24,7 @@ final class DevelopmentHubs {
                 bind 127.0.0.1
                 port \(port)
                 requirepass \(password)
-                dir \(folder.path)
+                dir \(Self.quoted(folder.path))
                 save ""
                 appendonly no
                 maxmemory-policy noeviction
@@ -34,7 +34,7 @@ final class DevelopmentHubs {
             try Descriptor.replace(file, with: configuration)
             let server = try Companion("Redis", [program, file], log: folder.path + "/redis.log")
             do throws(Failure) {
-                try server.wait(seconds: 20) { $0.contains("Ready to accept connections") ? () : nil }
+                _ = try server.wait(seconds: 20) { $0.contains("Ready to accept connections") ? () : nil }
             } catch {
                 server.stop()
                 guard attempt < 3 else { throw error }
@@ -60,16 +60,19 @@ final class DevelopmentHubs {
                 try Companion(
                     "hub \(number)", [program, "serve"],
                     environment: Self.environment(number, settings, effective),
-                    log: "\(folder.path)/hub-\(number).log"))
+                    log: "\(folder.path)/hub-\(number).log", tells: true))
         }
     }
 
     /// Waits until they are ready: their names and addresses.
-    func addresses() throws(Failure) -> [(name: String, address: String, log: String)] {
+    ///
+    /// - Parameter stop: ends the waiting; then they are fewer.
+    func addresses(unless stop: Latch) throws(Failure) -> [(name: String, address: String, log: String)] {
         var found: [(String, String, String)] = []
         for hub in hubs {
-            let address = try hub.wait { LogEntry($0)?.address }
-            try hub.wait { LogEntry($0)?.message == "ready" ? () : nil }
+            guard let address = try hub.wait(unless: stop, for: { LogEntry($0)?.address }),
+                try hub.wait(unless: stop, for: { LogEntry($0)?.message == "ready" ? () : nil }) != nil
+            else { return found }
             found.append((hub.name, address, hub.log))
         }
         return found
@@ -77,6 +80,7 @@ final class DevelopmentHubs {
 
     /// Ends all of them.
     func stop() {
+        for hub in hubs { hub.interrupt() }
         for hub in hubs { hub.stop() }
         redis?.stop()
     }
@@ -93,7 +97,9 @@ final class DevelopmentHubs {
         texts["operations.listen"] = "127.0.0.1:0"
         texts["databaseURL"] = settings.database.url
         texts["jwt.secret"] = settings.jwt.secret
+        // The lines that are waited for.
         texts["log.format"] = "json"
+        if [.notice, .warning, .error, .critical].contains(settings.log.level) { texts["log.level"] = "info" }
         texts["redis.url"] = settings.group.url.flatMap { url in
             effective.entries["redis.url"]?.text ?? Self.text(url)
         }
@@ -120,6 +126,11 @@ final class DevelopmentHubs {
             throw Failure("listen: there are not \(number) ports from \(first.port) on", status: .configuration)
         }
         return ListenAddress(host: first.host, port: port)
+    }
+
+    /// As Redis's configuration wants a text with blanks.
+    private static func quoted(_ text: String) -> String {
+        "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
     }
 
     // MARK: Programs

@@ -72,7 +72,7 @@ extension Form<RedisURL> {
             do throws(RedisURLError) {
                 return try RedisURL(text)
             } catch {
-                throw BadValue("another: \(error)", of: "redis.url, of which nothing is shown,")
+                throw BadValue("another (it is not shown, for it may hold a password): \(error)", of: "redis.url")
             }
         }.written { $0.summary }
     }

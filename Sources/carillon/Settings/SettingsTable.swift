@@ -19,7 +19,7 @@ enum SettingsTable {
         SettingGroup("Channels", channels), SettingGroup("Number of connections", admission),
         SettingGroup("Clients that are slow", queues), SettingGroup("Resume", replays),
         SettingGroup("Webhooks and the HTTP API", edge), SettingGroup("Pushes", pushes),
-        SettingGroup("PostgreSQL", database), SettingGroup("Many hubs", group),
+        SettingGroup("PostgreSQL", database), SettingGroup("Several hubs", group),
         SettingGroup("Running", running),
     ]
 
@@ -284,13 +284,13 @@ enum SettingsTable {
         Setting(
             "redis.url", \.group.url, .optional(.redis), mask: { SettingMask.withoutCredentials(url: $0) },
             """
-            Redis 7 or Valkey, by which several hubs share ordinary channels: redis://HOST:PORT, \
+            Redis 7 or Valkey, through which several hubs share ordinary channels: redis://HOST:PORT, \
             redis+sentinel://HOST:PORT,HOST:PORT/SERVICE; rediss:// and rediss+sentinel:// with TLS. A user and a password \
-            stand before the host (USER:PASSWORD@). Without one, each hub has channels of its own.
+            stand before the host (USER:PASSWORD@). Without Redis, each hub has ordinary channels of its own.
             """),
         Setting(
             "redis.name", \.group.name, .groupName,
-            "What the keys in Redis begin with. Hubs of another name share nothing with these."),
+            "What the keys in Redis begin with. Hubs with different names share nothing."),
         Setting(
             "redis.caFile", \.group.caFile, .optional(.some("path")),
             "PEM file of root certificates for Redis and its sentinels, in place of the system's."),

@@ -195,6 +195,41 @@ import Testing
         #expect(desk.heard() == ["member_removed b"])
     }
 
+    /// The new history counts from below where this hub came to the channel: its replies count all the same.
+    @Test func repliesOfANewHistoryCountHoweverLowItIs() throws {
+        let desk = try Desk()
+        try desk.enter("presence-x", "a")
+        try desk.reply("presence-x", at: 40, ["a", "b"])
+        desk.shard.assertAll(now: desk.now)
+        try desk.advance(0)
+        try desk.reply("presence-x", at: 8, ["a", "b"])
+        // A change is lost.
+        desk.shard.assertAll(now: desk.now)
+        try desk.advance(0)
+        try desk.reply("presence-x", at: 9, ["a"])
+        try desk.advance(1)
+        #expect(desk.heard() == ["in 1", "member_removed b"])
+    }
+
+    /// The state has lost that somebody came, who waits for the list: it is told again, and the list has the newcomer.
+    @Test func aNewcomerWhomTheStateHasLostIsInItsList() throws {
+        let desk = try Desk()
+        try desk.enter("presence-x", "a")
+        try desk.reply("presence-x", at: 40, ["a"])
+        try desk.enter("presence-x", "b")
+        // Its change is lost with the server.
+        try desk.reply("presence-x", at: 42, ["a", "b"])
+        desk.shard.assertAll(now: desk.now)
+        try desk.advance(0)
+        try desk.reply("presence-x", at: 8, ["a"])
+        #expect(desk.heard() == ["in 1"])
+        try desk.advance(1)
+        #expect(desk.asserted?.members.count == 2)
+        try desk.reply("presence-x", at: 9, ["a", "b"])
+        try desk.advance(1)
+        #expect(desk.heard() == ["member_added b", "in 2"])
+    }
+
     /// The new history goes on while the reply that tells of it is read: what has come of it is kept.
     @Test func aNewHistoryGoesOnWhileItIsRead() throws {
         let desk = try Desk()

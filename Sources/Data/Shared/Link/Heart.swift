@@ -108,6 +108,8 @@ final class Heart {
                 case .integer(let settling) = parts[2]
             else { return }
             if settling == 0 { link?.shared.hasSettled(bucket) }
+            // A beat writes: where it is taken, others are.
+            if bucket == 0 { link?.shared.log.isTaken() }
             isDue(bucket, inMilliseconds: delay)
             isDue(buckets + bucket, inMilliseconds: userDelay)
         case .refused(let error): link?.failed(error, as: sender)

@@ -96,7 +96,7 @@ extension SharedRedis {
         let bucket = key.bucket(of: keys.count)
         perform { [metrics] link in
             guard let link else { return done(.unavailable) }
-            link.ask(bucket) {
+            Self.ask(link, bucket) {
                 key.command("begin", Array(key.call.utf8), from: $0)
             } _: { [weak link] reply in
                 let verdict = PublishKeyVerdict(reply)
@@ -124,13 +124,13 @@ extension SharedRedis {
     private static func say(
         _ key: PublishKey, _ answer: [UInt8]?, on link: RedisLink, until end: Instant, _ done: @escaping () -> Void
     ) {
-        link.ask(key.bucket(of: link.shared.keys.count)) {
+        ask(link, key.bucket(of: link.shared.keys.count)) {
             key.command(answer == nil ? "abandon" : "settle", answer ?? [], from: $0)
         } _: { [weak link] reply in
             done()
             if case .value = reply { return }
             guard let link, Instant.read() < end else { return }
-            link.later { [weak link] in link.map { say(key, answer, on: $0, until: end) {} } }
+            link.heart?.later { [weak link] in link.map { say(key, answer, on: $0, until: end) {} } }
         }
     }
 }

@@ -38,7 +38,7 @@ package final class RedisLink {
     private let users = LinkUsers()
     private let commands = LinkCommands()
     private var beats: BeatWatch
-    private var heart: Heart?
+    private(set) var heart: Heart?
     private var isEnding = false
     /// Something was not told, and there was no gap since.
     private var owesGap = false
@@ -266,6 +266,7 @@ package final class RedisLink {
             }
         default:
             if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
+            shared.log.isRefused(error)
             answer(.unavailable, call.number)
         }
     }
@@ -278,7 +279,10 @@ package final class RedisLink {
         case "FENCED":
             shared.renew(sender)
             renewIfDead()
-        default: return true
+        case "SETTLING": return true
+        default:
+            shared.log.isRefused(error)
+            return true
         }
         return false
     }
@@ -399,19 +403,7 @@ package final class RedisLink {
 
     var replica: [UInt8] { scripts.replica }
 
-    // MARK: For users, and for keys
-
-    /// Asks the script, as the hub that this is now.
-    func ask(_ bucket: Int, _ command: (HubID) -> SharedCommand, _ done: @escaping (RedisReply) -> Void) {
-        let sender = hub
-        evaluate(command(sender), bucket) { [weak self] reply in
-            if case .refused(let error) = reply { self?.failed(error, as: sender) }
-            done(reply)
-        }
-    }
-
-    /// Does it after a pause.
-    func later(_ work: @escaping () -> Void) { heart?.later(work) }
+    // MARK: For users
 
     var isUp: Bool { client?.isUp == true }
 

@@ -41,7 +41,13 @@ final class ScriptHashes {
             let policy = Self.facts(bytes)["maxmemory_policy"] ?? "noeviction"
             return policy == "noeviction" ? nil : "set maxmemory-policy to noeviction: it is \(policy)"
         }
-        return loads + [buckets, info, memory]
+        let server = RedisClient.Prelude(["INFO", "server"].map { Array($0.utf8) }) { reply in
+            guard case .bytes(let bytes) = reply else { return Self.problem("INFO", reply) }
+            let facts = Self.facts(bytes)
+            guard facts["redis_mode"] ?? facts["server_mode"] == "cluster" else { return nil }
+            return "it is a node of a cluster: name one server, or sentinels"
+        }
+        return [server] + loads + [buckets, info, memory]
     }
 
     private static func facts(_ info: [UInt8]) -> [String: String] {

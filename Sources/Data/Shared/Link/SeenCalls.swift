@@ -80,7 +80,18 @@ extension SharedRedis {
         let bucket = call.bucket(of: keys.count)
         perform { link in
             guard let link else { return done(.lost) }
-            link.ask(bucket, { call.command(asked, from: $0) }, done)
+            Self.ask(link, bucket, { call.command(asked, from: $0) }, done)
+        }
+    }
+
+    /// Asks the script, as the hub that the link is now.
+    static func ask(
+        _ link: RedisLink, _ bucket: Int, _ command: (HubID) -> SharedCommand, _ done: @escaping (RedisReply) -> Void
+    ) {
+        let sender = link.hub
+        link.evaluate(command(sender), bucket) { [weak link] reply in
+            if case .refused(let error) = reply { link?.failed(error, as: sender) }
+            done(reply)
         }
     }
 }

@@ -64,7 +64,7 @@ package final class SharedRedisMetrics: MetricSource {
         exposition.counter(
             "redis_repeats_total", "Calls that were sent again, because an answer was lost.", repeats.count)
         exposition.counter("redis_unavailable_total", "Calls that Redis did not carry out.", unavailable.count)
-        exposition.counter("redis_gaps_total", "Times that a loop said again all that it holds.", gaps.count)
+        exposition.counter("redis_gaps_total", "Times that a loop told Redis again all that it holds.", gaps.count)
     }
 }
 

@@ -11,9 +11,9 @@ import Pusher
 /// - A change is lost. The next one does not follow: what is true here is asserted, and the reply says what is true of all.
 ///   Clients are told the difference, and the events that have come.
 /// - The state has lost its last changes (a replica took over), and counts them anew. A change that is not above the last
-///   one is taken as that, a doubled one too: an assertion costs little. What came before an assertion was made, and is above
-///   its reply, is lost there: also what nobody was told yet, or it would be told once the count has gone that far. What came
-///   behind it is of the new count.
+///   one is taken as that, a doubled one too: an assertion costs little. What came before an assertion was made, and is
+///   above its reply, is lost there: also what nobody was told yet, or it would be told once the count has gone that far.
+///   What came behind it is of the new count.
 /// - An assertion's reply comes before changes that were decided before it, or after some that were decided after it. It
 ///   waits for the former, and counts with the latter.
 final class ChannelCourse {
@@ -116,18 +116,28 @@ final class ChannelCourse {
         Dictionary((members?.each ?? []).map { (TextKey($0.id), $0) }) { first, _ in first }
     }
 
-    /// Those in `ready` whose replies know no more than that.
+    /// Those in `ready` whose replies know no more than that. Who is here, and whom the state has lost, waits on: a member
+    /// would not find itself in its list. The next assertion says that it is in.
     func takeReady(upTo sequence: UInt64) -> [(entry: ChannelEntry, loop: Int, entered: Entered)] {
         guard !ready.isEmpty else { return [] }
-        defer { ready.removeAll { $0.entered.sequence <= sequence } }
-        return ready.filter { $0.entered.sequence <= sequence }
+        var taken: [(entry: ChannelEntry, loop: Int, entered: Entered)] = []
+        for (index, one) in ready.enumerated().reversed() where one.entered.sequence <= sequence {
+            let user = one.entry.member.map { TextKey($0.id) }
+            if let user, members[user] != nil, known[user] == nil {
+                ready[index].entered.sequence = min(one.entered.sequence, delivered ?? 0)
+                mustAssert = true
+            } else {
+                taken.append(ready.remove(at: index))
+            }
+        }
+        return taken.reversed()
     }
 
     func waits(_ entry: ChannelEntry, for number: UInt64) { waiting[number] = entry }
 
     /// Takes back that the session in `ready` is in: nobody can say what is true. The next assertion says so.
     func refuseReady() -> [(entry: ChannelEntry, loop: Int, entered: Entered)] {
-        let refused = takeReady(upTo: .max)
+        let refused = exchange(&ready, with: [])
         for (entry, _, _) in refused where !entry.isRepeated { left(entry.member?.id) }
         return refused
     }
@@ -181,7 +191,7 @@ final class ChannelCourse {
     /// The last change that has come; 0 before the first reply.
     var last: UInt64 { max(delivered ?? 0, recent.last?.sequence ?? 0) }
 
-    /// Whether the channel's last change is that one, and it is not on its way here: it was missed, or the state was set back.
+    /// Whether the channel's last change, which is that, is not the last that has come: something was missed, or lost.
     func hasMissed(_ sequence: UInt64) -> Bool { delivered != nil && sequence != last }
 
     /// Whether a change, or a newcomer, waits for a change that has not come.
@@ -245,6 +255,8 @@ final class ChannelCourse {
         }
         old.removeAll()
         delivered = isSetBack && !isAhead ? truth.sequence : max(last, truth.sequence)
+        // Of the new count, all replies are of later.
+        if isSetBack { beginning = min(beginning, truth.sequence) }
         return Array(changes)
     }
 

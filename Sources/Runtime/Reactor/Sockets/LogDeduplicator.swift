@@ -20,8 +20,14 @@ package final class LogDeduplicator: Sendable {
         }
     }
 
-    /// A connection is up: what it reported is over, and would be news. What others reported may go on.
-    package func forget(_ connection: String) {
-        told.withLock { told in told = told.filter { $0.value != connection } }
+    /// A connection is up: what it reported is over, and would be news. What others reported may go on. Returns whether it
+    /// had reported anything.
+    @discardableResult
+    package func forget(_ connection: String) -> Bool {
+        told.withLock { told in
+            guard told.values.contains(connection) else { return false }
+            told = told.filter { $0.value != connection }
+            return true
+        }
     }
 }
