@@ -23,7 +23,7 @@ import Testing
         arguments: [
             (.tooManyCalls, 503, "60"), (.tooManyKeys, 503, "1"), (.overloaded, 503, "1"), (.listUnderWay, 429, "1"),
             (.unknownApp, 404, nil), (.disabled, 403, nil), (.replay, 401, nil), (.beforeStart, 401, nil),
-            (.badKey, 400, nil), (.underWay, 409, nil), (.otherCall, 422, nil), (.tooManyChannels, 400, nil),
+            (.badKey, 400, nil), (.underWay, 409, "1"), (.otherCall, 422, nil), (.tooManyChannels, 400, nil),
             (.invalid("x"), 400, nil), (.otherMethod(isPost: true), 405, nil),
         ] as [(CallProblem, Int, String?)])
     func statusAndWait(_ problem: CallProblem, _ status: Int, _ wait: String?) {
