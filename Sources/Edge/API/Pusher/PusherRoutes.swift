@@ -178,6 +178,8 @@ package final class PusherRoutes: Sendable {
         _ channels: any ChannelDirectory, _ exchange: HTTPExchange, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
         guard let idempotencyCache, let key = request.idempotencyKey else {
+            // Nearly always: it keeps nothing for later.
+            guard replayGuard != nil else { return try publish(request, path, call, of: app, channels, answer) }
             return try once(call, seconds, of: app, channels, exchange, answer) { channels throws(CallProblem) in
                 try self.publish(request, path, call, of: app, channels, answer)
             }
