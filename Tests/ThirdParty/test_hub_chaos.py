@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import signal
 import time
 
 import pytest
@@ -51,7 +52,7 @@ def test_presence_is_exact_after_each_blow(record_property):
             hub = dice.choice(hubs)
             hub.program.stand_still()
             time.sleep(dice.choice([1, 7]))
-            hub.program.process.send_signal(18)
+            hub.program.process.send_signal(signal.SIGCONT)
 
         blows = {
             "a hub is killed": kill_a_hub, "a hub ends": end_a_hub, "a hub stands still": freeze_a_hub,
@@ -77,5 +78,6 @@ def test_presence_is_exact_after_each_blow(record_property):
             try:
                 crowd.settles(PATIENCE)
             except AssertionError as error:
+                crowd.print()
                 raise AssertionError(f"after {name} (seed {SEED}): {error}") from None
             assert not crowd.faults, (name, SEED, crowd.faults)

@@ -39,7 +39,7 @@ import Testing
             #expect(try begin(world, key(call: "other"), by: hub) == .otherCall)
             #expect(try begin(world, key("other\(hub)"), by: hub) == .new)
         }
-        // Who comes late settles nothing.
+        // Another attempt does not change the answer.
         try settle(world, key(), "late")
         #expect(try begin(world, key()) == .kept(Array("{}".utf8)))
     }

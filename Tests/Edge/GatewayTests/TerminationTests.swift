@@ -1,3 +1,4 @@
+import Clock
 import HubEngine
 import TestHub
 import TestSupport
@@ -68,7 +69,8 @@ import Testing
             let (other, otherID) = try await TestClient.opened(fixture, app)
             try await other.signin("v", app, otherID)
             #expect(try await client.answersPing())
-            try await Task.sleep(for: .milliseconds(20))
+            let later = UnixTime.read().advanced(by: .milliseconds(3))
+            while UnixTime.read() < later { await Task.yield() }
             state.tell(.terminate(app: app.app.index, user: "u", age: 1))
             #expect(try await client.next() == .close(4009))
         }

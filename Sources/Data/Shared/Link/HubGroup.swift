@@ -27,8 +27,6 @@ package struct HubGroup: Sendable {
     package private(set) var waitingWebhooks = 0
     /// Since the last beat of the bucket that is most behind; nil: no hub was ever there.
     package private(set) var beatAge: Duration?
-    /// How many buckets there are.
-    package private(set) var bucketCount = 0
 
     /// Asks Redis. Blocks the thread.
     ///
@@ -64,10 +62,7 @@ package struct HubGroup: Sendable {
                     }
                     var now: UInt64 = 0
                     send(["INFO"]) { $1.take(info: $0) }
-                    send(["TIME"]) {
-                        now = Self.milliseconds($0)
-                        _ = $1
-                    }
+                    send(["TIME"]) { time, _ in now = Self.milliseconds(time) }
                     for prefix in prefixes {
                         send(["HGETALL", prefix + "hubs"]) { $1.take(hubs: $0, now: now) }
                         send(["HGETALL", prefix + "about"]) { $1.take(about: $0) }
@@ -115,18 +110,11 @@ package struct HubGroup: Sendable {
     }
 
     private mutating func take(info: RESPValue) {
-        for line in Self.text(info).split(whereSeparator: \.isNewline) {
-            let parts = line.split(separator: ":", maxSplits: 1)
-            guard parts.count == 2 else { continue }
-            switch parts[0] {
-            case "redis_version" where serverVersion.isEmpty: serverVersion = "Redis \(parts[1])"
-            // It also tells a version of Redis that it is like.
-            case "valkey_version": serverVersion = "Valkey \(parts[1])"
-            case "used_memory": memory.used = Int(parts[1]) ?? 0
-            case "maxmemory": memory.most = Int(parts[1]) ?? 0
-            default: break
-            }
-        }
+        guard case .bytes(let bytes) = info else { return }
+        let facts = ScriptHashes.facts(bytes)
+        // Valkey also tells a version of Redis that it is like.
+        serverVersion = facts["valkey_version"].map { "Valkey \($0)" } ?? "Redis \(facts["redis_version"] ?? "")"
+        memory = (Int(facts["used_memory"] ?? "") ?? 0, Int(facts["maxmemory"] ?? "") ?? 0)
     }
 
     private mutating func take(hubs: RESPValue, now: UInt64) {
@@ -146,7 +134,6 @@ package struct HubGroup: Sendable {
     }
 
     private mutating func take(bucket: RESPValue, now: UInt64) {
-        bucketCount += 1
         for (field, value) in Self.pairs(bucket) {
             if field == "beatAt" { beatAge = max(beatAge ?? .zero, Self.age(value, now)) }
             if field.hasPrefix("channels:") { channelCount += Int(Self.number(value) ?? 0) }

@@ -50,7 +50,8 @@ final class ScriptHashes {
         return [server] + loads + [buckets, info, memory]
     }
 
-    private static func facts(_ info: [UInt8]) -> [String: String] {
+    /// What `INFO` tells, by name.
+    static func facts(_ info: [UInt8]) -> [String: String] {
         var facts: [String: String] = [:]
         for line in String(decoding: info, as: UTF8.self).split(whereSeparator: \.isNewline) {
             let parts = line.split(separator: ":", maxSplits: 1)

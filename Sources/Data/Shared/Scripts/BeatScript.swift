@@ -4,9 +4,8 @@ import Clock
 /// changed, and has the dead ones reaped.
 ///
 /// `ARGV`, from the sixth: the server's replication id, a number that nobody else has, and what operators are told of the
-/// hub, or nothing. Returned is in how many
-/// milliseconds something is due about channels, and about users; -1: nothing is. Behind them, for how many milliseconds the
-/// bucket settles.
+/// hub, or nothing. It returns in how many milliseconds something is due about channels, and about users (-1: nothing is),
+/// and for how many milliseconds the bucket settles.
 ///
 /// A bucket that was empty, or is at another server, settles for a while: hubs say again what they hold, and what is missing
 /// may only not have been said yet.
