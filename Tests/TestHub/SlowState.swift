@@ -59,7 +59,7 @@ package final class SlowState: SharedLink, @unchecked Sendable {
     }
 
     package func open(
-        loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+        loop: Int, of loops: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
     ) -> (SharedRequest) -> Void {
         condition.withLock { receivers[loop] = receive }
         return { [self] request in

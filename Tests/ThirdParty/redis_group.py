@@ -65,4 +65,24 @@ class RedisGroup:
         old.stop()
         eventually(lambda: (new := self.master()) is not None and new is not old, "another one is the master")
         old.start(wait=False)
-        eventually(self.is_writable, "writes are taken")
+        self.takes_writes()
+
+    def takes_writes(self):
+        """Returns once there is a master that takes writes."""
+        try:
+            eventually(self.is_writable, "Redis takes writes")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._states()}") from None
+
+    def _states(self):
+        """How each server sees itself, and how the sentinel sees the master."""
+        asked = [(server, ("INFO", "replication")) for server in self.servers]
+        asked.append((self.sentinel, ("SENTINEL", "MASTER", SERVICE)))
+        asked.append((self.sentinel, ("SENTINEL", "REPLICAS", SERVICE)))
+        states = []
+        for server, command in asked:
+            try:
+                states.append(f"{server.port}: {server(*command)}")
+            except (OSError, AssertionError) as error:
+                states.append(f"{server.port}: {error}")
+        return "\n".join(states)

@@ -12,7 +12,6 @@ from hub_chaos import Crowd
 from redis_group import RedisGroup
 from redis_server import PROGRAMS
 from test_many_hubs import Hub
-from waiting import eventually
 
 pytestmark = pytest.mark.skipif("redis" not in PROGRAMS, reason="there is no Redis")
 
@@ -72,7 +71,7 @@ def test_presence_is_exact_after_each_blow(record_property):
             crowd.stir()
             blows[name]()
             crowd.stir()
-            eventually(redis.is_writable, "Redis takes writes")
+            redis.takes_writes()
             for hub in hubs:
                 hub.ready()
             try:

@@ -47,6 +47,14 @@ extension SharedCommand {
         add(String(decoding: replica, as: UTF8.self), "\(UInt64.random(in: 0...(.max)))", about)
     }
 
+    /// A page of the channels that the hub is counted in, each as `ChannelNews.latest`.
+    ///
+    /// - Parameter cursor: `0` for the first page, and then what the page before has said.
+    package init(countedOf hub: HubID, from cursor: [UInt8]) {
+        self.init(.channel, nil, from: hub, "counted")
+        arguments.append(cursor)
+    }
+
     /// A page of a presence channel's members. It has no number: it changes nothing.
     ///
     /// - Parameters:

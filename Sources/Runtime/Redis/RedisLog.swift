@@ -1,3 +1,4 @@
+import Clock
 import Logging
 import RESP
 import Reactor
@@ -7,6 +8,9 @@ import Reactor
 package final class RedisLog: Sendable {
     private let logger: Logger
     private let complaints = LogDeduplicator()
+    private let refusedAt = Locked(Instant(nanoseconds: 0))
+    /// It must take all calls for that long before it counts as well: replicas that come and go fill no log.
+    private static let calm = Duration.seconds(10)
 
     /// Nothing is told yet.
     package init(_ logger: Logger) { self.logger = logger }
@@ -17,7 +21,8 @@ package final class RedisLog: Sendable {
     }
 
     /// A server that is up refuses what is asked.
-    package func isRefused(_ error: RESPError) {
+    package func isRefused(_ error: RESPError, at now: Instant = .read()) {
+        refusedAt.withLock { $0 = now }
         let code = error.code
         guard complaints.isNew(code, of: "calls") else { return }
         let advice =
@@ -33,7 +38,8 @@ package final class RedisLog: Sendable {
     }
 
     /// It takes them.
-    package func isTaken() {
+    package func isTaken(at now: Instant = .read()) {
+        guard now.duration(since: refusedAt.withLock(\.self)) >= Self.calm else { return }
         if complaints.forget("calls") { logger.info("Redis takes calls again") }
     }
 

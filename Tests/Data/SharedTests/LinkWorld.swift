@@ -21,6 +21,7 @@ final class LinkWorld {
         private(set) var changes: [ChannelChange] = []
         private(set) var webhooks: [WebhookEvent] = []
         private(set) var gaps = 0
+        private(set) var latest: [ChannelKey] = []
         private(set) var commands: [HubCommand] = []
 
         fileprivate init(_ settings: SharedSettings, _ app: App, on loop: EventLoop) throws {
@@ -54,7 +55,8 @@ final class LinkWorld {
                     case .reply(let number, let reply): replies[number] = reply
                     case .change(let change): changes.append(change)
                     case .webhook(_, let event): webhooks.append(event)
-                    case .latest, nil: break
+                    case .latest(let key, _): latest.append(key)
+                    case nil: break
                     }
                 }
             }

@@ -79,6 +79,19 @@ import Testing
         #expect(try world.facts(news).subscriptionCount == 1)
     }
 
+    /// A replica that takes over may have lost a hub's last exit: each hub is told where it is counted and nobody is.
+    @Test func aLostExitIsSaidAgain() throws {
+        let world = try LinkWorld(hubs: 2)
+        for number in 0..<600 { world.hubs[0].send(.enter(LinkWorld.key("left-\(number)"), Entering())) }
+        _ = try world.ask(.enter(news, Entering()), by: 1)
+        world.hubs[0].link?.send(.follow(presence))
+        _ = try world.ask(.enter(presence, LinkWorld.entering("u")))
+        try strike(.connections, world)
+        try world.run { Set(world.hubs[0].latest).count >= 600 }
+        #expect(!world.hubs[0].latest.contains(presence) && !world.hubs[0].latest.contains(news))
+        try world.run { world.hubs[1].latest.contains(news) }
+    }
+
     /// A hub that was taken for dead is told so, and goes on as another.
     @Test func aHubTakenForDeadGoesOnAsAnother() throws {
         let world = try LinkWorld(hubs: 2)

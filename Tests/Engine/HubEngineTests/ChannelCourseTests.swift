@@ -103,6 +103,9 @@ import Testing
             try news(.change(ChannelChange(key: try key(name), follows: follows, sequence: sequence, what: what)))
         }
 
+        /// The state says that the hub is counted in it.
+        func isCounted(_ name: String) throws { try news(.latest(key(name), 0)) }
+
         func event(_ name: String, _ follows: UInt64, _ sequence: UInt64, _ event: String) throws {
             let publication = Publication(channel: try key(name).name, event: event, data: [])
             try change(name, follows, sequence, .published(publication, nil))
@@ -373,5 +376,43 @@ import Testing
         desk.shard.assertAll(now: desk.now)
         try desk.advance(0)
         #expect(desk.count(Self.isAssertion) == 5)
+    }
+
+    /// The state has lost that the last one left: it is told so. Who has come since is not taken out.
+    @Test func aChannelThatNobodyHereIsInIsLeftAgain() throws {
+        let desk = try Desk()
+        try desk.isCounted("presence-x")
+        #expect(desk.count(Self.isAssertion) == 1)
+        #expect(desk.asserted?.connections == 0 && desk.asserted?.members.isEmpty == true)
+        try desk.isCounted("presence-x")
+        #expect(desk.count(Self.isAssertion) == 1, "it is being told")
+        try desk.reply("presence-x", at: 3, [])
+        // The state had answered before it heard of the newcomer.
+        try desk.enter("presence-x", "a")
+        try desk.isCounted("presence-x")
+        #expect(desk.count(Self.isAssertion) == 1)
+        try desk.reply("presence-x", at: 4, ["a"])
+        try desk.isCounted("presence-x")
+        #expect(desk.asserted?.connections == 1)
+        #expect(desk.heard() == ["in 1"])
+    }
+
+    /// A reply of a new history may lie below what clients here know of the old one, which knows nothing of the newcomer:
+    /// it gets a list that it is in.
+    @Test func aNewcomerOfASetBackStateIsInItsList() throws {
+        let desk = try Desk()
+        try desk.enter("presence-x", "a")
+        try desk.reply("presence-x", at: 90, ["a"])
+        try desk.enter("presence-x", "b")
+        let call = desk.calls.last?.number
+        for sequence in 91...93 as ClosedRange<UInt64> { try desk.event("presence-x", sequence - 1, sequence, "e") }
+        #expect(desk.heard() == ["in 1", "e", "e", "e"])
+        // What the old history had as 92 and 93, this reply does not know.
+        try desk.reply("presence-x", at: 91, to: call)
+        #expect(desk.heard() == [])
+        try desk.advance(1)
+        try desk.reply("presence-x", at: 91, ["a", "b"])
+        try desk.advance(1)
+        #expect(desk.heard() == ["member_added b", "in 2"])
     }
 }

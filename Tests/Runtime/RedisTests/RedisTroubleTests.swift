@@ -1,4 +1,5 @@
 import Clock
+import Logging
 import RESP
 import Reactor
 import Redis
@@ -158,6 +159,25 @@ import Testing
         #expect(world.failed.first == RedisTrouble(.notMaster, "it is a replica"))
         _ = try admin.callText("REPLICAOF", "NO", "ONE")
         try world.run { world.opened == [1, 2] }
+    }
+
+    /// A server whose replicas come and go by the second fills no log: it is well once it has taken all for a while.
+    @Test func refusalsThatComeAndGoAreToldOnce() {
+        let lines = KeptLines()
+        let log = RedisLog(Logger(label: "redis") { _ in lines })
+        var now = Instant(nanoseconds: 1_000_000_000)
+        for _ in 0..<30 {
+            log.isRefused(RESPError(Array("NOREPLICAS few".utf8)), at: now)
+            now = now.advanced(by: .seconds(1))
+            log.isTaken(at: now)
+        }
+        #expect(lines.all.count == 1, "\(lines.all)")
+        now = now.advanced(by: .seconds(10))
+        log.isTaken(at: now)
+        log.isTaken(at: now)
+        #expect(lines.all.count == 2)
+        log.isRefused(RESPError(Array("NOREPLICAS few".utf8)), at: now)
+        #expect(lines.all.count == 3)
     }
 
     // MARK: No connection

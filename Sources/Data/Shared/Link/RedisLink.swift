@@ -23,6 +23,7 @@ import Redis
 package final class RedisLink {
     let shared: SharedRedis
     private let number: Int
+    private let loops: Int
     private let loop: EventLoop
     private let receive: @Sendable (SharedArrival) -> Void
     private var client: RedisClient?
@@ -37,6 +38,7 @@ package final class RedisLink {
     private var lastSent: [UInt64?]
     private let users = LinkUsers()
     private let commands = LinkCommands()
+    private let counted = CountedChannels()
     private var beats: BeatWatch
     private(set) var heart: Heart?
     private var isEnding = false
@@ -49,11 +51,11 @@ package final class RedisLink {
     static let patience = Duration.seconds(5)
 
     init(
-        _ shared: SharedRedis, loop number: Int, on loop: EventLoop,
+        _ shared: SharedRedis, loop number: Int, of loops: Int, on loop: EventLoop,
         _ receive: @escaping @Sendable (SharedArrival) -> Void
     ) throws {
         self.shared = shared
-        self.number = number
+        (self.number, self.loops) = (number, loops)
         self.loop = loop
         self.receive = receive
         hub = shared.presentHub
@@ -69,6 +71,7 @@ package final class RedisLink {
         self.client = client
         users.link = self
         commands.link = self
+        counted.link = self
         heart = try Heart(self, on: loop, beats: number == 0)
         client.connect()
     }
@@ -338,6 +341,15 @@ package final class RedisLink {
         owesGap = false
         shared.metrics.gaps.add()
         receive(.gap)
+        counted.read()
+    }
+
+    /// Whether it is news of a channel that this loop owns, and that nobody here is in.
+    func isElsewhere(_ news: RESPValue) -> Bool {
+        guard case .bytes(let bytes) = news, case .latest(let key, _)? = try? ChannelNews(bytes, apps) else {
+            return false
+        }
+        return key.shard(of: loops) == number && followed[key] == nil
     }
 
     /// Goes on as another hub, if this one was taken for dead.

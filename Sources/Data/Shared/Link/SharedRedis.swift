@@ -112,16 +112,17 @@ package final class SharedRedis: Sendable {
         servedVersion.add(1, ordering: .releasing)
     }
 
-    /// Opens the way of one loop; called on its thread.
+    /// Opens the way of one of `loops` loops; called on its thread.
     ///
     /// - Parameter receive: takes what is told, in its order; any thread.
     package func link(
-        loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+        loop: Int, of loops: Int = 1, on eventLoop: EventLoop,
+        _ receive: @escaping @Sendable (SharedArrival) -> Void
     ) throws(ReactorError) -> RedisLink {
         awaited.withLock { _ = $0.loops.insert(loop) }
         let link: RedisLink
         do {
-            link = try RedisLink(self, loop: loop, on: eventLoop, receive)
+            link = try RedisLink(self, loop: loop, of: loops, on: eventLoop, receive)
         } catch let error as ReactorError {
             throw error
         } catch {

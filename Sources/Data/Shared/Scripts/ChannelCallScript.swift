@@ -36,6 +36,13 @@ enum ChannelCallScript {
           loseAll(ARGV[7])
           reapPage(ARGV[7])
           return reply(DONE)
+        elseif asked == 'counted' then
+          local page, news = call('SSCAN', P .. 'hub:' .. hub, ARGV[7], 'COUNT', 256), {}
+          for i, name in ipairs(page[2]) do
+            local app, channel = name:match('^([^:]*):(.*)$')
+            news[i] = '\1\1\4' .. text(app) .. text(channel) .. '\0'
+          end
+          return {page[1], news}
         elseif asked == 'list' then
           local app, prefix, most = ARGV[7], ARGV[8], tonumber(ARGV[9])
           local parts = {}

@@ -11,7 +11,8 @@ struct LoopLink {
     init?(_ link: (any SharedLink)?, loop: Int, on eventLoop: EventLoop, _ context: HubContext) throws(ReactorError) {
         guard let link else { return nil }
         let mailbox = context.mailboxes[loop]
-        send = try link.open(loop: loop, on: eventLoop) { mailbox.post(.shared($0)) }
+        let loops = context.configuration.loops
+        send = try link.open(loop: loop, of: loops, on: eventLoop) { mailbox.post(.shared($0)) }
         hub = link.hub
     }
 }
@@ -24,12 +25,13 @@ package protocol SharedLink: AnyObject, Sendable {
     /// These apps are served from now on, with these bounds and features. Those that the hub begins with, it is made with.
     func serve(_ apps: [App])
 
-    /// Opens the way of one loop. Called on its thread, before it serves.
+    /// Opens the way of one of `loops` loops. Called on its thread, before it serves.
     ///
     /// - Parameter receive: takes what the state tells the loop, in the state's order as far as the way keeps it. Any
     ///   thread.
     /// - Returns: what sends the loop's requests. It is called on the loop's thread, and never waits.
     func open(
-        loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+        loop: Int, of loops: Int, on eventLoop: EventLoop,
+        _ receive: @escaping @Sendable (SharedArrival) -> Void
     ) throws(ReactorError) -> (SharedRequest) -> Void
 }

@@ -5,9 +5,10 @@ import Shared
 extension SharedRedis: SharedLink {
     /// Opens the way of one loop (`SharedLink`).
     package func open(
-        loop: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+        loop: Int, of loops: Int, on eventLoop: EventLoop,
+        _ receive: @escaping @Sendable (SharedArrival) -> Void
     ) throws(ReactorError) -> (SharedRequest) -> Void {
-        let link = try link(loop: loop, on: eventLoop, receive)
+        let link = try link(loop: loop, of: loops, on: eventLoop, receive)
         return { link.send($0) }
     }
 }

@@ -19,7 +19,9 @@ extension ChannelShard {
             case .change(let change): changed(change, now: now, &effects)
             case .webhook(let index, let event): if let app = apps[index] { effects.append(.webhook(app, event)) }
             case .reply(let number, let reply): replied(number, reply, now: now, &effects)
-            case .latest(let key, let last): if locals[key]?.course?.hasMissed(last) == true { assert(key, now: now) }
+            case .latest(let key, let last):
+                // Of one that nobody here is in, the state is told so.
+                if locals[key] == nil || locals[key]?.course?.hasMissed(last) == true { assert(key, now: now) }
             }
         } catch {
             metrics.sharedProblems[error.rawValue].add()
@@ -67,9 +69,8 @@ extension ChannelShard {
         case .entered(let entered):
             course.entered(entry)
             if local.loops.isEmpty, course.mayBegin(at: entered, of: entry.key) { course.begin(at: entered) }
-            if entered.sequence > course.delivered ?? 0 {
-                course.ready.append((entry, loop, entered))
-            } else {
+            course.ready.append((entry, loop, entered))
+            for (entry, loop, entered) in course.takeReady(upTo: course.delivered ?? 0) {
                 letIn(entry, loop, entered, local, course, now: now, &effects)
             }
             follow(local, course, now: now, &effects)
