@@ -67,7 +67,7 @@ enum HubProcess {
         // The hub before this one serves on, and its clients notice nothing of this one.
         if given.predecessor != nil { ConnectPace.process.set(connectPause) }
         let shared = try SharedSettings(settings).map { [metrics = metrics.redis] in
-            SharedRedis($0, apps: settings.servedApps, metrics: metrics, logger)
+            SharedRedis($0, metrics: metrics, logger)
         }
         let gateway = try start(
             settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, shared, courier, metrics,

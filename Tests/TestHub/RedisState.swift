@@ -44,7 +44,7 @@ package enum RedisState {
         settings.settling = group?.settling ?? .zero
         settings.limits = configuration.shardLimits
         return SharedRedis(
-            settings, apps: configuration.apps, metrics: SharedRedisMetrics(),
+            settings, metrics: SharedRedisMetrics(),
             Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 }

@@ -52,11 +52,15 @@ class RedisGroup:
                     return server
         return None
 
-    def is_writable(self):
-        """Whether a write is taken, and a replica has it."""
+    def is_whole(self):
+        """Whether the master takes writes, both others follow it, and the sentinel knows that.
+
+        A sentinel that loses a master before it has told both others of it can leave them following each other.
+        """
         master = self.master()
         with contextlib.suppress(OSError, AssertionError):
-            return master is not None and "OK" in master("SET", "judge", "1")
+            return (master is not None and str(master.port) in self.sentinel("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+                    and master("INFO", "replication").count("state=online") == 2 and "OK" in master("SET", "judge", "1"))
         return False
 
     def fails_over(self):
@@ -65,12 +69,12 @@ class RedisGroup:
         old.stop()
         eventually(lambda: (new := self.master()) is not None and new is not old, "another one is the master")
         old.start(wait=False)
-        self.takes_writes()
+        self.is_well()
 
-    def takes_writes(self):
-        """Returns once there is a master that takes writes."""
+    def is_well(self):
+        """Returns once all is as it shall be."""
         try:
-            eventually(self.is_writable, "Redis takes writes")
+            eventually(self.is_whole, "Redis is whole", 90)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self._states()}") from None
 

@@ -1,5 +1,6 @@
 """Hubs that share ordinary channels by Redis, as an operator has them: processes that die, and a Redis that goes away."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -14,8 +15,9 @@ import pytest
 
 import cluster
 from certificates import Certificate
+from device import Device
 from hub import Program, Server
-from plain import APP, SERVER_TO_USER, Caller, Member, facts, members, subscribers
+from plain import APP, SERVER_TO_USER, Application, Caller, Member, facts, members, subscribers
 from redis_server import PROGRAMS, Redis
 from waiting import PATIENCE, eventually
 
@@ -318,3 +320,82 @@ def test_the_command_cluster_says_what_is_wrong(redis):
     status, _, words = cluster_command(redis.url.replace("redis://", "redis://:hidden@"))
     assert status == 1 and words.startswith(f"carillon: Redis at {redis.url}: nobody takes the connection"), words
     assert "hidden" not in words
+
+
+@contextlib.contextmanager
+def limited(redis, count, **limits):
+    """Hubs with an app that is limited."""
+    app = Application(limits=limits)
+    with contextlib.ExitStack() as stack:
+        hubs = [stack.enter_context(Hub(redis, CARILLON_APPS=json.dumps([app.setting()]))) for _ in range(count)]
+        for hub in hubs:
+            hub.apps = (app,)
+        yield [hub.ready() for hub in hubs]
+
+
+def test_hubs_share_an_apps_connections(redis):
+    with limited(redis, 2, connections=6) as (one, two), contextlib.ExitStack() as stack:
+        people = [stack.enter_context(Member(one)) for _ in range(4)]
+        for member in people:
+            member.join("news")
+        codes = []
+
+        def is_full():
+            """Until this hub has heard of the other's connections, it lets in more: they end at once."""
+            with Device(two, key=two.apps[0].key) as device:
+                first = device.wait_for(lambda frame: frame.event.startswith("pusher:"), "an answer")
+                if first.event == "pusher:error":
+                    codes.append(first.data["code"])
+                return first.event == "pusher:error"
+
+        stack.enter_context(Member(two)).join("news")
+        stack.enter_context(Member(two)).join("news")
+        eventually(is_full, "the hub knows that there are six")
+        # A client that was told so tries again by itself.
+        assert codes == [4100]
+        eventually(lambda: is_full() and codes[-1] == 4004, "it lasts")
+        one.kill()
+        eventually(lambda: not is_full(), "the others are gone")
+
+
+def test_hubs_share_an_apps_channels(redis):
+    with limited(redis, 2, channels=3) as (one, two), Member(one) as here, Member(two) as there:
+        for number in range(3):
+            here.join(f"room-{number}")
+        there.join("room-0")
+
+        def is_refused():
+            start = there.count()
+            there.ask_for("room-4")
+            frame = there.wait_for(
+                lambda frame: frame.channel == "room-4" and "subscription" in frame.event, "an answer", start=start)
+            if frame.event == "pusher:subscription_error":
+                return True
+            there.unsubscribe("room-4")
+            return False
+
+        eventually(is_refused, "the hub knows that there are three")
+        there.join("room-1")
+        for number in range(3):
+            here.unsubscribe(f"room-{number}")
+        eventually(lambda: not is_refused(), "there is room again")
+
+
+def test_hubs_share_an_apps_rate(redis):
+    with limited(redis, 2, publishesPerSecond=40) as (one, two), Caller(one) as here, \
+            Caller(two) as there:
+        def taken(caller, seconds):
+            end, count = time.monotonic() + seconds, 0
+            while time.monotonic() < end:
+                count += caller.publish(["news"], "e").status == 200
+            return count
+
+        def both():
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                each = [pool.submit(taken, caller, 2) for caller in (here, there)]
+                return sum(future.result() for future in each)
+
+        # At first each lets through all of it, and the burst.
+        both()
+        eventually(lambda: both() <= 2 * 40 * 1.3, "both together keep to the rate")
+        eventually(lambda: taken(here, 2) >= 2 * 40 * 0.8, "one has all of it")

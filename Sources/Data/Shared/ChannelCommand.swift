@@ -42,9 +42,15 @@ extension SharedCommand {
     /// - Parameters:
     ///   - replica: the server's replication id.
     ///   - about: what operators are told of the hub; the first bucket has it.
-    package init(beatOf hub: HubID, at replica: [UInt8], about: String = "") {
+    ///   - use: what the hub has of limited apps; the first bucket has it. Nil: what it has said before counts.
+    ///   - apps: those whose channels are counted.
+    package init(
+        beatOf hub: HubID, at replica: [UInt8], about: String = "", use: String? = nil, apps: [String] = []
+    ) {
         self.init(.beat, nil, from: hub)
         add(String(decoding: replica, as: UTF8.self), "\(UInt64.random(in: 0...(.max)))", about)
+        add(use.map { "=" + $0 } ?? "")
+        for app in apps { add(app) }
     }
 
     /// A page of the channels that the hub is counted in, each as `ChannelNews.latest`.
@@ -128,6 +134,8 @@ extension SharedCommand {
             (.channelExistence, "o"), (.presence, "p"), (.cacheChannels, "c"), (.subscriptionCount, "s"),
         ]
         for (kind, letter) in webhooks where app.features.webhooks.contains(kind) { letters += letter }
+        // No more channels of it may be made.
+        if app.counts.elsewhere.hasChannels(app.limits.channelsMax) { letters += "F" }
         return letters
     }
 }

@@ -94,6 +94,7 @@ package final class Gateway: Sendable {
         let apps = try AppTable(configuration.apps)
         served = Locked(apps)
         metrics.serves(apps)
+        configuration.sharedLink?.serve(apps.apps)
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
         if let tls = configuration.tls { metrics.tls.serves(tls) }
         let sockets = try sockets ?? configuration.listen()

@@ -26,9 +26,10 @@ final class LinkWorld {
 
         fileprivate init(_ settings: SharedSettings, _ app: App, on loop: EventLoop) throws {
             shared = SharedRedis(
-                settings, apps: [app], metrics: SharedRedisMetrics(),
+                settings, metrics: SharedRedisMetrics(),
                 Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             apps.replace(app)
+            shared.serve([app])
             link = try shared.link(loop: 0, on: loop) { [arrivals] arrival in arrivals.withLock { $0.append(arrival) } }
         }
 

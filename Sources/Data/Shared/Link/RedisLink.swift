@@ -61,7 +61,6 @@ package final class RedisLink {
         hub = shared.presentHub
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
-        refreshApps()
         let client = try RedisClient(
             "loop \(number)", loop: loop, settings: shared.settings.redis,
             prelude: scripts.prelude(shared.settings), log: shared.log,
@@ -73,11 +72,14 @@ package final class RedisLink {
         commands.link = self
         counted.link = self
         heart = try Heart(self, on: loop, beats: number == 0)
+        refreshApps()
         client.connect()
     }
 
     private func refreshApps() {
-        for app in shared.apps(unless: &appsVersion) ?? [] { apps.replace(app) }
+        guard let served = shared.apps(unless: &appsVersion) else { return }
+        for app in served { apps.replace(app) }
+        heart?.shares.serve(served)
     }
 
     // MARK: From the loop

@@ -80,7 +80,7 @@ package final class SharedRedis: Sendable {
     let log: RedisLog
     /// The run as Redis knows it.
     private let present: Atomic<UInt64>
-    private let served: Locked<[App]>
+    private let served = Locked<[App]>([])
     /// The first loop's, and where it has still to look.
     private let poked: Locked<(places: [Bool], mailbox: Mailbox<Errand>?)>
     private let servedVersion = Atomic<Int>(0)
@@ -89,8 +89,8 @@ package final class SharedRedis: Sendable {
     /// Loops that had no connection yet, and buckets that have not settled since the hub began.
     private let awaited: Locked<(loops: Set<Int>, buckets: Set<Int>)>
 
-    /// - Parameter apps: those that are served at first.
-    package init(_ settings: SharedSettings, apps: [App], metrics: SharedRedisMetrics, _ logger: Logger) {
+    /// Serves no apps yet.
+    package init(_ settings: SharedSettings, metrics: SharedRedisMetrics, _ logger: Logger) {
         self.settings = settings
         self.metrics = metrics
         keys = BucketKeys(count: settings.buckets, of: settings.name).prefixes.map { Array($0.utf8) }
@@ -98,7 +98,6 @@ package final class SharedRedis: Sendable {
         let number = Self.anyNumber()
         hub = HubID(number)
         present = Atomic(number)
-        served = Locked(apps)
         poked = Locked((Array(repeating: false, count: 2 * settings.buckets), nil))
         awaited = Locked(([], Set(0..<settings.buckets)))
     }

@@ -4,8 +4,9 @@ import Clock
 /// changed, and has the dead ones reaped.
 ///
 /// `ARGV`, from the sixth: the server's replication id, a number that nobody else has, and what operators are told of the
-/// hub, or nothing. It returns in how many milliseconds something is due about channels, and about users (-1: nothing is),
-/// and for how many milliseconds the bucket settles.
+/// hub, or nothing; what the hub has of limited apps behind `=`, or nothing; then apps. It returns in how many milliseconds
+/// something is due about channels, and about users (-1: nothing is), for how many milliseconds the bucket settles, what each
+/// other hub has, if this one has said so, and how many channels the bucket has of each of the apps.
 ///
 /// A bucket that was empty, or is at another server, settles for a while: hubs say again what they hold, and what is missing
 /// may only not have been said yet.
@@ -36,6 +37,19 @@ enum BeatScript {
             local B, replica, unique = P .. 'bucket', ARGV[6], ARGV[7]
             call('HSET', P .. 'hubs', hub, now)
             if ARGV[8] ~= '' then call('HSET', P .. 'about', hub, ARGV[8]) end
+            local others, counts = {}, {}
+            if ARGV[9] ~= '' then
+              local uses = call('HGETALL', P .. 'uses')
+              for i = 1, #uses, 2 do
+                if uses[i] ~= hub then others[#others + 1] = uses[i + 1] end
+              end
+              if #ARGV[9] > 1 then
+                call('HSET', P .. 'uses', hub, ARGV[9]:sub(2))
+              elseif #uses > 0 then
+                call('HDEL', P .. 'uses', hub)
+              end
+            end
+            for i = 10, #ARGV do counts[i - 9] = call('HGET', B, 'channels:' .. ARGV[i]) or '0' end
             local known = call('HMGET', B, 'seenAt', 'since', 'replica', 'epoch', 'beatAt')
             local since, epoch = tonumber(known[2] or now), known[4]
             if known[3] ~= replica then
@@ -81,7 +95,7 @@ enum BeatScript {
               local user = call('ZRANGE', P .. 'userDue', 0, 0, 'WITHSCORES')
               if user[2] then userDelay = max(0, tonumber(user[2]) - now) end
             end
-            return {delay, userDelay, max(0, tonumber(callers[3] or now + 1) - now)}
+            return {delay, userDelay, max(0, tonumber(callers[3] or now + 1) - now), others, counts}
 
             """#
     }

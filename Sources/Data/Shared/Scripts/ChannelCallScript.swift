@@ -58,10 +58,14 @@ enum ChannelCallScript {
           return reply('\5' .. num(#parts) .. table.concat(parts))
         end
         local app, channel, flags = ARGV[7], ARGV[8], ARGV[9]
+        -- The app has as many channels as it may have.
+        local isFull = flags and flags:find('F') and call('EXISTS', P .. 'c:' .. app .. ':' .. channel) == 0
+        if flags then flags = flags:gsub('F', '') end
+        local function nothing() return reply('\3\0' .. (flags:find('P') and '\1\0' or '\0') .. '\0') end
         if asked == 'facts' then
           local c = open(app, channel)
           if c then return reply('\3' .. facts(c, true)) end
-          return reply('\3\0' .. (flags:find('P') and '\1\0' or '\0') .. '\0')
+          return nothing()
         elseif asked == 'users' then
           local users = call('HKEYS', P .. 'm:' .. app .. ':' .. channel)
           local parts = {}
@@ -87,6 +91,10 @@ enum ChannelCallScript {
             local refused = call('GET', P .. 'refused:' .. caller .. ':' .. ARGV[3])
             if refused then return reply('\2' .. refused) end
             isRepeated = true
+          end
+          if isFull and not isRepeat then
+            call('SET', P .. 'refused:' .. caller .. ':' .. ARGV[3], '\1', 'PX', 60000)
+            return reply('\2\1')
           end
           local c = open(app, channel, flags)
           if isRepeated then
@@ -126,6 +134,8 @@ enum ChannelCallScript {
           return reply(DONE)
         elseif asked == 'publish' then
           if settles() then return redis.error_reply(SETTLES) end
+          -- Where nobody is in it, and there is no room for it, it keeps no event.
+          if isFull then return nothing() end
           local c = open(app, channel, flags)
           local isTold, isFull = isRepeat, false
           if not isRepeat then isTold, isFull = isKnown(app, ARGV[11]) end

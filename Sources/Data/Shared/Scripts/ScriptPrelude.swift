@@ -10,6 +10,7 @@
 /// | | beats have found |
 /// | `hubs` | hash: when each hub has last said that it lives |
 /// | `about` | hash, of the first bucket: what operators are told of each hub |
+/// | `uses` | hash, of the first bucket: what each hub has of limited apps |
 /// | `beat` | shard channel: what has changed in the last second |
 /// | `callers` | hash: the last number of each caller; of a reaped hub, when; until when the bucket settles |
 /// | `changed` | hash: channels that have changed since the last beat, each with its sequence |
@@ -70,6 +71,7 @@ enum ScriptPrelude {
           call('HSETNX', P .. 'callers', dead, now)
           call('HDEL', P .. 'hubs', dead)
           call('HDEL', P .. 'about', dead)
+          call('HDEL', P .. 'uses', dead)
         end
         -- A caller numbers its calls, and repeats them in order: up to the last one they were carried out.
         local isRepeat = callers[2] and tonumber(callers[2]) >= number

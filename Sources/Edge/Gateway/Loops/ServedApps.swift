@@ -1,3 +1,4 @@
+import Clock
 import HubEngine
 import Pusher
 import Reactor
@@ -51,8 +52,6 @@ final class ServedApps {
     /// Why a connection of the app is not let in; nil where it is, and is counted in.
     func refusal(of app: App) -> ErrorCode? {
         guard app.features.isEnabled else { return .appDisabled }
-        guard app.counts.connections.enter(most: app.limits.connectionsMax) == nil else { return nil }
-        app.counts.refused(.connections)
-        return .overQuota
+        return app.enterConnection(at: .read())
     }
 }

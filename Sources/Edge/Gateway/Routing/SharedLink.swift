@@ -22,7 +22,7 @@ package protocol SharedLink: AnyObject, Sendable {
     /// This run of the hub, as the others know it.
     var hub: HubID { get }
 
-    /// These apps are served from now on, with these bounds and features. Those that the hub begins with, it is made with.
+    /// These apps are served from now on, with these bounds and features, and are counted in these values.
     func serve(_ apps: [App])
 
     /// Opens the way of one of `loops` loops. Called on its thread, before it serves.

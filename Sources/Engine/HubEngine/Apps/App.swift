@@ -1,4 +1,5 @@
 import Clock
+import Metrics
 import Pusher
 
 /// One Pusher app that this hub serves: its keys, its secret, and what it may do.
@@ -38,8 +39,22 @@ package final class App: Sendable {
     /// is let through when the whole burst is there. Any thread.
     package func takePublishes(_ count: Int, at now: Instant) -> Duration? {
         guard limits.publishesPerSecond > 0 else { return nil }
-        let burst = limits.publishesBurst > 0 ? limits.publishesBurst : limits.publishesPerSecond
-        return counts.publishes.take(Rate(perSecond: limits.publishesPerSecond, burst: burst), at: now, cost: count)
+        let wait = counts.publishes.take(counts.elsewhere.rate(limits), at: now, cost: count)
+        if wait == nil { counts.publishesTaken.add(count) }
+        return wait
+    }
+
+    /// Counts in a connection; else why it is closed: one that would be too many with those of other hubs may try again, for
+    /// what they have is known late. Any thread.
+    package func enterConnection(at now: Instant) -> ErrorCode? {
+        guard let most = limits.connectionsMax else {
+            _ = counts.connections.enter(most: nil)
+            return nil
+        }
+        guard counts.connections.enter(most: most - counts.elsewhere.connections) == nil else { return nil }
+        counts.refused(.connections)
+        let isLasting = counts.connections.count >= most || counts.elsewhere.isFullForLong(at: now)
+        return isLasting ? .overQuota : .overCapacity
     }
 
     func counted(in counts: AppCounts) -> App {

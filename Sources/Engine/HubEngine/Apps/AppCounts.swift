@@ -10,6 +10,10 @@ package final class AppCounts: Sendable {
     package let channels = BoundedCount()
     /// What is left of its rate of publishing.
     let publishes = SharedAllowance()
+    /// What was taken of that, where there is such a rate.
+    package let publishesTaken = Counter()
+    /// What other hubs have of it.
+    package let elsewhere = UseElsewhere()
     /// Channels that its connections are in or have asked for, streams included.
     let subscriptions = Gauge()
     /// Messages of its clients.

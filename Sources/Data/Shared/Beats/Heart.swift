@@ -15,6 +15,8 @@ final class Heart {
     private weak var link: RedisLink?
     private let loop: EventLoop
     private let beats: Bool
+    /// Of the first loop's link.
+    let shares = AppShares()
     private let buckets: Int
     private var beating: Alarm?
     private var dues: Alarm?
@@ -67,6 +69,7 @@ final class Heart {
         beating?.unset()
         dues?.unset()
         dueAt = Array(repeating: .max, count: 2 * buckets)
+        shares.forget()
     }
 
     // MARK: Beats
@@ -96,15 +99,24 @@ final class Heart {
         link.shared.beats(at: loop.now)
         let sender = link.hub
         let about = bucket == 0 ? link.shared.settings.about : ""
-        link.evaluate(SharedCommand(beatOf: sender, at: link.replica, about: about), bucket) { [weak self] in
-            self?.beaten(bucket, $0, as: sender)
+        let use = bucket == 0 && beats ? shares.say(at: loop.now) : nil
+        let asked = beats ? shares.asked : []
+        let command = SharedCommand(beatOf: sender, at: link.replica, about: about, use: use, apps: asked)
+        link.evaluate(command, bucket) { [weak self] reply in
+            guard let self else { return }
+            beaten(bucket, reply, as: sender)
+            guard case .value(.array(let parts)) = reply, parts.count == 5, case .array(let others) = parts[3],
+                case .array(let counts) = parts[4]
+            else { return }
+            if use != nil { shares.hear(others, at: loop.now) }
+            shares.hear(counts, of: asked, in: bucket)
         }
     }
 
     private func beaten(_ bucket: Int, _ reply: RedisReply, as sender: HubID) {
         switch reply {
         case .value(.array(let parts)):
-            guard parts.count == 3, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1],
+            guard parts.count == 5, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1],
                 case .integer(let settling) = parts[2]
             else { return }
             if settling == 0 { link?.shared.hasSettled(bucket) }
