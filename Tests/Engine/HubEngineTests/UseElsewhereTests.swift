@@ -37,8 +37,10 @@ import Testing
         return sums
     }
 
-    /// Together they come to the app's rate within a few seconds, whoever wants how much, and use it.
-    @Test(arguments: [[1_000], [1_000, 1_000], [1_000, 30], [1_000, 1_000, 0], [1_000, 1_000, 10], [500, 500, 500, 500, 500]])
+    /// Together they come to the app's rate within a few seconds, and use it, however much each of them wants.
+    @Test(arguments: [
+        [1_000], [1_000, 1_000], [1_000, 30], [1_000, 1_000, 0], [1_000, 1_000, 10], [500, 500, 500, 500, 500],
+    ])
     func hubsShareARate(_ wanted: [Int]) {
         let sums = published(wanted, limit: 100, burst: 5)
         for sum in sums.suffix(6) { #expect((80...125).contains(sum), "\(sums)") }

@@ -28,7 +28,7 @@ final class CountedChannels {
                 guard parts.count == 2, case .bytes(let next) = parts[0], case .array(let news) = parts[1] else {
                     return
                 }
-                link.tell(news.filter { link.isElsewhere($0) })
+                link.tell(news.filter { link.followed.isElsewhere($0) })
                 if next != [UInt8(ascii: "0")] { read(bucket, from: next, as: number) }
             case .refused(let error): if link.failed(error, as: sender) { link.owe() }
             // Beyond a bound, it does not wait.

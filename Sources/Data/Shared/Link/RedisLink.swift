@@ -23,7 +23,6 @@ import Redis
 package final class RedisLink {
     let shared: SharedRedis
     private let number: Int
-    private let loops: Int
     private let loop: EventLoop
     private let receive: @Sendable (SharedArrival) -> Void
     private var client: RedisClient?
@@ -31,7 +30,7 @@ package final class RedisLink {
     let apps = KnownApps()
     private var appsVersion = -1
     private(set) var hub: HubID
-    private var followed: [ChannelKey: [UInt8]] = [:]
+    private(set) var followed: FollowedChannels
     /// Calls that are sent before all others, once they can be.
     private var waiting = Fifo<LinkCall>()
     /// The last call of each bucket that changes it, on this connection; nil: none, or it is not known what became of it.
@@ -55,7 +54,8 @@ package final class RedisLink {
         _ receive: @escaping @Sendable (SharedArrival) -> Void
     ) throws {
         self.shared = shared
-        (self.number, self.loops) = (number, loops)
+        self.number = number
+        followed = FollowedChannels(apps, shared.keys, loop: number, of: loops)
         self.loop = loop
         self.receive = receive
         hub = shared.presentHub
@@ -89,10 +89,8 @@ package final class RedisLink {
         refreshApps()
         switch request {
         case .channel(let sent): call(sent)
-        case .follow(let key): follow(key)
-        case .unfollow(let key):
-            guard let channel = followed.removeValue(forKey: key) else { return }
-            _ = client?.unsubscribe([channel]) { _ in }
+        case .follow(let key): if let channel = followed.insert(key) { subscribe([channel]) }
+        case .unfollow(let key): if let channel = followed.remove(key) { _ = client?.unsubscribe([channel]) { _ in } }
         case .user(let sent): if !isEnding { users.tell(sent) }
         case .command(let command): commands.tell(command)
         case .end: end()
@@ -121,14 +119,6 @@ package final class RedisLink {
         client?.close()
         client = nil
         receive(.ended)
-    }
-
-    private func follow(_ key: ChannelKey) {
-        guard let app = apps[key.app] else { return }
-        let bucket = ChannelBucket(key.name, ofApp: app.id, of: shared.keys.count)
-        let channel = shared.keys[bucket.number] + Array("c:\(app.id):\(key.name.string)".utf8)
-        followed[key] = channel
-        subscribe([channel])
     }
 
     /// Without its subscriptions, a loop would be deaf: it tries again.
@@ -314,7 +304,7 @@ package final class RedisLink {
         if generation == 1 { shared.isUp(number) }
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
-        let channels = shared.keys.map { $0 + Array("beat".utf8) } + followed.values
+        let channels = shared.keys.map { $0 + Array("beat".utf8) } + followed.all
         for part in (channels + ofUsers).parts(of: 500) { subscribe(part) }
         // Before all else: where Redis has lost something, its buckets settle first.
         heart?.beatAll()
@@ -344,14 +334,6 @@ package final class RedisLink {
         shared.metrics.gaps.add()
         receive(.gap)
         counted.read()
-    }
-
-    /// Whether it is news of a channel that this loop owns, and that nobody here is in.
-    func isElsewhere(_ news: RESPValue) -> Bool {
-        guard case .bytes(let bytes) = news, case .latest(let key, _)? = try? ChannelNews(bytes, apps) else {
-            return false
-        }
-        return key.shard(of: loops) == number && followed[key] == nil
     }
 
     /// Goes on as another hub, if this one was taken for dead.
@@ -388,7 +370,7 @@ package final class RedisLink {
         if beats.hasMissed(beat, bucket, now: loop.now) {
             sayAgain(bucket)
         } else {
-            let news = beat.changed.filter { followed[$0.key] != nil }
+            let news = beat.changed.filter { followed.has($0.key) }
             if !news.isEmpty { receive(.news(news.map(\.bytes))) }
         }
     }
@@ -403,10 +385,7 @@ package final class RedisLink {
 
     /// All channels of the bucket may have changed unseen.
     private func sayAgain(_ bucket: Int) {
-        let prefix = shared.keys[bucket]
-        let news = followed.filter { $0.value.starts(with: prefix) }.keys.map {
-            ChannelNews.latest($0, .max).encoded(apps)
-        }
+        let news = followed.latest(in: bucket)
         if !news.isEmpty { receive(.news(news)) }
     }
 

@@ -3,10 +3,10 @@ import Clock
 /// What each hub says of each bucket every second: that it lives. The first to say so in a second has all hubs told what has
 /// changed, and has the dead ones reaped.
 ///
-/// `ARGV`, from the sixth: the server's replication id, a number that nobody else has, and what operators are told of the
-/// hub, or nothing; what the hub has of limited apps behind `=`, or nothing; then apps. It returns in how many milliseconds
-/// something is due about channels, and about users (-1: nothing is), for how many milliseconds the bucket settles, what each
-/// other hub has, if this one has said so, and how many channels the bucket has of each of the apps.
+/// `ARGV`, from the sixth: the server's replication id, a number that nobody else has, what operators are told of the hub,
+/// or nothing, what the hub has of limited apps behind `=`, or nothing, then apps. It returns in how many milliseconds
+/// something is due about channels, and about users (-1: nothing is), for how many milliseconds the bucket settles, what
+/// each other hub has, if this one has said so, and how many channels the bucket has of each of the apps.
 ///
 /// A bucket that was empty, or is at another server, settles for a while: hubs say again what they hold, and what is missing
 /// may only not have been said yet.

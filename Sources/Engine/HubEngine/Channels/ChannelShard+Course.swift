@@ -19,9 +19,8 @@ extension ChannelShard {
             case .change(let change): changed(change, now: now, &effects)
             case .webhook(let index, let event): if let app = apps[index] { effects.append(.webhook(app, event)) }
             case .reply(let number, let reply): replied(number, reply, now: now, &effects)
-            case .latest(let key, let last):
-                // Of one that nobody here is in, the state is told so.
-                if locals[key] == nil || locals[key]?.course?.hasMissed(last) == true { assert(key, now: now) }
+            // Of one that nobody here is in, the state is told so.
+            case .latest(let key, let last): if locals[key]?.course?.hasMissed(last) != false { assert(key, now: now) }
             }
         } catch {
             metrics.sharedProblems[error.rawValue].add()
