@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import socket
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -16,7 +17,7 @@ import pytest
 import cluster
 from certificates import Certificate
 from device import Device
-from hub import Program, Server
+from hub import LOADTEST, PROGRAM, Program, Server
 from plain import APP, SERVER_TO_USER, Application, Caller, Member, facts, members, subscribers
 from redis_server import PROGRAMS, Redis
 from waiting import PATIENCE, eventually
@@ -399,3 +400,19 @@ def test_hubs_share_an_apps_rate(redis):
         both()
         eventually(lambda: both() <= 2 * 40 * 1.3, "both together keep to the rate")
         eventually(lambda: taken(here, 2) >= 2 * 40 * 0.8, "one has all of it")
+
+
+def test_a_rolling_deploy_makes_nobody_flicker(redis, tmp_path, record_property):
+    """`loadtest rolling`, in small; LOADTEST names the program."""
+    file = tmp_path / "rolling.json"
+    run = subprocess.run(
+        [LOADTEST, "rolling", "--program", PROGRAM, "--redis", redis.url, "--clients", "150", "--per-channel", "30",
+         "--rate", "40", "--quiet", "0.5", "--json", file], capture_output=True, text=True)
+    record_property("report", run.stdout)
+    # It fails if anybody was told that a member left or came, or if a publish was refused or lost.
+    assert run.returncode == 0, run.stdout + run.stderr
+    ways = json.loads(file.read_text())["ways"]
+    assert set(ways) == {"take-over", "restart"}
+    for told in ways.values():
+        assert len(told["seconds"]) == 3 and told["returns"] >= 150 and told["published"] > 50, run.stdout
+        assert told["deliveries"] > 30 * told["published"] // 2, run.stdout

@@ -1,16 +1,18 @@
 // A bare WebSocket sender, to hold the hub against: one thread, one prebuilt frame, one send(2) for each receiver.
 //
-//     limit FRAME_BYTES [cork] [handover]
+//     limit FRAME_BYTES [cork] [handover] [redis PORT FOLDER]
 //
 // Listens on a port of 127.0.0.1 that the kernel chooses, and prints it. A WebSocket to /receive/N is a receiver of channel
 // N. A connection that says CONTROL and a newline makes it send: each four bytes that follow (big-endian) are the number of
 // a channel, whose receivers get one frame each. With `cork`, what is due to a receiver at the end of a loop's turn leaves
 // by one call. With `handover`, numbers are read by a second thread, which hands them over and wakes the sender by an
-// eventfd, as a hub's feed does: what a second thread costs. No parsing, no names, no checks: what no real server can be
-// faster than.
+// eventfd, as a hub's feed does: what a second thread costs. With `redis`, it is one of several relays: what it is asked to
+// send goes to Redis as the command of FOLDER (loadtest/Limit/record), and each push from there is a frame to the receivers
+// of channel 0. No parsing, no names, no checks: what no real server can be faster than.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/evp.h>
@@ -47,6 +49,14 @@ static unsigned char frame[FRAME_MAX + 4], input[1 << 16];
 static unsigned char rest[4];  // of the one control connection's last read
 static size_t frame_bytes, rest_count;
 static int poll_set, is_corked;
+
+// The way to Redis. The command is what stands before and behind its number, if it has one.
+static struct {
+    int fd;
+    unsigned char before[1 << 16], behind[1 << 16], answers[1 << 20], unsent[1 << 22];
+    size_t before_count, behind_count, held, unsent_count;
+    uint64_t number;
+} redis = {.fd = -1};
 
 // What the second thread has read and the sender has not taken.
 static struct {
@@ -126,12 +136,104 @@ static void send_to(unsigned number) {
     }
 }
 
+static void flush_redis(void) {
+    while (redis.unsent_count > 0) {
+        ssize_t sent = send(redis.fd, redis.unsent, redis.unsent_count, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EAGAIN) break;
+        if (sent < 0) stop("redis");
+        redis.unsent_count -= (size_t)sent;
+        memmove(redis.unsent, redis.unsent + sent, redis.unsent_count);
+    }
+    watch(redis.fd, redis.unsent_count > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void add(const void *bytes, size_t count) {
+    if (redis.unsent_count + count > sizeof redis.unsent) exit(1);
+    memcpy(redis.unsent + redis.unsent_count, bytes, count);
+    redis.unsent_count += count;
+}
+
+static void ask_redis(void) {
+    char digits[24], head[32];
+    add(redis.before, redis.before_count);
+    if (redis.behind_count == 0) return;
+    int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)++redis.number);
+    add(head, (size_t)snprintf(head, sizeof head, "$%d\r\n%s\r\n", count, digits));
+    add(redis.behind, redis.behind_count);
+}
+
+// The bytes of the value (RESP3) that begins there; 0 if it is not whole.
+static size_t whole(const unsigned char *bytes, size_t count) {
+    const unsigned char *end = memchr(bytes, '\n', count);
+    if (!end) return 0;
+    size_t at = (size_t)(end - bytes) + 1;
+    long number = strtol((const char *)bytes + 1, NULL, 10);
+    if (bytes[0] == '$' || bytes[0] == '=') {
+        if (number < 0) return at;
+        return at + (size_t)number + 2 <= count ? at + (size_t)number + 2 : 0;
+    }
+    if (bytes[0] != '*' && bytes[0] != '>' && bytes[0] != '%') return at;
+    for (long left = bytes[0] == '%' ? 2 * number : number; left > 0; left--) {
+        size_t one = at < count ? whole(bytes + at, count - at) : 0;
+        if (one == 0) return 0;
+        at += one;
+    }
+    return at;
+}
+
 static void end_turn(void) {
     for (int i = 0; i < dirty_count; i++) {
         connections[dirty[i]].is_dirty = 0;
         flush(dirty[i]);
     }
     dirty_count = 0;
+}
+
+static void hear_redis(void) {
+    ssize_t count = recv(redis.fd, redis.answers + redis.held, sizeof redis.answers - redis.held, 0);
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) stop("redis");
+    redis.held += (size_t)count;
+    size_t at = 0, one;
+    while (at < redis.held && (one = whole(redis.answers + at, redis.held - at)) > 0) {
+        const unsigned char *kind = redis.answers + at;
+        if (kind[0] == '-') fprintf(stderr, "limit: %.*s", (int)one, (const char *)kind);
+        // Not of a subscription that begins: ">3", "$8" or "$7", "smessage" or "message".
+        if (kind[0] == '>' && one > 20 && memmem(kind, 20, "message", 7)) send_to(0);
+        at += one;
+    }
+    redis.held -= at;
+    memmove(redis.answers, redis.answers + at, redis.held);
+    end_turn();
+}
+
+static size_t read_file(const char *folder, const char *name, void *into, size_t most) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    if (!file) stop(path);
+    size_t count = fread(into, 1, most, file);
+    fclose(file);
+    return count;
+}
+
+static void begin_redis(int port, const char *folder) {
+    char number[32] = "";
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    redis.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(redis.fd, (struct sockaddr *)&address, sizeof address) != 0) stop("redis");
+    fcntl(redis.fd, F_SETFL, O_NONBLOCK);
+    int one = 1;
+    setsockopt(redis.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    redis.before_count = read_file(folder, "before", redis.before, sizeof redis.before);
+    redis.behind_count = read_file(folder, "behind", redis.behind, sizeof redis.behind);
+    read_file(folder, "number", number, sizeof number - 1);
+    redis.number = strtoull(number, NULL, 10);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = redis.fd};
+    if (epoll_ctl(poll_set, EPOLL_CTL_ADD, redis.fd, &event) != 0) stop("epoll_ctl");
+    redis.unsent_count = read_file(folder, "begin", redis.unsent, sizeof redis.unsent);
+    flush_redis();
 }
 
 static void upgrade(int fd, size_t count) {
@@ -235,8 +337,10 @@ static void command(const unsigned char *bytes, size_t count) {
         memcpy(&number, rest, sizeof number);
         number = ntohl(number);
         rest_count = 0;
-        if (number < CHANNELS_MAX) send_to(number);
+        if (redis.fd >= 0) ask_redis();
+        else if (number < CHANNELS_MAX) send_to(number);
     }
+    if (redis.fd >= 0) flush_redis();
     end_turn();
 }
 
@@ -291,8 +395,9 @@ static void build_frame(size_t bytes) {
 
 int main(int count, char **arguments) {
     build_frame(count > 1 ? strtoul(arguments[1], NULL, 10) : 0);
-    int hands_over = 0;
+    int hands_over = 0, redis_at = 0;
     for (int i = 2; i < count; i++) {
+        if (strcmp(arguments[i], "redis") == 0 && i + 2 < count) redis_at = i;
         if (strcmp(arguments[i], "cork") == 0) is_corked = 1;
         if (strcmp(arguments[i], "handover") == 0) hands_over = 1;
     }
@@ -306,6 +411,7 @@ int main(int count, char **arguments) {
     fflush(stdout);
     poll_set = epoll_create1(EPOLL_CLOEXEC);
     if (hands_over) start_feed();
+    if (redis_at > 0) begin_redis(atoi(arguments[redis_at + 1]), arguments[redis_at + 2]);
     struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[EVENTS_MAX];
     if (epoll_ctl(poll_set, EPOLL_CTL_ADD, listener, &event) != 0) stop("epoll_ctl");
     for (;;) {
@@ -314,6 +420,11 @@ int main(int count, char **arguments) {
             int fd = events[i].data.fd;
             if (fd == listener) {
                 accept_all(listener);
+                continue;
+            }
+            if (fd == redis.fd) {
+                if (events[i].events & EPOLLOUT) flush_redis();
+                hear_redis();
                 continue;
             }
             if (fd == handover.wake) {

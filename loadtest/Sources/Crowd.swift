@@ -1,6 +1,16 @@
 import Clock
 import Reactor
 
+/// What a crowd's clients do.
+protocol CrowdScript: DeviceScript {
+    /// Called when a client is current, once for each connection.
+    var isCurrent: (LoadDevice) -> Void { get set }
+    /// Takes a client and a topic whose log could not be read: it is to `ask` again after a pause.
+    var isUnavailable: (LoadDevice, Int) -> Void { get set }
+    /// Names the position in that topic once more.
+    func ask(_ topic: Int, _ device: LoadDevice)
+}
+
 /// Clients that come, go and come back, by pusher-js's rules (`Comeback`).
 final class Crowd {
     private struct Client {
@@ -30,7 +40,7 @@ final class Crowd {
     }
 
     private let swarm: Swarm
-    private let script: ReturningScript
+    private let script: any CrowdScript
     private var clients: ContiguousArray<Client>
     private(set) var current = 0
     private var lastCurrentAt = Instant(nanoseconds: 0)
@@ -48,7 +58,7 @@ final class Crowd {
     ///   - perUser: clients of each user.
     ///   - offsets: of each topic, for each client in turn.
     init(
-        _ swarm: Swarm, _ script: ReturningScript, perUser: Int = 1, offsets: [[Int64]],
+        _ swarm: Swarm, _ script: any CrowdScript, perUser: Int = 1, offsets: [[Int64]],
         pause: @escaping (Double) -> Duration = Comeback.pause
     ) {
         self.swarm = swarm

@@ -28,7 +28,7 @@ struct DeployCommand: ParsableCommand {
     var hubDatabase: String?
 
     @Option(help: "The ways to deploy: take-over, sockets.")
-    var way: [Deploys.Way] = Deploys.Way.allCases
+    var way: [Deploys.Way] = [.takeOver, .sockets]
 
     @Option(help: "Deploys in a row, of each way.")
     var deploys = 5
@@ -68,7 +68,7 @@ struct DeployCommand: ParsableCommand {
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         var figures = DeployFigures(seed: seed)
         for (number, way) in way.enumerated() {
-            let hubs = try Deploys(way, program: program, databaseURL: hub, app: app)
+            let hubs = try Deploys(way, program: program, settings: ["DATABASE_URL": hub], app: app)
             let run: DeployRun
             do {
                 run = try DeployRun(

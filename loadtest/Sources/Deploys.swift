@@ -10,6 +10,8 @@ final class Deploys {
         case takeOver = "take-over"
         /// The listening socket is held outside, as systemd does; each hub ends before the next one starts.
         case sockets
+        /// Each hub ends before the next one starts and listens: others take its clients meanwhile.
+        case restart
     }
 
     private enum Step {
@@ -33,14 +35,15 @@ final class Deploys {
     /// As long as a hub's own (`HubListeners`), and as `carillon.socket` says.
     private static let backlog: Int32 = 4_096
 
-    init(_ way: Way, program: String, databaseURL: String, app: (key: String, secret: String)) throws {
+    /// - Parameter settings: of the hubs, by the names of the environment.
+    init(_ way: Way, program: String, settings: [String: String], app: (key: String, secret: String)) throws {
         self.way = way
         self.program = URL(fileURLWithPath: program).standardizedFileURL.path
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("loadtest-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let (listening, port) = try Self.listen()
         address = "127.0.0.1:\(port)"
-        if way == .takeOver {
+        if way != .sockets {
             // The first hub binds the port that was free a moment ago.
             close(listening)
             socket = nil
@@ -48,7 +51,7 @@ final class Deploys {
             socket = listening
         }
         var environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CARILLON_") }
-        environment["DATABASE_URL"] = databaseURL
+        environment.merge(settings) { $1 }
         environment["CARILLON_LISTEN"] = address
         environment["CARILLON_OPERATIONS_LISTEN"] = "off"
         environment["CARILLON_LOG_FORMAT"] = "json"
@@ -57,6 +60,9 @@ final class Deploys {
         if way == .takeOver { environment["CARILLON_CONTROL_SOCKET"] = folder.appendingPathComponent("control").path }
         self.environment = environment
     }
+
+    /// Whether a balancer may send clients to it.
+    var takesClients: Bool { way == .restart ? step == .serving : true }
 
     /// Starts the first hub; returns when it is ready.
     func start() throws {
@@ -75,7 +81,7 @@ final class Deploys {
         case .takeOver:
             hub = try newHub("--take-over")
             step = .starting
-        case .sockets:
+        case .sockets, .restart:
             old?.tell(SIGTERM)
             step = .ending
         }
@@ -89,11 +95,11 @@ final class Deploys {
             if try hub?.says(#""took over"#) == true { step = .ending }
         case (.takeOver, .ending):
             if try hasEnded() { step = .serving }
-        case (.sockets, .ending):
+        case (.sockets, .ending), (.restart, .ending):
             guard try hasEnded() else { break }
             hub = try newHub()
             step = .starting
-        case (.sockets, .starting):
+        case (.sockets, .starting), (.restart, .starting):
             if try hub?.says(#""ready""#) == true { step = .serving }
         }
         return step == .serving

@@ -27,6 +27,7 @@ final class LoadDevice: EventSource {
     private(set) var end: (wasOpen: Bool, code: UInt16?) = (false, nil)
 
     private let socket: Int32
+    let address: LoadAddress
     private unowned let swarm: Swarm
     private var reader = MessageReader(role: .client)
     private var leftover: [UInt8] = []
@@ -40,7 +41,8 @@ final class LoadDevice: EventSource {
         self.swarm = swarm
         handshake = ClientHandshake(random: (swarm.random.next(), swarm.random.next()))
         tls = try swarm.newTLSSession()
-        socket = try swarm.address.connect(source: recipient.number / Limits.connectionsPerAddress)
+        address = swarm.addressOf?(recipient) ?? swarm.address
+        socket = try address.connect(source: recipient.number / Limits.connectionsPerAddress)
         super.init()
         if swarm.stamps { StampedSocket.begin(socket) }
         try swarm.loop.add(self, descriptor: socket, interest: .writable)
@@ -147,7 +149,7 @@ final class LoadDevice: EventSource {
     private func upgrade() {
         phase = .upgrading
         var request = ByteWriter()
-        handshake.append(host: swarm.address.text, target: swarm.target(of: recipient), to: &request)
+        handshake.append(host: address.text, target: swarm.target(of: recipient), to: &request)
         sendAll(request)
     }
 

@@ -12,7 +12,7 @@ import Foundation
         subcommands: [
             FanoutCommand.self, IdleCommand.self, CPUCommand.self, ActionsCommand.self, LatencyCommand.self,
             NotifyCommand.self, StalledCommand.self, TransportCommand.self, ConnectCommand.self, MessagesCommand.self,
-            PublishCommand.self, DropCommand.self, StormCommand.self, DeployCommand.self,
+            PublishCommand.self, DropCommand.self, StormCommand.self, DeployCommand.self, RollingCommand.self,
         ],
         defaultSubcommand: FanoutCommand.self)
 

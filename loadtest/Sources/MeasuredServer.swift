@@ -30,27 +30,36 @@ struct MeasuredServer {
     let name: String
     let kind: Kind
     let address: LoadAddress
+    /// All that its devices connect to, in turn.
+    let addresses: [LoadAddress]
     /// Where to request messages; nil if it has no such port.
     let control: LoadAddress?
     /// Nil if its process is unknown.
     let meter: ProcessMeter?
 
-    /// From `NAME=KIND:PORT:PID`, or `NAME=KIND:PORT:PID:CONTROL` for hubs, with ports of 127.0.0.1.
+    /// From `NAME=KIND:PORT:PID`, or `NAME=KIND:PORT:PID:CONTROL` for hubs, with ports of 127.0.0.1. Several processes that
+    /// are one server have `PORT+PORT` and `PID+PID`: devices are spread over the ports, and the first is made to send.
     init(_ text: String) throws(LoadFailure) {
         let halves = text.split(separator: "=", maxSplits: 1)
         let parts = (halves.last ?? "").split(separator: ":").map(String.init)
         guard halves.count == 2, parts.count == 3 || parts.count == 4, let kind = Kind(rawValue: parts[0]),
-            let pid = Int32(parts[2])
+            case let pids = parts[2].split(separator: "+").compactMap({ Int32($0) }), !pids.isEmpty,
+            case let ports = parts[1].split(separator: "+"), !ports.isEmpty
         else {
             let kinds = Kind.allCases.map(\.rawValue).joined(separator: ", ")
             throw LoadFailure("--server \(text): NAME=KIND:PORT:PID[:CONTROL] is needed, with a kind of \(kinds)")
         }
         name = String(halves[0])
         self.kind = kind
-        var address = try LoadAddress((kind.speaksTLS ? "wss://" : "") + "127.0.0.1:\(parts[1])")
-        address.security?.resumes = kind.resumes
-        if kind.isTLS12 { address.security?.newest = .tls12 }
-        self.address = address
+        var addresses: [LoadAddress] = []
+        for port in ports {
+            var address = try LoadAddress((kind.speaksTLS ? "wss://" : "") + "127.0.0.1:\(port)")
+            address.security?.resumes = kind.resumes
+            if kind.isTLS12 { address.security?.newest = .tls12 }
+            addresses.append(address)
+        }
+        let address = addresses[0]
+        (self.address, self.addresses) = (address, addresses)
         if !kind.isHub {
             control = address
         } else if parts.count == 4 {
@@ -58,13 +67,14 @@ struct MeasuredServer {
         } else {
             control = nil
         }
-        meter = try ProcessMeter(pid: pid)
+        meter = try ProcessMeter(pids: pids)
     }
 
     init(_ options: HubOptions) throws {
         name = "hub"
         kind = .hub
         address = try options.address()
+        addresses = [address]
         control = nil
         meter = try options.process()
     }

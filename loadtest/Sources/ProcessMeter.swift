@@ -1,30 +1,46 @@
 import Foundation
 import Glibc
 
-/// The resources used by another process, from /proc.
+/// The resources used by other processes together, from /proc.
 struct ProcessMeter {
-    private let folder: String
+    private let folders: [String]
 
-    /// - Throws: `LoadFailure` if the process does not exist or its memory may not be read.
-    init(pid: Int32) throws(LoadFailure) {
-        folder = "/proc/\(pid)"
-        guard residentBytes() != nil else { throw LoadFailure("no process \(pid), or it belongs to another user") }
+    /// - Throws: `LoadFailure` if a process does not exist or its memory may not be read.
+    init(pid: Int32) throws(LoadFailure) { try self.init(pids: [pid]) }
+
+    init(pids: [Int32]) throws(LoadFailure) {
+        folders = pids.map { "/proc/\($0)" }
+        guard residentBytes() != nil else { throw LoadFailure("no process \(pids), or it belongs to another user") }
+    }
+
+    /// The sum over all processes; nil if one has none.
+    private func sum<Number: AdditiveArithmetic>(_ of: (String) -> Number?) -> Number? {
+        var sum = Number.zero
+        for folder in folders {
+            guard let one = of(folder) else { return nil }
+            sum += one
+        }
+        return sum
     }
 
     /// CPU seconds of all live threads, user and kernel (`schedstat`, nanoseconds), or nil.
-    func cpuSeconds() -> Double? {
+    func cpuSeconds() -> Double? { sum { Self.cpuSeconds($0) } }
+
+    private static func cpuSeconds(_ folder: String) -> Double? {
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/task") else { return nil }
         var nanoseconds: UInt64 = 0
         for thread in threads {
-            guard let text = Self.contents("\(folder)/task/\(thread)/schedstat") else { continue }
+            guard let text = contents("\(folder)/task/\(thread)/schedstat") else { continue }
             nanoseconds += text.split(separator: " ").first.flatMap { UInt64($0) } ?? 0
         }
         return Double(nanoseconds) / 1e9
     }
 
     /// Resident memory (`Rss` of smaps_rollup) in bytes, or nil.
-    func residentBytes() -> Int? {
-        guard let text = Self.contents("\(folder)/smaps_rollup") else { return nil }
+    func residentBytes() -> Int? { sum { Self.residentBytes($0) } }
+
+    private static func residentBytes(_ folder: String) -> Int? {
+        guard let text = contents("\(folder)/smaps_rollup") else { return nil }
         for line in text.split(separator: "\n") where line.hasPrefix("Rss:") {
             return line.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 * 1024 }
         }
@@ -32,8 +48,10 @@ struct ProcessMeter {
     }
 
     /// The most resident memory that it ever had (`VmHWM` of status) in bytes, or nil.
-    func peakBytes() -> Int? {
-        guard let text = Self.contents("\(folder)/status") else { return nil }
+    func peakBytes() -> Int? { sum { Self.peakBytes($0) } }
+
+    private static func peakBytes(_ folder: String) -> Int? {
+        guard let text = contents("\(folder)/status") else { return nil }
         for line in text.split(separator: "\n") where line.hasPrefix("VmHWM:") {
             return line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) }.map { $0 * 1024 }
         }

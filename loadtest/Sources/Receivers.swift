@@ -4,7 +4,7 @@ import Histogram
 import Pusher
 import Reactor
 
-/// The receivers of one server, grouped in channels, and the trigger that makes the server send.
+/// The receivers of one server, grouped in channels, and the triggers that make the server send, in turn.
 final class Receivers {
     struct Shape {
         var channels: Int
@@ -45,7 +45,8 @@ final class Receivers {
     private let loop: EventLoop
     private let swarm: Swarm
     private let script: TallyScript
-    private let trigger: Trigger
+    private let triggers: [Trigger]
+    private var nextTrigger = 0
     private var book: MessageBook
     private var nextChannel = 0
     private var deliveries = 0
@@ -61,8 +62,10 @@ final class Receivers {
     /// - Parameters:
     ///   - bodyBytes: of a message that the server does not create itself.
     ///   - inFlight: the most that any load will request.
+    ///   - triggerCount: connections that make the server send.
     init(
         _ server: MeasuredServer, _ shape: Shape, _ options: HubOptions, bodyBytes: Int, inFlight: Int,
+        triggerCount: Int,
         loop: EventLoop, seed: UInt64, progress: ProgressLine
     ) throws {
         guard let control = server.control else {
@@ -77,6 +80,7 @@ final class Receivers {
         let target = server.target(appKey: options.appKey)
         swarm = try Swarm(server.address, target: target.path, loop: loop, script: script, seed: seed)
         swarm.isTargetNumbered = target.isNumbered
+        swarm.addressOf = { server.addresses[$0.number % server.addresses.count] }
         book = MessageBook(
             channels: shape.channels, perChannel: shape.perChannel, depth: shape.channels == 1 ? inFlight : Self.depth)
         let form: Trigger.Form
@@ -87,7 +91,7 @@ final class Receivers {
         } else {
             form = server.kind == .nchan ? .posts(body: String(repeating: "x", count: bodyBytes)) : .records
         }
-        trigger = try Trigger(control, form, loop: loop)
+        triggers = try (0..<triggerCount).map { _ in try Trigger(control, form, loop: loop) }
         script.received = { [unowned self] in received($0) }
         try swarm.open(shape.devices, perUser: shape.perChannel, topics: 1, progress: progress)
     }
@@ -124,10 +128,10 @@ final class Receivers {
             } else if book.outstanding == 0 {
                 break
             }
-            trigger.flush()
+            for trigger in triggers { trigger.flush() }
             loop.tick(waitingAtMost: wait)
             if let failure = swarm.firstFailure { throw LoadFailure("\(server.name): \(failure)") }
-            guard !trigger.isBroken, watch.isMoving(deliveries) else {
+            guard !triggers.contains(where: \.isBroken), watch.isMoving(deliveries) else {
                 throw LoadFailure("\(server.name) gave up with \(book.outstanding) messages on their way")
             }
         }
@@ -143,7 +147,7 @@ final class Receivers {
 
     /// Closes all connections, and waits until the server has cleaned up.
     func close() {
-        trigger.drop()
+        for trigger in triggers { trigger.drop() }
         swarm.closeAll()
         server.meter?.waitUntilIdle()
     }
@@ -152,7 +156,8 @@ final class Receivers {
         let channel = nextChannel
         nextChannel = (nextChannel + 1) % shape.channels
         guard book.send(on: channel, at: now) else { return false }
-        trigger.send(on: channel)
+        triggers[nextTrigger].send(on: channel)
+        nextTrigger = (nextTrigger + 1) % triggers.count
         return true
     }
 

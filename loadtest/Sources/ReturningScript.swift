@@ -7,8 +7,7 @@ import Pusher
 /// When it is connected, it subscribes, names its positions and signs in. It applies only what follows its position. It is
 /// current when it has, for each channel, what the hub's answer says. If the log cannot be read, it keeps its position, and
 /// asks again after a pause.
-final class ReturningScript: DeviceScript {
-    /// Called when a client is current, once for each connection.
+final class ReturningScript: CrowdScript {
     var isCurrent: (LoadDevice) -> Void = { _ in }
     /// Takes each event, and moves its client's offset on. By default, all must come once and in order.
     var arrived: (Arrival, LoadDevice) -> Void = { _, _ in }
@@ -16,7 +15,6 @@ final class ReturningScript: DeviceScript {
     var answered: (ActionResult, LoadDevice) -> Void = { _, _ in }
     /// Events that came twice, or left a gap, or were another user's.
     private(set) var astray = 0
-    /// Takes a client and a topic whose log could not be read: it is to `ask` again after a pause.
     var isUnavailable: (LoadDevice, Int) -> Void = { _, _ in }
     /// Positions that the hub did not continue from, by its reason: their clients would have to fetch snapshots.
     private(set) var lost: [String: Int] = [:]
@@ -141,7 +139,6 @@ final class ReturningScript: DeviceScript {
         look(device)
     }
 
-    /// Names the position in that topic once more.
     func ask(_ topic: Int, _ device: LoadDevice) {
         text.removeAll()
         appendPositions(topic...topic, of: device)

@@ -7,6 +7,8 @@ import WebSocket
 /// All devices of a run: one loop, driven by the main thread.
 final class Swarm {
     let address: LoadAddress
+    /// Where each connection goes, in place of `address`.
+    var addressOf: ((Recipient) -> LoadAddress)?
     /// Path and query of the upgrade.
     let target: String
     /// Whether the number of the device's user is appended to it.

@@ -34,6 +34,9 @@ struct TransportCommand: ParsableCommand {
     @Option(help: "Seconds of each measurement.")
     var seconds = 1.5
 
+    @Option(help: "Connections that ask for messages, in turn: a server may answer each one's requests in order.")
+    var triggers = 1
+
     @Option(help: "Bytes of a message's frame, header included, for servers that do not make it themselves.")
     var frameBytes = 512
 
@@ -46,10 +49,11 @@ struct TransportCommand: ParsableCommand {
             throw LoadFailure("channels times devices must be from 1 to \(Limits.connectionsMax)")
         }
         guard inFlight.allSatisfy({ (1...Limits.inFlightMax).contains($0) }), rates.allSatisfy({ $0 > 0 }), rounds > 0,
+            (1...1_000).contains(triggers),
             (0.1...600).contains(seconds), (8...65_535).contains(frameBytes)
         else {
             throw LoadFailure(
-                "--in-flight up to \(Limits.inFlightMax), --rates and --rounds above zero, --seconds up to 600,"
+                "--in-flight up to \(Limits.inFlightMax), --rates, --rounds and --triggers above zero, --seconds up to 600,"
                     + " --frame-bytes up to 65535")
         }
         let servers = try servers.measured()
@@ -77,7 +81,7 @@ struct TransportCommand: ParsableCommand {
     private func receivers(of server: MeasuredServer, _ shape: Receivers.Shape) throws -> Receivers {
         try Receivers(
             server, shape, options, bodyBytes: max(0, frameBytes - (frameBytes < 128 ? 2 : 4)),
-            inFlight: max(Limits.inFlightMax / 16, inFlight.max() ?? 1), loop: try EventLoop(),
+            inFlight: max(Limits.inFlightMax / 16, inFlight.max() ?? 1), triggerCount: triggers, loop: try EventLoop(),
             seed: UInt64.random(in: 1...UInt64(UInt32.max)), progress: ProgressLine())
     }
 
@@ -97,7 +101,8 @@ struct ServerOptions: ParsableArguments {
             discussion: """
                 NAME=KIND:PORT:PID[:CONTROL], with a kind of hub, tls (a hub, by TLS), resumed (a hub, by TLS with the \
                 first connection's session resumed), tls12 and resumed12 (the same by TLS 1.2), pusher (any server of \
-                Pusher's protocol, on public channels), presence (Pusher's protocol too), bare or nchan.
+                Pusher's protocol, on public channels), presence (Pusher's protocol too), bare or nchan. Several \
+                processes that are one server: PORT+PORT and PID+PID.
                 """))
     var server: [String] = []
 
