@@ -20,6 +20,8 @@ class Person:
         self._hubs, self._dice, self._record = hubs, dice, record
         #: What it shows: the members' ids; None while it is not in.
         self.view = None
+        #: Numbers of the events that came since it was emptied.
+        self.heard = []
         self.wants = True
         self._ends = False
         self._member = None
@@ -59,6 +61,8 @@ class Person:
             self.view = set(frame.data["presence"]["ids"])
             if len(self.view) != frame.data["presence"]["count"] or self.name not in self.view:
                 self._record(f"{self.name} was told {frame.raw_data}")
+        elif frame.event == "numbered":
+            self.heard.append(frame.data)
         elif frame.event == "pusher_internal:member_added":
             who = frame.data["user_id"]
             if self.view is None or who in self.view:
@@ -101,6 +105,35 @@ class Crowd:
         """Some go, and some come."""
         for person in self.dice.sample(self.people, 3):
             person.wants = not person.wants
+
+    def all(self, want):
+        for person in self.people:
+            person.wants = want
+
+    def hears(self, timeout):
+        """What is published at each hub now reaches everybody who is in, once and in order."""
+        for channel in self.channels:
+            inside = [one for one in self.people if one.channel == channel and one.wants]
+            for one in inside:
+                one.heard = []
+            sent = []
+            for hub in self.hubs:
+                for _ in range(3):
+                    sent.append(len(sent))
+                    self._publish(hub, channel, sent[-1], timeout)
+            deadline = time.monotonic() + timeout
+            for one in inside:
+                while one.heard != sent:
+                    assert time.monotonic() < deadline, f"{one.name} heard {one.heard} of {sent} in {channel}"
+                    time.sleep(0.01)
+
+    @staticmethod
+    def _publish(hub, channel, number, timeout):
+        deadline = time.monotonic() + timeout
+        with Caller(hub) as caller:
+            while (answer := caller.publish([channel], "numbered", data=str(number))).status != 200:
+                assert answer.status == 503 and time.monotonic() < deadline, answer
+                time.sleep(0.1)
 
     def settles(self, timeout):
         """Everybody who wants is in, and nobody else; all hubs and all people agree on it."""

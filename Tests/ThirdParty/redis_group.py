@@ -1,15 +1,20 @@
-"""A master of Redis with two replicas, and a sentinel that replaces a master which is silent for two seconds."""
+"""A master of Redis with two replicas, and three sentinels that replace a master which is silent for two seconds."""
 
 import contextlib
 import pathlib
 import random
 import tempfile
+import time
 
 from redis_server import Redis
 from stage import free_port
 from waiting import eventually
 
 SERVICE = "main"
+
+#: Users of hubs, with the rights that the operator's page gives them.
+USERS = [f"hub{number}" for number in range(3)]
+RIGHTS = (">secret", "~carillon:*", "&carillon:*", "+@all", "-@dangerous", "+info")
 
 
 class RedisGroup:
@@ -22,26 +27,60 @@ class RedisGroup:
     def __enter__(self):
         # Seen by the sentinel within two seconds, and by the hubs soon after.
         settings = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "2", "--repl-ping-replica-period", "1",
-                    "--repl-timeout", "10", "--repl-diskless-sync-delay", "0")
+                    "--repl-timeout", "10", "--repl-diskless-sync-delay", "0",
+                    *(word for user in USERS for word in ("--user", user, "on", *RIGHTS)))
         first = self._stack.enter_context(Redis(*settings))
         self.servers = [first] + [
             self._stack.enter_context(Redis(*settings, "--replicaof", "127.0.0.1", str(first.port))) for _ in range(2)]
         eventually(lambda: "connected_slaves:2" in first("INFO", "replication"), "both follow")
         folder = pathlib.Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="judge-")))
-        file = folder / "sentinel.conf"
-        file.write_text(
-            f"sentinel monitor {SERVICE} 127.0.0.1 {first.port} 1\n"
-            f"sentinel down-after-milliseconds {SERVICE} 2000\nsentinel failover-timeout {SERVICE} 6000\n")
-        self.sentinel = self._stack.enter_context(Redis(file=file))
-        eventually(lambda: "num-slaves\r\n$1\r\n2" in self.sentinel("SENTINEL", "MASTER", SERVICE), "it knows them")
+        self.sentinels = []
+        for number in range(3):
+            file = folder / f"sentinel-{number}.conf"
+            file.write_text(
+                f"sentinel monitor {SERVICE} 127.0.0.1 {first.port} 2\n"
+                f"sentinel down-after-milliseconds {SERVICE} 2000\nsentinel failover-timeout {SERVICE} 6000\n")
+            self.sentinels.append(self._stack.enter_context(Redis(file=file)))
+        for sentinel in self.sentinels:
+            eventually(lambda: self._knows_all(sentinel), "it knows all others")
         return self
+
+    @staticmethod
+    def _knows_all(sentinel):
+        told = sentinel("SENTINEL", "MASTER", SERVICE)
+        return "num-slaves\r\n$1\r\n2" in told and "num-other-sentinels\r\n$1\r\n2" in told
 
     def __exit__(self, *failure):
         self._stack.__exit__(*failure)
 
     @property
     def url(self):
-        return f"redis+sentinel://127.0.0.1:{self.sentinel.port}/{SERVICE}"
+        return self.url_of("default")
+
+    def url_of(self, user):
+        """For a hub that is that user, and so can be cut off from the others."""
+        who = "" if user == "default" else f"{user}:secret@"
+        return f"redis+sentinel://{who}{','.join(f'127.0.0.1:{sentinel.port}' for sentinel in self.sentinels)}/{SERVICE}"
+
+    def cuts_off(self, user, seconds):
+        """That user's hub cannot reach Redis for so long, while others can."""
+        self._all("ACL", "SETUSER", user, "off")
+        self._all("CLIENT", "KILL", "USER", user)
+        time.sleep(seconds)
+        self._all("ACL", "SETUSER", user, "on")
+
+    def _all(self, *command):
+        for server in self.servers:
+            server(*command)
+
+    def loses_a_sentinel(self):
+        """Of three, one is killed, and the master is too; the sentinel comes back."""
+        sentinel = self._dice.choice(self.sentinels)
+        sentinel.stop()
+        try:
+            self.fails_over()
+        finally:
+            sentinel.start()
 
     def master(self):
         """The one that takes writes; None while there is none."""
@@ -53,13 +92,15 @@ class RedisGroup:
         return None
 
     def is_whole(self):
-        """Whether the master takes writes, both others follow it, and the sentinel knows that.
+        """Whether the master takes writes, both others follow it, and the sentinels know that.
 
-        A sentinel that loses a master before it has told both others of it can leave them following each other.
+        Sentinels that lose a master before they have told both others of it can leave them following each other.
         """
         master = self.master()
         with contextlib.suppress(OSError, AssertionError):
-            return (master is not None and str(master.port) in self.sentinel("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+            return (master is not None and all(
+                        str(master.port) in sentinel("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+                        for sentinel in self.sentinels if sentinel.is_running)
                     and master("INFO", "replication").count("state=online") == 2 and "OK" in master("SET", "judge", "1"))
         return False
 
@@ -79,10 +120,10 @@ class RedisGroup:
             raise AssertionError(f"{error}\n{self._states()}") from None
 
     def _states(self):
-        """How each server sees itself, and how the sentinel sees the master."""
+        """How each server sees itself, and how a sentinel sees the master."""
         asked = [(server, ("INFO", "replication")) for server in self.servers]
-        asked.append((self.sentinel, ("SENTINEL", "MASTER", SERVICE)))
-        asked.append((self.sentinel, ("SENTINEL", "REPLICAS", SERVICE)))
+        asked.append((self.sentinels[0], ("SENTINEL", "MASTER", SERVICE)))
+        asked.append((self.sentinels[0], ("SENTINEL", "REPLICAS", SERVICE)))
         states = []
         for server, command in asked:
             try:
