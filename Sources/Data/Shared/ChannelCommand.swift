@@ -31,10 +31,13 @@ extension SharedCommand {
 
     /// What is due ends. The answer says when there is more, and what backends are to be told.
     ///
-    /// - Parameter told: the last of the latter that has been told; empty: none since.
-    package init(dueOf hub: HubID, told: [UInt8]) {
+    /// - Parameters:
+    ///   - last: the last of the latter that this hub has got; empty: it begins.
+    ///   - told: of those, pages that backends have been told, each by its first and its last.
+    package init(dueOf hub: HubID, after last: [UInt8], told: [(first: [UInt8], last: [UInt8])] = []) {
         self.init(.channel, nil, from: hub, "due")
-        arguments.append(told)
+        arguments.append(last)
+        for page in told { arguments += [page.first, page.last] }
     }
 
     /// The hub lives.

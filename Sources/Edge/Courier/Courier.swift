@@ -58,9 +58,9 @@ package final class Courier: WebhookSink {
     }
 
     /// Queues the event for the endpoints of its app that ask for its kind.
-    package func post(_ event: WebhookEvent, of app: App) {
+    package func post(_ event: WebhookEvent, of app: App, _ receipt: WebhookReceipt? = nil) {
         guard app.features.webhooks.contains(event.kind) else { return }
-        inbox.post(PostedEvent(event: event, appID: app.id, at: .read()))
+        inbox.post(PostedEvent(event: event, appID: app.id, at: .read(), receipt: receipt))
     }
 
     /// Replaces the endpoints. Events that wait for an endpoint that stays keep waiting.
@@ -81,6 +81,7 @@ struct PostedEvent: Sendable {
     let event: WebhookEvent
     let appID: String
     let at: Instant
+    var receipt: WebhookReceipt?
 }
 
 /// The mailbox of the courier's thread.

@@ -53,7 +53,9 @@ final class CourierLoop {
         let contents = inbox.takeAll()
         let now = Instant.read()
         if let apps = contents.apps { plan.replace(apps, now: now) }
-        for posted in contents.events { plan.add(posted.event, of: posted.appID, postedAt: posted.at, now: now) }
+        for posted in contents.events {
+            plan.add(posted.event, of: posted.appID, postedAt: posted.at, posted.receipt, now: now)
+        }
         if let patience = contents.patience, end == nil {
             end = now.advanced(by: patience)
             plan.stop(now: now)

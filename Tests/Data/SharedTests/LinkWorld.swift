@@ -20,6 +20,9 @@ final class LinkWorld {
         private(set) var replies: [UInt64: ChannelReply] = [:]
         private(set) var changes: [ChannelChange] = []
         private(set) var webhooks: [WebhookEvent] = []
+        /// Whether backends are slow: the receipts of what they are told.
+        var isSlow = false
+        private(set) var receipts: [WebhookReceipt] = []
         private(set) var gaps = 0
         private(set) var latest: [ChannelKey] = []
         private(set) var commands: [HubCommand] = []
@@ -44,11 +47,21 @@ final class LinkWorld {
         /// The hub is gone, and says nothing.
         func dies() { link = nil }
 
+        /// Backends have taken all.
+        func backendsAnswer() { receipts = [] }
+
         fileprivate func look() {
             for arrival in arrivals.withLock({ exchange(&$0, with: []) }) {
-                guard case .news(let messages) = arrival else {
-                    if case .gap = arrival { gaps += 1 }
+                let messages: [[UInt8]]
+                switch arrival {
+                case .news(let news): messages = news
+                case .webhooks(let events, let receipt):
+                    messages = events
+                    if isSlow { receipts.append(receipt) }
+                case .gap:
+                    gaps += 1
                     continue
+                case .ended: continue
                 }
                 for bytes in messages {
                     if let command = try? HubCommand(bytes, apps) { commands.append(command) }

@@ -91,7 +91,7 @@ final class RedisChannels: SharedChannels {
             }
             return pages.answer
         }
-        if case .array(let parts) = value, parts.count == 4, case .bytes(let bytes) = parts[0] { return bytes }
+        if case .array(let parts) = value, parts.count == 6, case .bytes(let bytes) = parts[0] { return bytes }
         if case .error(let error) = value, error.code == "FENCED" {
             return ChannelNews.reply(0, .unavailable).encoded(apps)
         }

@@ -145,6 +145,63 @@ import Testing
         #expect(all.count == 602 && Set(all).count == 602)
     }
 
+    /// A hub dies with what it had to tell: another tells it. What backends had taken, nobody tells again.
+    @Test func whatADeadHubHadToTellAnotherTells() throws {
+        let world = try LinkWorld(hubs: 1) { $0.lease = .seconds(5) }
+        _ = try world.ask(.enter(LinkWorld.key("presence-told"), LinkWorld.entering("u")))
+        try world.run { world.hubs[0].webhooks.count == 2 }
+        // Redis knows that.
+        try world.run(for: .milliseconds(500))
+        world.hubs[0].isSlow = true
+        for number in 0..<300 {
+            world.hubs[0].send(.enter(LinkWorld.key("presence-\(number)"), LinkWorld.entering("u")))
+        }
+        try world.run { world.hubs[0].webhooks.count == 602 }
+        try world.join()
+        try world.run { world.hubs[1].shared.metrics.connections.level == 1 }
+        world.hubs[0].dies()
+        try world.run { world.hubs[1].webhooks.count { if case .memberAdded = $0 { true } else { false } } >= 300 }
+        let told = Set(world.hubs[1].webhooks.map { "\($0)" })
+        #expect(told.isSuperset(of: world.hubs[0].webhooks[2...].map { "\($0)" }))
+        #expect(!told.contains { $0.contains("presence-told") })
+    }
+
+    /// Backends that are slow for longer than a lease are not told by another hub, and it goes on meanwhile.
+    @Test func aSlowEndpointIsNoDeadHub() throws {
+        let world = try LinkWorld(hubs: 2) { $0.lease = .seconds(3) }
+        for hub in world.hubs { hub.isSlow = true }
+        _ = try world.ask(.enter(presence, LinkWorld.entering("a")))
+        for round in 0..<16 {
+            try world.run(for: .milliseconds(500))
+            _ = try world.ask(.enter(presence, LinkWorld.entering("\(round)")))
+        }
+        try world.run { world.hubs[0].webhooks.count + world.hubs[1].webhooks.count >= 18 }
+        let all = (world.hubs[0].webhooks + world.hubs[1].webhooks).map { "\($0)" }
+        #expect(all.count == 18 && Set(all).count == 18)
+        for hub in world.hubs { hub.backendsAnswer() }
+        // Nothing is kept in Redis any more.
+        try world.run {
+            try BucketKeys(count: 4).prefixes.allSatisfy {
+                try world.redis.call([Array("XLEN".utf8), Array(($0 + "webhooks").utf8)]) == .integer(0)
+            }
+        }
+    }
+
+    /// Redis begins anew, and counts from one again: what was told of the old count is not taken for the new one.
+    @Test func whatWasToldOfAnOldCountIsForgotten() {
+        var tellings = Tellings(buckets: 2)
+        let page = (first: Array("1-0".utf8), last: Array("9-0".utf8))
+        let before = tellings.gets(page, 1)
+        #expect(tellings.last(1) == page.last && tellings.isUnderWay(1) && !tellings.isUnderWay(0))
+        tellings.begin(1)
+        #expect(tellings.last(1) == [] && !tellings.isUnderWay(1))
+        let after = tellings.gets(page, 1)
+        #expect(!tellings.isTold(page, 1, of: before) && tellings.told(1).isEmpty)
+        #expect(tellings.isTold(page, 1, of: after) && tellings.told(1).count == 1 && !tellings.isUnderWay(1))
+        tellings.isKnown(1, 1)
+        #expect(tellings.told(1).isEmpty)
+    }
+
     /// It hears only once what it is to tell, also if more becomes due before Redis has answered.
     @Test func aHubTellsOnceWhileRedisIsSlow() throws {
         let world = try LinkWorld(hubs: 1)

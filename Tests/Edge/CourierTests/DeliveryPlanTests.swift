@@ -49,6 +49,29 @@ struct DeliveryPlanTests {
         #expect(metrics.droppedCount(.unwanted) == 2)
     }
 
+    /// Who posts an event learns when nothing of it waits any more: each endpoint has it, or it was dropped or cancelled.
+    @Test func aReceiptIsHeldUntilAllHaveIt() throws {
+        let world = makeWorld([WebhookApp(["http://a/", "http://b/"])])
+        let done = Locked<[String]>([])
+        func receipt(_ name: String) -> WebhookReceipt { WebhookReceipt { done.withLock { $0.append(name) } } }
+        world.post(.channelOccupied(channel("x")), of: "1", at: 1, receipt("x"))
+        var requests = world.depart(at: 1)
+        #expect(requests.count == 2 && done.withLock(\.self).isEmpty)
+        _ = world.finish(requests.removeFirst(), .delivered, at: 1)
+        _ = world.finish(requests.removeFirst(), .failed(.status5xx), at: 1)
+        #expect(done.withLock(\.self).isEmpty, "one is to be told again")
+        let again = try #require(world.plan.nextDeadline)
+        let second = again.duration(since: .second(0)) / .seconds(1)
+        requests = world.depart(at: second)
+        _ = world.finish(requests.removeFirst(), .delivered, at: second)
+        #expect(done.withLock(\.self) == ["x"])
+        world.post(.channelOccupied(channel("y")), of: "1", at: second, receipt("y"))
+        world.post(.channelVacated(channel("y")), of: "1", at: second, receipt("its end"))
+        #expect(Set(done.withLock(\.self)) == ["x", "y", "its end"], "cancelled")
+        world.post(.cacheMiss(channel("cache-x")), of: "2", at: second, receipt("nobody wants it"))
+        #expect(done.withLock(\.self).last == "nobody wants it")
+    }
+
     /// Five minutes of failures: growing pauses, a new body each time, and one last attempt at the end.
     @Test func failuresAreRepeatedForFiveMinutes() throws {
         let world = makeWorld([WebhookApp(["http://a/"])])

@@ -17,8 +17,8 @@ final class PlanWorld {
         plan.replace(apps, now: .second(second))
     }
 
-    func post(_ event: WebhookEvent, of app: String, at second: Double) {
-        plan.add(event, of: app, postedAt: .second(second), now: .second(second))
+    func post(_ event: WebhookEvent, of app: String, at second: Double, _ receipt: WebhookReceipt? = nil) {
+        plan.add(event, of: app, postedAt: .second(second), receipt, now: .second(second))
     }
 
     /// Posts that channels of the app "1" became occupied.

@@ -17,6 +17,7 @@ final class Heart {
     private let beats: Bool
     /// Of the first loop's link.
     let shares = AppShares()
+    private var tellings: Tellings
     private let buckets: Int
     private var beating: Alarm?
     private var dues: Alarm?
@@ -42,6 +43,7 @@ final class Heart {
         self.beats = beats
         buckets = link.shared.keys.count
         dueAt = Array(repeating: .max, count: 2 * buckets)
+        tellings = Tellings(buckets: buckets)
         beating = try Alarm(loop) { [weak self] in self?.beat() }
         dues = try Alarm(loop) { [weak self] in self?.endDues() }
         waiter = try Alarm(loop) { [weak self] in self?.perform() }
@@ -69,6 +71,7 @@ final class Heart {
         beating?.unset()
         dues?.unset()
         dueAt = Array(repeating: .max, count: 2 * buckets)
+        tellings.beginAll()
         shares.forget()
     }
 
@@ -122,7 +125,7 @@ final class Heart {
             if settling == 0 { link?.shared.hasSettled(bucket) }
             // A beat writes: where it is taken, others are.
             if bucket == 0 { link?.shared.log.isTaken() }
-            isDue(bucket, inMilliseconds: delay)
+            isDue(bucket, inMilliseconds: tellings.isUnderWay(bucket) ? 0 : delay)
             isDue(buckets + bucket, inMilliseconds: userDelay)
         case .refused(let error): link?.failed(error, as: sender)
         case .value, .lost: break
@@ -181,22 +184,38 @@ final class Heart {
         if dueAt[place] < .max { waitForNext() }
     }
 
-    private func endDues(of bucket: Int, told: [UInt8] = [], _ link: RedisLink) {
+    private func endDues(of bucket: Int, _ link: RedisLink) {
         let sender = link.hub
-        link.evaluate(SharedCommand(dueOf: sender, told: told), bucket) { [weak self] reply in
+        let told = tellings.told(bucket)
+        let command = SharedCommand(dueOf: sender, after: tellings.last(bucket), told: told)
+        link.evaluate(command, bucket) { [weak self] reply in
             guard let self else { return }
-            if case .value(.array(let parts)) = reply, parts.count == 4, case .integer(let delay) = parts[1],
-                case .bytes(let last) = parts[2], case .array(let webhooks) = parts[3]
+            if case .value(.array(let parts)) = reply, parts.count == 6, case .integer(let delay) = parts[1],
+                case .bytes(let first) = parts[2], case .bytes(let last) = parts[3],
+                case .array(let webhooks) = parts[4]
             {
+                if parts[5] == .integer(1) { tellings.begin(bucket) } else { tellings.isKnown(told.count, bucket) }
                 isDue(bucket, inMilliseconds: delay)
                 if !webhooks.isEmpty, let link = self.link {
-                    link.tell(webhooks)
-                    return endDues(of: bucket, told: last, link)
+                    tell(webhooks, (first, last), bucket, link)
+                    return endDues(of: bucket, link)
                 }
             }
             if case .refused(let error) = reply { self.link?.failed(error, as: sender) }
             hasEnded(bucket)
         }
+    }
+
+    private func tell(_ webhooks: [RESPValue], _ page: Tellings.Page, _ bucket: Int, _ link: RedisLink) {
+        let beginning = tellings.gets(page, bucket)
+        link.tell(webhooks, WebhookReceipt { [weak shared = link.shared] in
+            shared?.perform { $0?.heart?.isTold(page, bucket, of: beginning) }
+        })
+    }
+
+    /// Backends have been told of the page.
+    private func isTold(_ page: Tellings.Page, _ bucket: Int, of beginning: Int) {
+        if tellings.isTold(page, bucket, of: beginning) { isDue(bucket, at: loop.now) }
     }
 
     private func endUserDues(of bucket: Int, _ link: RedisLink) {

@@ -380,6 +380,11 @@ package final class RedisLink {
         receive(.news(news.compactMap { if case .bytes(let bytes) = $0 { bytes } else { nil } }))
     }
 
+    /// What backends are to be told.
+    func tell(_ webhooks: [RESPValue], _ receipt: WebhookReceipt) {
+        receive(.webhooks(webhooks.compactMap { if case .bytes(let bytes) = $0 { bytes } else { nil } }, receipt))
+    }
+
     /// Another loop's call may have begun something.
     func poked(_ place: Int) { heart?.mayBeDue(place) }
 

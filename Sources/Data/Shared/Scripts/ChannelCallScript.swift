@@ -11,25 +11,28 @@ enum ChannelCallScript {
             told = told + (endDue(entry) or 0)
           end
           -- With the number of milliseconds until the next, and what backends are to be told: to one hub at a time, until it
-          -- says that it has told the last of these, or is silent for too long.
+          -- is silent for too long. It names the last that it has got, and pages that backends have been told.
           local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
-          local answer = {reply(DONE), first[2] and max(0, tonumber(first[2]) - now) or -1, '', {}}
-          local told = ARGV[7]
-          if not told then return answer end
+          local answer = {reply(DONE), first[2] and max(0, tonumber(first[2]) - now) or -1, '', '', {}, 0}
+          local got = ARGV[7]
+          if not got then return answer end
           local teller = call('HMGET', P .. 'bucket', 'teller', 'tellsUntil')
-          if teller[1] and teller[1] ~= hub and tonumber(teller[2]) > now then return answer end
-          if told ~= '' and teller[1] == hub then
-            local left = call('XRANGE', P .. 'webhooks', '-', told)
-            for _, entry in ipairs(left) do call('XDEL', P .. 'webhooks', entry[1]) end
+          local isNew = teller[1] ~= hub
+          if isNew and teller[1] and tonumber(teller[2]) > now then return answer end
+          for i = 8, isNew and 0 or #ARGV, 2 do
+            local told = call('XRANGE', P .. 'webhooks', ARGV[i], ARGV[i + 1])
+            for _, entry in ipairs(told) do call('XDEL', P .. 'webhooks', entry[1]) end
           end
-          local entries = call('XRANGE', P .. 'webhooks', '-', '+', 'COUNT', WEBHOOK_PAGE)
-          if #entries == 0 then
+          if call('EXISTS', P .. 'webhooks') == 0 or call('XLEN', P .. 'webhooks') == 0 then
             call('HDEL', P .. 'bucket', 'teller', 'tellsUntil')
             return answer
           end
           call('HSET', P .. 'bucket', 'teller', hub, 'tellsUntil', now + TELLING)
-          for i, entry in ipairs(entries) do answer[4][i] = entry[2][2] end
-          answer[3] = entries[#entries][1]
+          local from = (isNew or got == '') and '-' or '(' .. got
+          local entries = call('XRANGE', P .. 'webhooks', from, '+', 'COUNT', WEBHOOK_PAGE)
+          for i, entry in ipairs(entries) do answer[5][i] = entry[2][2] end
+          if #entries > 0 then answer[3], answer[4] = entries[1][1], entries[#entries][1] end
+          answer[6] = isNew and 1 or 0
           return answer
         elseif asked == 'reap' then
           fence(ARGV[7])

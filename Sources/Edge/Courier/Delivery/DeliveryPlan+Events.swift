@@ -7,19 +7,23 @@ import Reactor
 /// Adding events to a plan, and dropping those that exceed a bound.
 extension DeliveryPlan {
     /// Queues the event for all endpoints of the app that want its kind.
-    mutating func add(_ event: WebhookEvent, of appID: String, postedAt: Instant, now: Instant) {
+    mutating func add(
+        _ event: WebhookEvent, of appID: String, postedAt: Instant, _ receipt: WebhookReceipt? = nil, now: Instant
+    ) {
         guard let wanting = apps[appID]?.endpoints.filter({ $0.configuration.kinds.contains(event.kind) }),
             !wanting.isEmpty
         else { return metrics.drop(1, .unwanted) }
         let text = WebhookBody.text(of: event)
         for endpoint in wanting {
-            add(event, text, at: endpoint, postedAt: postedAt)
+            add(event, text, at: endpoint, postedAt: postedAt, receipt)
             schedule(endpoint, now: now)
         }
         nextExpiry = nextExpiry ?? postedAt.advanced(by: limits.retryFor + limits.requestTimeout)
     }
 
-    private mutating func add(_ event: WebhookEvent, _ text: [UInt8], at endpoint: Endpoint, postedAt: Instant) {
+    private mutating func add(
+        _ event: WebhookEvent, _ text: [UInt8], at endpoint: Endpoint, postedAt: Instant, _ receipt: WebhookReceipt?
+    ) {
         let known = endpoint.lines[event.channel]
         if let reverse = event.change.flatMap({ known?.reverse(of: $0) }) {
             take(reverse)
@@ -27,7 +31,7 @@ extension DeliveryPlan {
         }
         lastNumber += 1
         let line = known ?? DeliveryQueue(endpoint, event.channel)
-        let queued = QueuedEvent(lastNumber, line, text, of: event, postedAt: postedAt)
+        let queued = QueuedEvent(lastNumber, line, text, of: event, postedAt: postedAt, receipt)
         guard endpoint.held[queued.kind.index].events.count < limits.queueEventsMax else {
             if let change = event.change { endpoint.lost.add(change, in: event.channel, number: lastNumber) }
             return metrics.drop(1, .full)

@@ -102,8 +102,13 @@ final class QueuedEvent {
     var isUnderWay = false
     /// Whether a failed request carried it and may have arrived all the same.
     var mayBeKnown = false
+    private let receipt: WebhookReceipt?
 
-    init(_ number: UInt64, _ line: DeliveryQueue, _ text: [UInt8], of event: WebhookEvent, postedAt: Instant) {
+    init(
+        _ number: UInt64, _ line: DeliveryQueue, _ text: [UInt8], of event: WebhookEvent, postedAt: Instant,
+        _ receipt: WebhookReceipt? = nil
+    ) {
+        self.receipt = receipt
         self.number = number
         self.line = line
         self.text = text

@@ -94,6 +94,13 @@ final class ChannelOwner: EffectPerformer {
     /// The link has brought this: one `ChannelNews`.
     func received(_ bytes: [UInt8]) { input { $0.received(bytes, now: $1, &$2) } }
 
+    /// A backend is to be told: one `ChannelNews.webhook`. Of an app that is not served, nobody can be.
+    func tell(_ bytes: [UInt8], _ receipt: WebhookReceipt) {
+        let apps = ask { $0.apps }
+        guard case .webhook(let index, let event)? = try? ChannelNews(bytes, apps), let app = apps[index] else { return }
+        context.webhooks?.post(event, of: app, receipt)
+    }
+
     /// The way to the state was broken.
     func assertAll() { input { shard, now, _ in shard.assertAll(now: now) } }
 
@@ -156,7 +163,7 @@ final class ChannelOwner: EffectPerformer {
             let kept = messages.variants
             let variants = isWorthCompressing(kept.plain) ? kept : nil
             runner.router.tell(.publish(key, kept.plain, except: except, variants, isEvent: isEvent), loops: loops)
-        case .webhook(let app, let event): context.webhooks?.post(event, of: app)
+        case .webhook(let app, let event): context.webhooks?.post(event, of: app, nil)
         case .reply(let number, let reply): askers.removeValue(forKey: number)?(reply)
         }
     }

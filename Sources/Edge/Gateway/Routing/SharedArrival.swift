@@ -6,6 +6,7 @@ extension SharedArrival {
     func perform(on loop: ClientLoop) {
         switch self {
         case .news(let messages): Self.perform(messages, on: loop)
+        case .webhooks(let events, let receipt): for bytes in events { loop.channels.tell(bytes, receipt) }
         case .gap:
             loop.channels.assertAll()
             loop.users.assertAll()

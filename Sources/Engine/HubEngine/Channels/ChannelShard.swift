@@ -28,7 +28,8 @@ package struct ChannelShard {
     let limits: ShardLimits
     let state: SharedChannelsVersion
     let metrics: EngineMetrics
-    let apps: KnownApps
+    /// The apps by which bytes name them.
+    package let apps: KnownApps
     var locals: LocalChannels
     private var news = NewsQueue()
     /// The sender of the event that is relayed now.

@@ -54,5 +54,17 @@ package struct WebhookKinds: OptionSet, Hashable, Sendable {
 /// Where webhooks go. Any thread; never waits.
 package protocol WebhookSink: Sendable {
     /// Tells the app's backend. Dropped, and counted, where the queue is full or no webhook asks for it.
-    func post(_ event: WebhookEvent, of app: App)
+    ///
+    /// - Parameter receipt: kept until the event was delivered, or was dropped.
+    func post(_ event: WebhookEvent, of app: App, _ receipt: WebhookReceipt?)
+}
+
+/// Held by events on their way to backends. Once nobody holds it, `done` is called, on any thread.
+package final class WebhookReceipt: Sendable {
+    private let done: @Sendable () -> Void
+
+    /// Nobody holds it yet.
+    package init(_ done: @escaping @Sendable () -> Void) { self.done = done }
+
+    deinit { done() }
 }
