@@ -73,6 +73,9 @@ enum HubProcess {
             settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, shared, courier, metrics,
             demonstration, keepsTraces: console != nil, logger)
         console?.serves(gateway)
+        if let shared, let sharing = try SharedSettings(settings) {
+            console?.shares { try ConsoleCluster(asking: sharing, for: shared) }
+        }
         defer {
             // The accepting loop closes them first.
             listeners.release()

@@ -16,11 +16,13 @@ import pytest
 
 import cluster
 from certificates import Certificate
+from console import Console, ask
 from device import Device
 from hub import LOADTEST, PROGRAM, Program, Server
 from plain import APP, SERVER_TO_USER, Application, Caller, Member, facts, members, subscribers
 from redis_server import PROGRAMS, Redis
 from waiting import PATIENCE, eventually
+from web import Browser
 
 pytestmark = pytest.mark.skipif("redis" not in PROGRAMS, reason="there is no Redis")
 
@@ -416,3 +418,31 @@ def test_a_rolling_deploy_makes_nobody_flicker(redis, tmp_path, record_property)
     for told in ways.values():
         assert len(told["seconds"]) == 3 and told["returns"] >= 150 and told["published"] > 50, run.stdout
         assert told["deliveries"] > 30 * told["published"] // 2, run.stdout
+
+
+def test_the_console_shows_all_hubs(redis):
+    credential = "c" * 32
+    bearer = {"Authorization": f"Bearer {credential}"}
+    with group(redis, 2, CARILLON_CONSOLE_CREDENTIAL=credential) as (one, two), Member(one) as here, \
+            Browser() as browser, Console(browser, one) as console:
+        here.join("news")
+        console.page.get_by_label("Credential").fill(credential)
+        console.page.get_by_role("button", name="Open", exact=True).click()
+        console.row("hubs", "this one")
+        rows = console.page.locator("#hubs tbody tr")
+        eventually(lambda: rows.count() == 2, "both are shown")
+        assert f"process {two.program.process.pid}" in console.page.locator("#hubs").inner_text()
+        # Redis is asked every five seconds.
+        console.page.locator("#hubs", has_text="1 channel,").wait_for()
+        answer, text = ask(two, "GET", "/console/api/hubs", **bearer)
+        told = json.loads(text)
+        assert answer.status == 200 and sorted(hub["isThisOne"] for hub in told["hubs"]) == [False, True], told
+        two.kill()
+        eventually(lambda: rows.count() == 1, "the dead one is gone")
+        redis.stop()
+        console.page.locator("#hubs", has_text="Redis: ").wait_for()
+        # All else is shown as ever.
+        assert console.page.locator("#trouble").is_hidden()
+        redis.start()
+    with Server(CARILLON_APPS=json.dumps([APP.setting()]), CARILLON_CONSOLE_CREDENTIAL=credential) as alone:
+        assert ask(alone, "GET", "/console/api/hubs", **bearer)[0].status == 404

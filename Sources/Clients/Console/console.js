@@ -71,7 +71,8 @@ async function begin() {
   for (const name of ['plots', 'connections', 'channels', 'events', 'way', 'create']) $(name).replaceChildren();
   const way = new Way($('way'));
   pages = {
-    overview: new Overview($('plots'), $('apps'), $('process')), connections: new Connections($('connections')),
+    overview: new Overview($('plots'), $('apps'), $('process'), hub.sharesChannels && $('hubs')),
+    connections: new Connections($('connections')),
     channels: new Channels($('channels'), hub.apps), way, create: new Create($('create'), hub.apps),
     events: new Events($('events'), hub, (channel, offset, epoch) => {
       open('way');

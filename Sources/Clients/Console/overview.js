@@ -3,6 +3,7 @@ import { ask, metrics } from './access.js';
 import { h, say } from './dom.js';
 import { Reading, rate } from './metrics.js';
 import { Plot, bytes, count, span, time } from './plots.js';
+import { Hubs } from './hubs.js';
 import { isInUse, table } from './tables.js';
 
 export const INTERVAL = 2000;
@@ -10,8 +11,8 @@ export const INTERVAL = 2000;
 export class Overview {
   #before = null;
 
-  constructor(plots, apps, process) {
-    Object.assign(this, { apps, process });
+  constructor(plots, apps, process, hubs) {
+    Object.assign(this, { apps, process, hubs: hubs ? new Hubs(hubs) : null });
     this.plots = {
       connections: new Plot('Connections', count),
       events: new Plot('Events of users each second', count, { second: 'read / delivered' }),
@@ -28,7 +29,7 @@ export class Overview {
   }
 
   async look() {
-    const [text, latency] = await Promise.all([metrics(), ask('latency')]);
+    const [text, latency] = await Promise.all([metrics(), ask('latency'), this.hubs?.look()]);
     const now = new Reading(text);
     const before = this.#before;
     this.#before = now;

@@ -41,6 +41,8 @@ package final class Console: OperationsRoutes {
     private let version: String
     private let logger: Logger
     private let gateway = Locked<Gateway?>(nil)
+    private let group = Locked<(@Sendable () throws -> ConsoleCluster)?>(nil)
+    private let groupQuestions = BoundedCount()
     private let questions = BoundedCount()
     private let refusals = Locked((count: 0, toldAt: Instant.min))
 
@@ -61,6 +63,11 @@ package final class Console: OperationsRoutes {
     /// The gateway runs.
     package func serves(_ gateway: Gateway) {
         self.gateway.withLock { $0 = gateway }
+    }
+
+    /// The hub shares ordinary channels with others. `ask` says with whom; it may block its thread.
+    package func shares(_ ask: @escaping @Sendable () throws -> ConsoleCluster) {
+        group.withLock { $0 = ask }
     }
 
     // MARK: Requests
@@ -132,8 +139,9 @@ package final class Console: OperationsRoutes {
         let apps = gateway.apps.apps
         switch route {
         case .hub:
-            let (version, rules) = (version, rules)
-            answer { ConsoleAnswers.hub(version, rules, apps) }
+            let (version, rules, shares) = (version, rules, group.withLock { $0 != nil })
+            answer { ConsoleAnswers.hub(version, rules, apps, shares: shares) }
+        case .hubs: askGroup(answer)
         case .connections(let user, let id):
             let app = apps.first { $0.id == id } ?? apps.first { $0.ownsDatabase } ?? apps.first
             gateway.connections(
@@ -174,6 +182,30 @@ package final class Console: OperationsRoutes {
                 "console: a user's connections are ended",
                 metadata: ["app": "\(app.id)", "user": "\(user)", "by": "\(peer)"])
             gateway.terminate(user, of: app) { count in answer { ConsoleAnswers.ended(count) } }
+        }
+    }
+
+    /// Asks on a thread of its own, for one caller at a time.
+    private func askGroup(_ answer: @escaping Answer) {
+        guard let ask = group.withLock({ $0 }) else {
+            return answer { .problem(.notFound, "This hub shares nothing with others (redis.url).") }
+        }
+        let busy = HTTPResponse.problem(.serviceUnavailable, "Redis has been asked, and has not answered yet.")
+        guard groupQuestions.enter(most: 1) != nil else { return answer { busy } }
+        do {
+            try SystemThread(name: "console") { [groupQuestions] in
+                let found = Result { try ask() }
+                groupQuestions.leave()
+                answer {
+                    switch found {
+                    case .success(let group): group.answer
+                    case .failure(let error): .problem(.serviceUnavailable, text: "Redis: \(error).")
+                    }
+                }
+            }.detach()
+        } catch {
+            groupQuestions.leave()
+            answer { busy }
         }
     }
 

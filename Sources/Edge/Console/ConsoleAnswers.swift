@@ -10,9 +10,10 @@ import Sync
 
 /// The console's answers as JSON. Times are ages in microseconds, by the hub's monotonic clock.
 enum ConsoleAnswers {
-    static func hub(_ version: String, _ rules: Console.Rules, _ apps: [App]) -> HTTPResponse {
+    static func hub(_ version: String, _ rules: Console.Rules, _ apps: [App], shares: Bool) -> HTTPResponse {
         object([
             .init("version", .string(version)), .init("payloads", .bool(rules.showsPayloads)),
+            .init("sharesChannels", .bool(shares)),
             .init("traceSeconds", .integer(Gateway.traceTime.components.seconds)),
             .init(
                 "apps",
@@ -187,7 +188,7 @@ enum ConsoleAnswers {
 
     private static func id(_ index: Int, _ apps: [App]) -> String? { apps.first { $0.index == index }?.id }
 
-    private static func object(_ members: [JSONTree.Member]) -> HTTPResponse {
+    static func object(_ members: [JSONTree.Member]) -> HTTPResponse {
         HTTPResponse(.ok, body: Array((JSONTree.object(members).canonicalText + "\n").utf8))
     }
 }

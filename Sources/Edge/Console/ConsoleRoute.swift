@@ -47,6 +47,8 @@ struct ConsoleNumber: Sendable, Equatable {
 /// What is asked of the console.
 enum ConsoleRoute: Sendable {
     case hub
+    /// Those with which it shares ordinary channels.
+    case hubs
     /// Of one user, or of all.
     case connections(user: String?, app: String?)
     case channels(prefix: String, app: String)
@@ -72,6 +74,7 @@ enum ConsoleRoute: Sendable {
         }
         switch name {
         case "hub": self = .hub
+        case "hubs": self = .hubs
         case "connections": self = .connections(user: query["user"], app: query["app"])
         case "channels": self = .channels(prefix: query["prefix"] ?? "", app: try query.wanted("app"))
         case "events":

@@ -171,6 +171,10 @@ static const struct carillon_web_file files[] = {
      (const char[]){
 #embed "../../Clients/Console/events.js" suffix(, )
          0}},
+    {"/console/hubs.js",
+     (const char[]){
+#embed "../../Clients/Console/hubs.js" suffix(, )
+         0}},
     {"/console/icon.svg",
      (const char[]){
 #embed "../../Clients/Demonstration/icon.svg" suffix(, )

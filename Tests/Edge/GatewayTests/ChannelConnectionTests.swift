@@ -16,7 +16,9 @@ import Testing
     private final class Sink: WebhookSink {
         let events = Locked<[WebhookEvent]>([])
 
-        func post(_ event: WebhookEvent, of app: App, _ receipt: WebhookReceipt?) { events.withLock { $0.append(event) } }
+        func post(_ event: WebhookEvent, of app: App, _ receipt: WebhookReceipt?) {
+            events.withLock { $0.append(event) }
+        }
     }
 
     private func app(_ change: (inout AppFeatures) -> Void = { _ in }) -> App {

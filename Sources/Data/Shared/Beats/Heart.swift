@@ -208,9 +208,11 @@ final class Heart {
 
     private func tell(_ webhooks: [RESPValue], _ page: Tellings.Page, _ bucket: Int, _ link: RedisLink) {
         let beginning = tellings.gets(page, bucket)
-        link.tell(webhooks, WebhookReceipt { [weak shared = link.shared] in
-            shared?.perform { $0?.heart?.isTold(page, bucket, of: beginning) }
-        })
+        link.tell(
+            webhooks,
+            WebhookReceipt { [weak shared = link.shared] in
+                shared?.perform { $0?.heart?.isTold(page, bucket, of: beginning) }
+            })
     }
 
     /// Backends have been told of the page.

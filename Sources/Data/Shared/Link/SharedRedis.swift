@@ -167,7 +167,7 @@ package final class SharedRedis: Sendable {
     func beats(at now: Instant) { beatenAt.store(now.nanoseconds, ordering: .relaxed) }
 
     /// The run as Redis knows it.
-    var presentHub: HubID { HubID(present.load(ordering: .acquiring)) }
+    package var presentHub: HubID { HubID(present.load(ordering: .acquiring)) }
 
     /// That run was taken for dead: the hub goes on as another.
     func renew(_ dead: HubID) {

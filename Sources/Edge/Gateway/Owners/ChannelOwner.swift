@@ -97,7 +97,9 @@ final class ChannelOwner: EffectPerformer {
     /// A backend is to be told: one `ChannelNews.webhook`. Of an app that is not served, nobody can be.
     func tell(_ bytes: [UInt8], _ receipt: WebhookReceipt) {
         let apps = ask { $0.apps }
-        guard case .webhook(let index, let event)? = try? ChannelNews(bytes, apps), let app = apps[index] else { return }
+        guard case .webhook(let index, let event)? = try? ChannelNews(bytes, apps), let app = apps[index] else {
+            return
+        }
         context.webhooks?.post(event, of: app, receipt)
     }
 

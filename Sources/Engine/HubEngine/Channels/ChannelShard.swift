@@ -46,8 +46,7 @@ package struct ChannelShard {
         link: LinkedChannels? = nil
     ) {
         locals = LocalChannels(loops: loops, link)
-        self.limits = limits
-        self.metrics = metrics
+        (self.limits, self.metrics) = (limits, metrics)
         apps = link?.apps ?? KnownApps()
         state = link.map { .linked($0) } ?? .memory(MemoryChannels(apps, limits, metrics))
     }
