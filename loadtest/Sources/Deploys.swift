@@ -62,7 +62,9 @@ final class Deploys {
     }
 
     /// Whether a balancer may send clients to it.
-    var takesClients: Bool { way == .restart ? step == .serving : true }
+    var takesClients: Bool { way == .restart ? step == .serving && !isLeaving : true }
+    /// A balancer sends it no more clients, for it ends soon.
+    var isLeaving = false
 
     /// Starts the first hub; returns when it is ready.
     func start() throws {
@@ -77,6 +79,7 @@ final class Deploys {
     /// A deploy begins.
     func begin() throws {
         old = hub
+        isLeaving = false
         switch way {
         case .takeOver:
             hub = try newHub("--take-over")

@@ -84,6 +84,10 @@ final class RollingRun {
 
     private func replace(_ hub: Deploys) throws {
         let began = Instant.read()
+        hub.isLeaving = true
+        // What the backend has sent there is answered.
+        var patience = StallWatch()
+        while !backend.isIdle, patience.isMoving(backend.answered) { crowd.turn(waitingAtMost: .milliseconds(2)) }
         try hub.begin()
         var watch = StallWatch()
         while try !hub.goOn() || !crowd.isWhole {

@@ -33,11 +33,11 @@ extension SharedCommand {
     ///
     /// - Parameters:
     ///   - last: the last of the latter that this hub has got; empty: it begins.
-    ///   - told: of those, pages that backends have been told, each by its first and its last.
-    package init(dueOf hub: HubID, after last: [UInt8], told: [(first: [UInt8], last: [UInt8])] = []) {
+    ///   - told: up to this one, backends have been told all; empty: none since it was last said.
+    ///   - epoch: of the bucket, in which it has got them.
+    package init(dueOf hub: HubID, after last: [UInt8], told: [UInt8], in epoch: [UInt8]) {
         self.init(.channel, nil, from: hub, "due")
-        arguments.append(last)
-        for page in told { arguments += [page.first, page.last] }
+        arguments += [last, told, epoch]
     }
 
     /// The hub lives.

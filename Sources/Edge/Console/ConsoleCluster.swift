@@ -29,7 +29,7 @@ package struct ConsoleCluster: Sendable {
     package var memory = (used: 0, most: 0)
     /// Of all apps.
     package var channelCount = 0
-    /// Webhooks that no endpoint has taken yet.
+    /// Webhooks that were not delivered yet.
     package var waitingWebhooks = 0
     /// Since the last beat.
     package var beatAge: Duration?

@@ -14,6 +14,8 @@ final class LinkWorld {
     final class Hub {
         let shared: SharedRedis
         fileprivate(set) var link: RedisLink?
+        /// Those of its other loops.
+        fileprivate(set) var others: [RedisLink] = []
         private let arrivals = Locked<[SharedArrival]>([])
         private let apps = KnownApps()
         private var lastNumber: UInt64 = 0
@@ -27,13 +29,18 @@ final class LinkWorld {
         private(set) var latest: [ChannelKey] = []
         private(set) var commands: [HubCommand] = []
 
-        fileprivate init(_ settings: SharedSettings, _ app: App, on loop: EventLoop) throws {
+        fileprivate init(_ settings: SharedSettings, _ app: App, loops: Int, on loop: EventLoop) throws {
             shared = SharedRedis(
                 settings, metrics: SharedRedisMetrics(),
                 Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             apps.replace(app)
             shared.serve([app])
-            link = try shared.link(loop: 0, on: loop) { [arrivals] arrival in arrivals.withLock { $0.append(arrival) } }
+            let links = try (0..<loops).map { number in
+                try shared.link(loop: number, of: loops, on: loop) { [arrivals] arrival in
+                    arrivals.withLock { $0.append(arrival) }
+                }
+            }
+            (link, others) = (links[0], Array(links.dropFirst()))
         }
 
         /// Sends the call; its number.
@@ -45,7 +52,7 @@ final class LinkWorld {
         }
 
         /// The hub is gone, and says nothing.
-        func dies() { link = nil }
+        func dies() { (link, others) = (nil, []) }
 
         /// Backends have taken all.
         func backendsAnswer() { receipts = [] }
@@ -83,7 +90,10 @@ final class LinkWorld {
     private let loop: EventLoop
     private(set) var hubs: [Hub] = []
 
-    init(hubs count: Int, _ change: (inout SharedSettings) -> Void = { _ in }) throws {
+    private let loops: Int
+
+    init(hubs count: Int, loops: Int = 1, _ change: (inout SharedSettings) -> Void = { _ in }) throws {
+        self.loops = loops
         server = try RedisServer()
         redis = try BlockingRedis(port: server.port)
         loop = try EventLoop()
@@ -96,12 +106,12 @@ final class LinkWorld {
         settings.settling = .zero
         change(&settings)
         self.settings = settings
-        for _ in 0..<count { hubs.append(try Hub(settings, Self.app, on: loop)) }
-        try run { hubs.allSatisfy { $0.shared.metrics.connections.level == 1 } }
+        for _ in 0..<count { hubs.append(try Hub(settings, Self.app, loops: loops, on: loop)) }
+        try run { hubs.allSatisfy { $0.shared.metrics.connections.level == loops } }
     }
 
     /// One more hub.
-    func join() throws { hubs.append(try Hub(settings, Self.app, on: loop)) }
+    func join() throws { hubs.append(try Hub(settings, Self.app, loops: loops, on: loop)) }
 
     func run(until condition: () throws -> Bool) throws {
         let end = Instant.read().advanced(by: .seconds(100))

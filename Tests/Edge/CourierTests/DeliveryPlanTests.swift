@@ -72,6 +72,24 @@ struct DeliveryPlanTests {
         #expect(done.withLock(\.self).last == "nobody wants it")
     }
 
+    /// What is kept elsewhere, another hub tells: one that ends sends no more of it.
+    @Test func aHubThatEndsLeavesWhatIsKeptToOthers() throws {
+        let world = makeWorld([WebhookApp(["http://a/"])])
+        let done = Locked(0)
+        func receipt() -> WebhookReceipt { WebhookReceipt { done.withLock { $0 += 1 } } }
+        world.post(.channelOccupied(channel("x")), of: "1", at: 1, receipt())
+        let request = try #require(world.depart(at: 1).only)
+        world.post(.memberAdded(channel("presence-x"), userID: "u"), of: "1", at: 1, receipt())
+        world.post(.channelOccupied(channel("own")), of: "1", at: 1)
+        world.post(.channelVacated(channel("x")), of: "1", at: 1, receipt())
+        world.plan.stop(now: .second(1))
+        #expect(done.withLock(\.self) == 2 && metrics.droppedCount(.stopped) == 0)
+        let own = world.depart(at: 1)
+        let left = own.flatMap(\.events).map { String(decoding: $0.text, as: UTF8.self) }
+        #expect(left.count == 1 && left[0].contains("own"))
+        #expect(world.finish(request, .delivered, at: 1) == nil && world.plan.waiting == left.count)
+    }
+
     /// Five minutes of failures: growing pauses, a new body each time, and one last attempt at the end.
     @Test func failuresAreRepeatedForFiveMinutes() throws {
         let world = makeWorld([WebhookApp(["http://a/"])])

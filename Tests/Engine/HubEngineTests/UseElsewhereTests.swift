@@ -31,7 +31,7 @@ import Testing
             sums.append(taken.reduce(0, +))
             for (index, app) in apps.enumerated() {
                 let others = taken.indices.filter { $0 != index }.map { taken[$0] }
-                app.counts.elsewhere.heard(connections: 0, publishes: others, of: app, at: now)
+                app.counts.elsewhere.heard(connections: 0, publishes: others, of: app)
             }
         }
         return sums
@@ -49,12 +49,11 @@ import Testing
     /// A hub that publishes alone has all of it, also after others were there.
     @Test func theLastOneHasAllOfIt() {
         let app = Self.app { $0.publishesPerSecond = 100 }
-        let now = Instant(nanoseconds: 1_000_000_000)
-        app.counts.elsewhere.heard(connections: 0, publishes: [100, 100], of: app, at: now)
+        app.counts.elsewhere.heard(connections: 0, publishes: [100, 100], of: app)
         #expect(app.counts.elsewhere.rate(app.limits) == Rate(perSecond: 33, burst: 33))
-        app.counts.elsewhere.heard(connections: 0, publishes: [0, 0], of: app, at: now)
+        app.counts.elsewhere.heard(connections: 0, publishes: [0, 0], of: app)
         #expect(app.counts.elsewhere.rate(app.limits) == Rate(perSecond: 100, burst: 100))
-        app.counts.elsewhere.heard(connections: 0, publishes: [100, 100, 100], of: app, at: now)
+        app.counts.elsewhere.heard(connections: 0, publishes: [100, 100, 100], of: app)
         app.counts.elsewhere.forget()
         #expect(app.counts.elsewhere.rate(app.limits) == Rate(perSecond: 100, burst: 100))
     }
@@ -63,28 +62,24 @@ import Testing
     @Test func aSmallRateIsNotNothing() {
         let app = Self.app { $0.publishesPerSecond = 2 }
         let now = Instant(nanoseconds: 1_000_000_000)
-        app.counts.elsewhere.heard(connections: 0, publishes: Array(repeating: 2, count: 9), of: app, at: now)
+        app.counts.elsewhere.heard(connections: 0, publishes: Array(repeating: 2, count: 9), of: app)
         #expect(app.takePublishes(1, at: now) == nil)
         #expect(app.takePublishes(1, at: now) != nil)
     }
 
-    /// Who is too many with other hubs' connections tries again at first: a hub may have died, or hand over its clients.
+    /// Who is too many with other hubs' connections tries again: a hub may have died, or hand over its clients.
     @Test func connectionsOfOtherHubsCount() {
         let app = Self.app { $0.connectionsMax = 5 }
         let elsewhere = app.counts.elsewhere
-        var now = Instant(nanoseconds: 1_000_000_000)
-        #expect(app.enterConnection(at: now) == nil && app.enterConnection(at: now) == nil)
-        elsewhere.heard(connections: 3, publishes: [], of: app, at: now)
-        #expect(app.enterConnection(at: now) == .overCapacity)
-        now = now.advanced(by: .seconds(9))
-        elsewhere.heard(connections: 4, publishes: [], of: app, at: now)
-        #expect(app.enterConnection(at: now) == .overCapacity)
-        now = now.advanced(by: .seconds(1))
-        #expect(app.enterConnection(at: now) == .overQuota, "it lasts")
+        #expect(app.enterConnection() == nil && app.enterConnection() == nil)
+        elsewhere.heard(connections: 3, publishes: [], of: app)
+        #expect(app.enterConnection() == .overCapacity)
+        elsewhere.heard(connections: 9, publishes: [], of: app)
+        #expect(app.enterConnection() == .overCapacity)
         // The others were dead.
-        elsewhere.heard(connections: 0, publishes: [], of: app, at: now)
-        for _ in 0..<3 { #expect(app.enterConnection(at: now) == nil) }
-        #expect(app.enterConnection(at: now) == .overQuota, "this hub alone has all")
+        elsewhere.heard(connections: 0, publishes: [], of: app)
+        for _ in 0..<3 { #expect(app.enterConnection() == nil) }
+        #expect(app.enterConnection() == .overQuota, "this hub alone has all")
         #expect(app.counts.connections.count == 5)
     }
 }

@@ -17,6 +17,8 @@ final class AppShares {
 
     /// These apps are served from now on.
     func serve(_ apps: [App]) {
+        // Each bucket says its counts again within a second.
+        (channels, totals) = ([:], [:])
         said = apps.filter { $0.limits.connectionsMax != nil || $0.limits.publishesPerSecond > 0 }
         counted = apps.filter { $0.limits.channelsMax != nil }
     }
@@ -44,7 +46,7 @@ final class AppShares {
     }
 
     /// What each of the other hubs has.
-    func hear(_ hubs: [RESPValue], at now: Instant) {
+    func hear(_ hubs: [RESPValue]) {
         var all: [Substring: (connections: Int, publishes: [Int])] = [:]
         for case .bytes(let lines) in hubs {
             for line in String(decoding: lines, as: UTF8.self).split(separator: "\n") {
@@ -56,13 +58,13 @@ final class AppShares {
         }
         for app in said {
             let others = all[app.id[...]] ?? (0, [])
-            app.counts.elsewhere.heard(connections: others.connections, publishes: others.publishes, of: app, at: now)
+            app.counts.elsewhere.heard(connections: others.connections, publishes: others.publishes, of: app)
         }
     }
 
     // MARK: Channels
 
-    /// Apps that a bucket is asked of, by their ids.
+    /// Ids of the apps whose channels each beat asks for.
     var asked: [String] { counted.map(\.id) }
 
     /// So many channels the bucket has of each of these apps.

@@ -15,8 +15,8 @@ final class Heart {
     private weak var link: RedisLink?
     private let loop: EventLoop
     private let beats: Bool
-    /// Of the first loop's link.
-    let shares = AppShares()
+    /// What hubs have of limited apps. The first loop's heart knows it for the whole hub.
+    let shares: AppShares?
     private var tellings: Tellings
     private let buckets: Int
     private var beating: Alarm?
@@ -41,6 +41,7 @@ final class Heart {
         self.link = link
         self.loop = loop
         self.beats = beats
+        shares = beats ? AppShares() : nil
         buckets = link.shared.keys.count
         dueAt = Array(repeating: .max, count: 2 * buckets)
         tellings = Tellings(buckets: buckets)
@@ -71,8 +72,7 @@ final class Heart {
         beating?.unset()
         dues?.unset()
         dueAt = Array(repeating: .max, count: 2 * buckets)
-        tellings.beginAll()
-        shares.forget()
+        shares?.forget()
     }
 
     // MARK: Beats
@@ -102,8 +102,8 @@ final class Heart {
         link.shared.beats(at: loop.now)
         let sender = link.hub
         let about = bucket == 0 ? link.shared.settings.about : ""
-        let use = bucket == 0 && beats ? shares.say(at: loop.now) : nil
-        let asked = beats ? shares.asked : []
+        let use = bucket == 0 ? shares?.say(at: loop.now) : nil
+        let asked = shares?.asked ?? []
         let command = SharedCommand(beatOf: sender, at: link.replica, about: about, use: use, apps: asked)
         link.evaluate(command, bucket) { [weak self] reply in
             guard let self else { return }
@@ -111,8 +111,8 @@ final class Heart {
             guard case .value(.array(let parts)) = reply, parts.count == 5, case .array(let others) = parts[3],
                 case .array(let counts) = parts[4]
             else { return }
-            if use != nil { shares.hear(others, at: loop.now) }
-            shares.hear(counts, of: asked, in: bucket)
+            if use != nil { shares?.hear(others) }
+            shares?.hear(counts, of: asked, in: bucket)
         }
     }
 
@@ -125,6 +125,8 @@ final class Heart {
             if settling == 0 { link?.shared.hasSettled(bucket) }
             // A beat writes: where it is taken, others are.
             if bucket == 0 { link?.shared.log.isTaken() }
+            // What is due is for the first loop alone: to Redis, all loops are the same hub.
+            guard beats else { return }
             isDue(bucket, inMilliseconds: tellings.isUnderWay(bucket) ? 0 : delay)
             isDue(buckets + bucket, inMilliseconds: userDelay)
         case .refused(let error): link?.failed(error, as: sender)
@@ -187,17 +189,18 @@ final class Heart {
     private func endDues(of bucket: Int, _ link: RedisLink) {
         let sender = link.hub
         let told = tellings.told(bucket)
-        let command = SharedCommand(dueOf: sender, after: tellings.last(bucket), told: told)
+        let command = SharedCommand(
+            dueOf: sender, after: tellings.last(bucket), told: told, in: tellings.epoch(bucket))
         link.evaluate(command, bucket) { [weak self] reply in
             guard let self else { return }
             if case .value(.array(let parts)) = reply, parts.count == 6, case .integer(let delay) = parts[1],
-                case .bytes(let first) = parts[2], case .bytes(let last) = parts[3],
-                case .array(let webhooks) = parts[4]
+                case .bytes(let last) = parts[2], case .array(let webhooks) = parts[3],
+                case .integer(let isNew) = parts[4], case .bytes(let epoch) = parts[5]
             {
-                if parts[5] == .integer(1) { tellings.begin(bucket) } else { tellings.isKnown(told.count, bucket) }
+                if isNew == 1 { tellings.begin(bucket, in: epoch) } else { tellings.isKnown(told, bucket) }
                 isDue(bucket, inMilliseconds: delay)
                 if !webhooks.isEmpty, let link = self.link {
-                    tell(webhooks, (first, last), bucket, link)
+                    tell(webhooks, upTo: last, bucket, link)
                     return endDues(of: bucket, link)
                 }
             }
@@ -206,18 +209,17 @@ final class Heart {
         }
     }
 
-    private func tell(_ webhooks: [RESPValue], _ page: Tellings.Page, _ bucket: Int, _ link: RedisLink) {
-        let beginning = tellings.gets(page, bucket)
-        link.tell(
-            webhooks,
-            WebhookReceipt { [weak shared = link.shared] in
-                shared?.perform { $0?.heart?.isTold(page, bucket, of: beginning) }
-            })
+    private func tell(_ webhooks: [RESPValue], upTo last: [UInt8], _ bucket: Int, _ link: RedisLink) {
+        let number = tellings.gets(upTo: last, bucket)
+        let receipt = WebhookReceipt { [weak shared = link.shared] in
+            shared?.perform { $0?.heart?.isTold(number, bucket) }
+        }
+        link.tell(webhooks, receipt)
     }
 
     /// Backends have been told of the page.
-    private func isTold(_ page: Tellings.Page, _ bucket: Int, of beginning: Int) {
-        if tellings.isTold(page, bucket, of: beginning) { isDue(bucket, at: loop.now) }
+    private func isTold(_ number: Int, _ bucket: Int) {
+        if tellings.isTold(number, bucket) { isDue(bucket, at: loop.now) }
     }
 
     private func endUserDues(of bucket: Int, _ link: RedisLink) {

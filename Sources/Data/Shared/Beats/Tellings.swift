@@ -1,62 +1,71 @@
 import HubEngine
 
-/// How far this hub is with what backends are to be told, by bucket. The first loop's link has one.
+/// How far this hub is with what backends are to be told, by bucket. The first loop's heart has one.
 ///
-/// Redis keeps an event until the hub that tells it says that it was told, and has another hub tell it if this one dies.
+/// Redis keeps each event until the hub that tells it says that it was told, and all before it. So another hub that goes on
+/// where this one has died tells all that came behind: the last word is the right one (`aReplayHasNoHoles`).
 /// Worst interleavings: Redis begins anew, and counts from one again. What was told of the old count says nothing of the new
-/// one: each beginning has a number, and what is told of an older one is forgotten (`whatWasToldOfAnOldCountIsForgotten`).
-/// An endpoint is slow: the hub gets more meanwhile, and says each second that it is still there (`aSlowEndpoint…`).
+/// one, so the hub names the epoch that it has read (`whatWasToldOfAnOldCountIsForgotten`). An endpoint is slow: the hub
+/// gets more meanwhile, and says each second that it is still there (`aSlowEndpointIsNoDeadHub`). The connection breaks:
+/// what is under way stays so, and is not asked for again (`aBrokenConnectionRepeatsNoWebhook`).
 struct Tellings {
-    /// A page of events, as Redis names them.
-    typealias Page = (first: [UInt8], last: [UInt8])
+    private struct Page {
+        let number: Int
+        let last: [UInt8]
+        var isTold = false
+    }
 
     private struct Telling {
+        var epoch: [UInt8] = []
         var last: [UInt8] = []
-        /// Pages under way, and those that were told, which Redis does not know yet.
-        var underWay = 0
-        var told: [Page] = []
-        var beginning = 0
+        /// In order; the first one is not told.
+        var pages: [Page] = []
+        /// The last of the pages before them, until Redis knows.
+        var told: [UInt8] = []
     }
 
     private var tellings: [Telling]
-    private var beginnings = 0
+    private var lastNumber = 0
 
     init(buckets: Int) { tellings = Array(repeating: Telling(), count: buckets) }
 
     /// The last event that the hub has got of the bucket; empty: it begins.
     func last(_ bucket: Int) -> [UInt8] { tellings[bucket].last }
 
-    /// Pages that were told, of which Redis is told now.
-    func told(_ bucket: Int) -> [Page] { tellings[bucket].told }
+    /// The epoch of the bucket in which it has got that.
+    func epoch(_ bucket: Int) -> [UInt8] { tellings[bucket].epoch }
 
-    /// Whether it must be said that the hub is still there.
-    func isUnderWay(_ bucket: Int) -> Bool { tellings[bucket].underWay > 0 }
+    /// Up to this event all were told, which Redis does not know yet; empty: it knows all.
+    func told(_ bucket: Int) -> [UInt8] { tellings[bucket].told }
 
-    /// Redis knows of so many told pages.
-    mutating func isKnown(_ count: Int, _ bucket: Int) {
-        tellings[bucket].told.removeFirst(min(count, tellings[bucket].told.count))
+    /// Whether Redis must hear of the hub: that it is still there, or what it has told.
+    func isUnderWay(_ bucket: Int) -> Bool { !tellings[bucket].pages.isEmpty || !tellings[bucket].told.isEmpty }
+
+    /// Redis knows that all up to this event were told.
+    mutating func isKnown(_ told: [UInt8], _ bucket: Int) {
+        if tellings[bucket].told == told { tellings[bucket].told = [] }
     }
 
     /// Begins anew.
-    mutating func begin(_ bucket: Int) {
-        beginnings += 1
-        tellings[bucket] = Telling(beginning: beginnings)
+    mutating func begin(_ bucket: Int, in epoch: [UInt8]) { tellings[bucket] = Telling(epoch: epoch) }
+
+    /// The hub has got a page that ends with this event. The number of the page.
+    mutating func gets(upTo last: [UInt8], _ bucket: Int) -> Int {
+        lastNumber += 1
+        tellings[bucket].last = last
+        tellings[bucket].pages.append(Page(number: lastNumber, last: last))
+        return lastNumber
     }
 
-    mutating func beginAll() { for bucket in tellings.indices { begin(bucket) } }
-
-    /// The hub has got a page. The number of its beginning.
-    mutating func gets(_ page: Page, _ bucket: Int) -> Int {
-        tellings[bucket].last = page.last
-        tellings[bucket].underWay += 1
-        return tellings[bucket].beginning
-    }
-
-    /// Backends have been told all of the page, or it was dropped. Returns whether that counts.
-    mutating func isTold(_ page: Page, _ bucket: Int, of beginning: Int) -> Bool {
-        guard tellings[bucket].beginning == beginning else { return false }
-        tellings[bucket].underWay -= 1
-        tellings[bucket].told.append(page)
-        return true
+    /// Backends have been told all of the page, or it was dropped. Returns whether Redis is to know; false also for a page
+    /// of an earlier beginning.
+    mutating func isTold(_ number: Int, _ bucket: Int) -> Bool {
+        guard let index = tellings[bucket].pages.firstIndex(where: { $0.number == number }) else { return false }
+        tellings[bucket].pages[index].isTold = true
+        while let first = tellings[bucket].pages.first, first.isTold {
+            tellings[bucket].told = first.last
+            tellings[bucket].pages.removeFirst()
+        }
+        return index == 0
     }
 }

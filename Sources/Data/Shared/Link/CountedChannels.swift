@@ -30,11 +30,20 @@ final class CountedChannels {
                 }
                 link.tell(news.filter { link.followed.isElsewhere($0) })
                 if next != [UInt8(ascii: "0")] { read(bucket, from: next, as: number) }
-            case .refused(let error): if link.failed(error, as: sender) { link.owe() }
-            // Beyond a bound, it does not wait.
-            case .lost: link.owe()
+            case .refused(let error):
+                link.failed(error, as: sender)
+                readAgain(bucket, as: number)
+            case .lost: readAgain(bucket, as: number)
             case .value: break
             }
+        }
+    }
+
+    /// In a while. The next gap reads all of them.
+    private func readAgain(_ bucket: Int, as number: UInt64) {
+        link?.heart?.later { [weak self] in
+            guard let self, reading == number, link?.isUp == true else { return }
+            read(bucket, from: [UInt8(ascii: "0")], as: number)
         }
     }
 }

@@ -23,7 +23,7 @@ package struct HubGroup: Sendable {
     package private(set) var members: [Member] = []
     /// Of all apps.
     package private(set) var channelCount = 0
-    /// Events that backends are to be told, and that no hub has taken yet.
+    /// Events that backends have not been told yet.
     package private(set) var waitingWebhooks = 0
     /// Since the last beat of the bucket that is most behind; nil: no hub was ever there.
     package private(set) var beatAge: Duration?

@@ -79,7 +79,7 @@ package final class RedisLink {
     private func refreshApps() {
         guard let served = shared.apps(unless: &appsVersion) else { return }
         for app in served { apps.replace(app) }
-        heart?.shares.serve(served)
+        heart?.shares?.serve(served)
     }
 
     // MARK: From the loop

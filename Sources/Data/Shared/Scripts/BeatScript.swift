@@ -41,7 +41,11 @@ enum BeatScript {
             if ARGV[9] ~= '' then
               local uses = call('HGETALL', P .. 'uses')
               for i = 1, #uses, 2 do
-                if uses[i] ~= hub then others[#others + 1] = uses[i + 1] end
+                if call('HEXISTS', P .. 'hubs', uses[i]) == 0 then
+                  call('HDEL', P .. 'uses', uses[i])
+                elseif uses[i] ~= hub then
+                  others[#others + 1] = uses[i + 1]
+                end
               end
               if #ARGV[9] > 1 then
                 call('HSET', P .. 'uses', hub, ARGV[9]:sub(2))
@@ -49,7 +53,11 @@ enum BeatScript {
                 call('HDEL', P .. 'uses', hub)
               end
             end
-            for i = 10, #ARGV do counts[i - 9] = call('HGET', B, 'channels:' .. ARGV[i]) or '0' end
+            for from = 10, #ARGV, 500 do
+              local fields = {}
+              for i = from, min(from + 499, #ARGV) do fields[#fields + 1] = 'channels:' .. ARGV[i] end
+              for _, count in ipairs(call('HMGET', B, unpack(fields))) do counts[#counts + 1] = count or '0' end
+            end
             local known = call('HMGET', B, 'seenAt', 'since', 'replica', 'epoch', 'beatAt')
             local since, epoch = tonumber(known[2] or now), known[4]
             if known[3] ~= replica then

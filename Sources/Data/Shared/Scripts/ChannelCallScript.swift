@@ -11,28 +11,28 @@ enum ChannelCallScript {
             told = told + (endDue(entry) or 0)
           end
           -- With the number of milliseconds until the next, and what backends are to be told: to one hub at a time, until it
-          -- is silent for too long. It names the last that it has got, and pages that backends have been told.
+          -- is silent for too long. It names the last that it has got, up to where all were told, and the epoch of both.
           local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
-          local answer = {reply(DONE), first[2] and max(0, tonumber(first[2]) - now) or -1, '', '', {}, 0}
-          local got = ARGV[7]
+          local answer = {reply(DONE), first[2] and max(0, tonumber(first[2]) - now) or -1, '', {}, 0, ''}
+          local got, told, of = ARGV[7], ARGV[8], ARGV[9]
           if not got then return answer end
-          local teller = call('HMGET', P .. 'bucket', 'teller', 'tellsUntil')
-          local isNew = teller[1] ~= hub
-          if isNew and teller[1] and tonumber(teller[2]) > now then return answer end
-          for i = 8, isNew and 0 or #ARGV, 2 do
-            local told = call('XRANGE', P .. 'webhooks', ARGV[i], ARGV[i + 1])
-            for _, entry in ipairs(told) do call('XDEL', P .. 'webhooks', entry[1]) end
+          local B, W = P .. 'bucket', P .. 'webhooks'
+          local known = call('HMGET', B, 'teller', 'tellsUntil', 'epoch')
+          local epoch = known[3] or ''
+          if known[1] and known[1] ~= hub and tonumber(known[2]) > now then return answer end
+          local isNew = known[1] ~= hub or epoch ~= of
+          if not isNew and told ~= '' then
+            call('XTRIM', W, 'MINID', string.format('%d-0', tonumber(told:match('^%d+')) + 1))
           end
-          if call('EXISTS', P .. 'webhooks') == 0 or call('XLEN', P .. 'webhooks') == 0 then
-            call('HDEL', P .. 'bucket', 'teller', 'tellsUntil')
+          if call('EXISTS', W) == 0 or call('XLEN', W) == 0 then
+            call('HDEL', B, 'teller', 'tellsUntil')
             return answer
           end
-          call('HSET', P .. 'bucket', 'teller', hub, 'tellsUntil', now + TELLING)
-          local from = (isNew or got == '') and '-' or '(' .. got
-          local entries = call('XRANGE', P .. 'webhooks', from, '+', 'COUNT', WEBHOOK_PAGE)
-          for i, entry in ipairs(entries) do answer[5][i] = entry[2][2] end
-          if #entries > 0 then answer[3], answer[4] = entries[1][1], entries[#entries][1] end
-          answer[6] = isNew and 1 or 0
+          call('HSET', B, 'teller', hub, 'tellsUntil', now + TELLING)
+          local entries = call('XRANGE', W, (isNew or got == '') and '-' or '(' .. got, '+', 'COUNT', WEBHOOK_PAGE)
+          for i, entry in ipairs(entries) do answer[4][i] = entry[2][2] end
+          if #entries > 0 then answer[3] = entries[#entries][1] end
+          answer[5], answer[6] = isNew and 1 or 0, epoch
           return answer
         elseif asked == 'reap' then
           fence(ARGV[7])
@@ -142,7 +142,10 @@ enum ChannelCallScript {
           local c = open(app, channel, flags)
           local isTold, isFull = isRepeat, false
           if not isRepeat then isTold, isFull = isKnown(app, ARGV[11]) end
-          if isFull then return reply(UNAVAILABLE) end
+          if isFull then
+            close(c)
+            return reply(UNAVAILABLE)
+          end
           if not isTold then
             local content = ARGV[10]
             local _, ends = read(content, 2)

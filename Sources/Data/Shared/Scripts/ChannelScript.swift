@@ -5,7 +5,7 @@ import HubEngine
 ///
 /// `ARGV`, from the sixth: what is asked, then its arguments. A channel comes as app, name and letters: `P` presence, `K`
 /// cache, `N` counts are told, and what the app's backend is told: `o` occupied and vacated, `p` members, `c` cache misses,
-/// `s` counts.
+/// `s` counts. `F`: the app has as many channels as it may have.
 enum ChannelScript {
     /// With the bounds and times of one bucket.
     static func text(_ limits: ShardLimits, lease: Duration) -> String {

@@ -6,13 +6,14 @@
 enum EventScript {
     static let text = #"""
         local app, channel, content, asked = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+        -- A refused event has its place in the caller's order, too.
+        if not isRepeat then call('HSET', P .. 'callers', caller, number) end
         if settles() then return redis.error_reply(SETTLES) end
         local name = app .. ':' .. channel
         local C = P .. 'c:' .. name
         local known = call('HMGET', C, 'sequence', 'total')
         local total = tonumber(known[2] or 0)
         if not isRepeat then
-          call('HSET', P .. 'callers', caller, number)
           -- Where nobody is, nothing is to be told once.
           local isTold, isFull = false, false
           if total > 0 then isTold, isFull = isKnown(app, ARGV[10]) end

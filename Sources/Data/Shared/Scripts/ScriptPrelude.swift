@@ -72,6 +72,7 @@ enum ScriptPrelude {
           call('HDEL', P .. 'hubs', dead)
           call('HDEL', P .. 'about', dead)
           call('HDEL', P .. 'uses', dead)
+          if call('HGET', P .. 'bucket', 'teller') == dead then call('HDEL', P .. 'bucket', 'teller', 'tellsUntil') end
         end
         -- A caller numbers its calls, and repeats them in order: up to the last one they were carried out.
         local isRepeat = callers[2] and tonumber(callers[2]) >= number

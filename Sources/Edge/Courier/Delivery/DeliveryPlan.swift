@@ -271,6 +271,9 @@ struct DeliveryPlan {
     /// flight after that, nothing more can be done.
     mutating func stop(now: Instant) {
         isStopping = true
+        // Others tell what is kept elsewhere: sent by both, an older event could be the last word.
+        let kept = apps.values.flatMap(\.endpoints).flatMap(\.lines.values).flatMap(\.queue.elements)
+        for event in kept where event.isKept && !event.isUnderWay { take(event) }
         for line in pauses.end(where: { _, _ in true }) { line.endpoint.makeReady(line) }
         for app in apps.values { for endpoint in app.endpoints { schedule(endpoint, now: now) } }
     }

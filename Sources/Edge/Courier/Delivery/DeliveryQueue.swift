@@ -103,6 +103,8 @@ final class QueuedEvent {
     /// Whether a failed request carried it and may have arrived all the same.
     var mayBeKnown = false
     private let receipt: WebhookReceipt?
+    /// Whether it is kept until it was delivered, and told by another hub if not by this one.
+    var isKept: Bool { receipt != nil }
 
     init(
         _ number: UInt64, _ line: DeliveryQueue, _ text: [UInt8], of event: WebhookEvent, postedAt: Instant,

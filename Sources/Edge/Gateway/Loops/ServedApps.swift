@@ -1,4 +1,3 @@
-import Clock
 import HubEngine
 import Pusher
 import Reactor
@@ -52,6 +51,6 @@ final class ServedApps {
     /// Why a connection of the app is not let in; nil where it is, and is counted in.
     func refusal(of app: App) -> ErrorCode? {
         guard app.features.isEnabled else { return .appDisabled }
-        return app.enterConnection(at: .read())
+        return app.enterConnection()
     }
 }

@@ -44,17 +44,16 @@ package final class App: Sendable {
         return wait
     }
 
-    /// Counts in a connection; else why it is closed: one that would be too many with those of other hubs may try again, for
-    /// what they have is known late. Any thread.
-    package func enterConnection(at now: Instant) -> ErrorCode? {
+    /// Counts in a connection; else why it is closed. One that is too many only with those of other hubs may try again: what
+    /// a hub had that has died, or hands over its clients, is counted until others know. Any thread.
+    package func enterConnection() -> ErrorCode? {
         guard let most = limits.connectionsMax else {
             _ = counts.connections.enter(most: nil)
             return nil
         }
         guard counts.connections.enter(most: most - counts.elsewhere.connections) == nil else { return nil }
         counts.refused(.connections)
-        let isLasting = counts.connections.count >= most || counts.elsewhere.isFullForLong(at: now)
-        return isLasting ? .overQuota : .overCapacity
+        return counts.connections.count >= most ? .overQuota : .overCapacity
     }
 
     func counted(in counts: AppCounts) -> App {

@@ -7,11 +7,6 @@ package final class UseElsewhere: Sendable {
     private let otherConnections = Atomic<Int>(0)
     private let publishShare = Atomic<Int>(.max)
     private let channels = Atomic<Int>(0)
-    private let fullSince = Atomic<UInt64>(.max)
-
-    /// For so long, who is too many only because of other hubs may try again: clients that move from one hub to the next are
-    /// counted twice until both have said what they have, or a dead hub was noticed.
-    private static let doubt = Duration.seconds(10)
 
     /// Nothing was heard.
     package init() {}
@@ -21,18 +16,11 @@ package final class UseElsewhere: Sendable {
         otherConnections.store(0, ordering: .relaxed)
         publishShare.store(.max, ordering: .relaxed)
         channels.store(0, ordering: .relaxed)
-        fullSince.store(.max, ordering: .relaxed)
     }
 
     /// Other hubs have so many connections, and have so many events a second published, each of them one number.
-    package func heard(connections: Int, publishes: [Int], of app: App, at now: Instant) {
+    package func heard(connections: Int, publishes: [Int], of app: App) {
         otherConnections.store(connections, ordering: .relaxed)
-        let isFull = app.limits.connectionsMax.map { app.counts.connections.count + connections >= $0 } ?? false
-        if !isFull {
-            fullSince.store(.max, ordering: .relaxed)
-        } else if fullSince.load(ordering: .relaxed) == .max {
-            fullSince.store(now.nanoseconds, ordering: .relaxed)
-        }
         if app.limits.publishesPerSecond > 0 { share(publishes.filter { $0 > 0 }, of: app.limits.publishesPerSecond) }
     }
 
@@ -50,12 +38,6 @@ package final class UseElsewhere: Sendable {
 
     /// Connections at other hubs.
     var connections: Int { otherConnections.load(ordering: .relaxed) }
-
-    /// Whether there have been too many connections for so long that it is no matter of clients on their way.
-    func isFullForLong(at now: Instant) -> Bool {
-        let since = fullSince.load(ordering: .relaxed)
-        return now.nanoseconds > since && now.nanoseconds - since >= Self.doubt.wholeNanoseconds
-    }
 
     /// Whether no channel of the app may be made.
     package func hasChannels(_ most: Int?) -> Bool { most.map { channels.load(ordering: .relaxed) >= $0 } ?? false }

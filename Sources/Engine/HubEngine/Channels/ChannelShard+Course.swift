@@ -19,7 +19,7 @@ extension ChannelShard {
             case .change(let change): changed(change, now: now, &effects)
             case .webhook(let index, let event): if let app = apps[index] { effects.append(.webhook(app, event)) }
             case .reply(let number, let reply): replied(number, reply, now: now, &effects)
-            // Of one that nobody here is in, the state is told so.
+            // If nobody here is in it, that is asserted, and the state drops its stale count.
             case .latest(let key, let last): if locals[key]?.course?.hasMissed(last) != false { assert(key, now: now) }
             }
         } catch {

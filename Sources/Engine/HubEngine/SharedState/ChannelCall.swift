@@ -171,7 +171,7 @@ package enum ChannelNews: Sendable {
     /// To the caller: the answer to the call of that number, if it could not be returned.
     case reply(UInt64, ChannelReply)
     /// To hubs with connections in the channel: its last change so far, again, for that may have been lost. And to a hub
-    /// that is counted in it, which may have left (0).
+    /// that is counted in it, with 0: it may have left already.
     case latest(ChannelKey, UInt64)
 
     /// That of a change; for what has no place in the order, 0.
