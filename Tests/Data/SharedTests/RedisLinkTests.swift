@@ -79,6 +79,27 @@ import Testing
         #expect(try world.facts(news).subscriptionCount == 1)
     }
 
+    /// A state that begins anew counts from above all that the old one has had: hubs that have come far in the old one would
+    /// take its first changes for old ones, and forget them once it has come as far.
+    @Test func aNewStateCountsAboveTheOldOne() throws {
+        let world = try LinkWorld(hubs: 1)
+        func sequence() throws -> UInt64 {
+            while true {
+                if case .entered(let entered) = try world.ask(.enter(news, Entering())) { return entered.sequence }
+            }
+        }
+        var last = try sequence()
+        for _ in 0..<3 {
+            for _ in 0..<50 { _ = try world.ask(LinkWorld.event(news)) }
+            let gaps = world.hubs[0].gaps
+            try world.server.restart()
+            try world.run { world.hubs[0].gaps > gaps }
+            let first = try sequence()
+            #expect(first > last)
+            last = first
+        }
+    }
+
     /// An event that a settling bucket refuses has its place in the caller's order: what follows is not taken for lost.
     @Test func aRefusedEventDoesNotBreakTheOrder() throws {
         let world = try LinkWorld(hubs: 1) { $0.settling = .seconds(2) }

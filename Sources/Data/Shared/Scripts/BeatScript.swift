@@ -65,6 +65,10 @@ enum BeatScript {
               call('HSET', B, 'replica', replica, 'epoch', epoch, 'seenSince', now)
               call('HSET', P .. 'callers', 'settledAt', now + SETTLING)
               callers[3] = now + SETTLING
+              -- Above all that the other server has had: what is new must not look old to hubs that have come far there.
+              if now * 1024 > tonumber(call('HGET', B, 'sequence') or 0) then
+                call('HSET', B, 'sequence', string.format('%d', now * 1024))
+              end
             elseif now - tonumber(known[1]) > SILENCE then
               since = now
             end
