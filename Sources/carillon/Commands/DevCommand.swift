@@ -13,7 +13,7 @@ struct DevCommand: SettingsReader {
         commandName: "dev",
         abstract: "Try Carillon: run a hub with a private PostgreSQL and a small demonstration.",
         discussion: """
-            Nothing needs to be configured. Ctrl-C stops the hub and its PostgreSQL. Several hubs listen on ports that follow \
+            Nothing needs to be configured. Ctrl-C stops all that it has started. Several hubs listen on ports that follow \
             each other, and share ordinary channels by a private Redis, if this machine has redis-server or valkey-server.
             """)
 
@@ -171,7 +171,7 @@ struct DevCommand: SettingsReader {
                 "  psql \"$(cat \(url))\" -c \"UPDATE care.dose_occurrence SET status = 'taken', taken_at = now() "
                     + "WHERE id = '\(dose)'\"")
         }
-        say("Ctrl-C stops the hub and its PostgreSQL")
+        say("Ctrl-C stops all that it has started")
     }
 
     private func relative(_ path: String) -> String {

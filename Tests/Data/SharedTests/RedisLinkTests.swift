@@ -100,6 +100,24 @@ import Testing
         }
     }
 
+    /// Redis has not answered for a while: hubs may have lost their connections, and one that is back first must not have
+    /// events taken that others do not hear.
+    @Test func nothingIsTakenJustAfterAnOutage() throws {
+        let world = try LinkWorld(hubs: 2) {
+            $0.settling = .seconds(5)
+            $0.redis.replyTimeout = .seconds(2)
+        }
+        while case .unavailable = try world.ask(LinkWorld.event(news)) {}
+        _ = try world.redis.callText("CLIENT", "PAUSE", "6000")
+        try world.run { world.hubs[0].shared.metrics.connections.level == 0 }
+        try world.run { world.hubs[0].shared.metrics.connections.level == 1 }
+        guard case .unavailable = try world.ask(LinkWorld.event(news)) else {
+            Issue.record("an event was taken")
+            return
+        }
+        while case .unavailable = try world.ask(LinkWorld.event(news)) {}
+    }
+
     /// An event that a settling bucket refuses has its place in the caller's order: what follows is not taken for lost.
     @Test func aRefusedEventDoesNotBreakTheOrder() throws {
         let world = try LinkWorld(hubs: 1) { $0.settling = .seconds(2) }

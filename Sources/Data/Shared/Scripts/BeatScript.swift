@@ -8,8 +8,8 @@ import Clock
 /// something is due about channels, and about users (-1: nothing is), for how many milliseconds the bucket settles, what
 /// each other hub has, if this one has said so, and how many channels the bucket has of each of the apps.
 ///
-/// A bucket that was empty, or is at another server, settles for a while: hubs say again what they hold, and what is missing
-/// may only not have been said yet.
+/// A bucket that was empty, is at another server, or was out of reach for all, settles for a while: hubs say again what they
+/// hold, and what is missing may only not have been said yet. Nor do they hear events before they have connected again.
 ///
 /// A lease counts only time in which hubs could write: it begins anew when nobody has said anything for a while, and with
 /// another server, or the first hub back after an outage would reap all others.
@@ -60,17 +60,20 @@ enum BeatScript {
             end
             local known = call('HMGET', B, 'seenAt', 'since', 'replica', 'epoch', 'beatAt')
             local since, epoch = tonumber(known[2] or now), known[4]
-            if known[3] ~= replica then
-              since, epoch = now, unique
-              call('HSET', B, 'replica', replica, 'epoch', epoch, 'seenSince', now)
+            local function settle()
+              since, callers[3] = now, now + SETTLING
               call('HSET', P .. 'callers', 'settledAt', now + SETTLING)
-              callers[3] = now + SETTLING
+            end
+            if known[3] ~= replica then
+              epoch = unique
+              call('HSET', B, 'replica', replica, 'epoch', epoch, 'seenSince', now)
+              settle()
               -- Above all that the other server has had: what is new must not look old to hubs that have come far there.
               if now * 1024 > tonumber(call('HGET', B, 'sequence') or 0) then
                 call('HSET', B, 'sequence', string.format('%d', now * 1024))
               end
             elseif now - tonumber(known[1]) > SILENCE then
-              since = now
+              settle()
             end
             call('HSET', B, 'seenAt', now, 'since', since)
             if now - since >= LEASE then
