@@ -95,6 +95,7 @@ def test_three_hubs_are_one(name):
         with urllib.request.urlopen(f"{hubs[0].operations}/metrics", timeout=PATIENCE) as answer:
             shown = answer.read().decode()
         assert "\ncarillon_redis_connections 2\n" in shown and "\ncarillon_redis_unavailable_total 0\n" in shown, shown
+        assert "\ncarillon_redis_hubs 3\n" in shown, shown
         # The last to come heard of nobody else; the first one of both.
         assert [len(member.heard("pusher_internal:member_added")) for member in people] == [2, 1, 0]
 

@@ -73,6 +73,7 @@ final class Heart {
         dues?.unset()
         dueAt = Array(repeating: .max, count: 2 * buckets)
         shares?.forget()
+        if beats { link?.shared.metrics.lives(0) }
     }
 
     // MARK: Beats
@@ -108,9 +109,10 @@ final class Heart {
         link.evaluate(command, bucket) { [weak self] reply in
             guard let self else { return }
             beaten(bucket, reply, as: sender)
-            guard case .value(.array(let parts)) = reply, parts.count == 5, case .array(let others) = parts[3],
-                case .array(let counts) = parts[4]
+            guard case .value(.array(let parts)) = reply, parts.count == 6, case .array(let others) = parts[3],
+                case .array(let counts) = parts[4], case .integer(let hubs) = parts[5]
             else { return }
+            self.link?.shared.metrics.lives(Int(hubs))
             if use != nil { shares?.hear(others) }
             shares?.hear(counts, of: asked, in: bucket)
         }
@@ -119,7 +121,7 @@ final class Heart {
     private func beaten(_ bucket: Int, _ reply: RedisReply, as sender: HubID) {
         switch reply {
         case .value(.array(let parts)):
-            guard parts.count == 5, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1],
+            guard parts.count == 6, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1],
                 case .integer(let settling) = parts[2]
             else { return }
             if settling == 0 { link?.shared.hasSettled(bucket) }

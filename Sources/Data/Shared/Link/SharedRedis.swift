@@ -45,6 +45,7 @@ package struct SharedSettings: Sendable {
 package final class SharedRedisMetrics: MetricSource {
     /// Connections that are up.
     package let connections = Gauge()
+    private let hubs = Atomic<Int>(0)
     /// Calls.
     package let calls = Counter()
     /// Calls that were sent again.
@@ -57,9 +58,15 @@ package final class SharedRedisMetrics: MetricSource {
     /// Nothing is counted yet.
     package init() {}
 
+    /// So many hubs live, as Redis has just said; 0: it cannot be asked.
+    func lives(_ count: Int) { hubs.store(count, ordering: .relaxed) }
+
     /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.gauge("redis_connections", "Connections to Redis that are up.", Double(connections.level))
+        exposition.gauge(
+            "redis_hubs", "Hubs that share this Redis and live, this one included; 0 while Redis is away.",
+            Double(hubs.load(ordering: .relaxed)))
         exposition.counter("redis_calls_total", "Calls about ordinary channels.", calls.count)
         exposition.counter(
             "redis_repeats_total", "Calls that were sent again, because an answer was lost.", repeats.count)

@@ -6,7 +6,8 @@ import Clock
 /// `ARGV`, from the sixth: the server's replication id, a number that nobody else has, what operators are told of the hub,
 /// or nothing, what the hub has of limited apps behind `=`, or nothing, then apps. It returns in how many milliseconds
 /// something is due about channels, and about users (-1: nothing is), for how many milliseconds the bucket settles, what
-/// each other hub has, if this one has said so, and how many channels the bucket has of each of the apps.
+/// each other hub has, if this one has said so, how many channels the bucket has of each of the apps, and how many hubs
+/// live.
 ///
 /// A bucket that was empty, is at another server, or was out of reach for all, settles for a while: hubs say again what they
 /// hold, and what is missing may only not have been said yet. Nor do they hear events before they have connected again.
@@ -110,7 +111,8 @@ enum BeatScript {
               local user = call('ZRANGE', P .. 'userDue', 0, 0, 'WITHSCORES')
               if user[2] then userDelay = max(0, tonumber(user[2]) - now) end
             end
-            return {delay, userDelay, max(0, tonumber(callers[3] or now + 1) - now), others, counts}
+            return {delay, userDelay, max(0, tonumber(callers[3] or now + 1) - now), others, counts,
+              call('HLEN', P .. 'hubs')}
 
             """#
     }
