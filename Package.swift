@@ -198,7 +198,8 @@ let package = Package(
         room(
             "Edge/Console",
             [
-                "Bytes", "HubEngine", "Clock", "Digests", "HTTP", "JSON", "Pusher", "Sync", "Reactor", "Store",
+                "Bytes", "HubEngine", "Clock", "Digests", "HTTP", "JSON", "Pusher", "Sync", "Reactor", "Shared",
+                "Store",
                 "Gateway",
                 "API", "Operations",
                 logging,

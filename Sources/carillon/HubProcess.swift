@@ -73,9 +73,7 @@ enum HubProcess {
             settings, listeners.clients, acceptsAtOnce: given.predecessor == nil, tls, shared, courier, metrics,
             demonstration, keepsTraces: console != nil, logger)
         console?.serves(gateway)
-        if let shared, let sharing = try SharedSettings(settings) {
-            console?.shares { try ConsoleCluster(asking: sharing, for: shared) }
-        }
+        if let shared { console?.shares { try shared.group() } }
         defer {
             // The accepting loop closes them first.
             listeners.release()

@@ -102,6 +102,7 @@ def test_the_load_tester_measures_deploys(tmp_path, record_property):
     ways = json.loads(file.read_text())["ways"]
     assert set(ways) == {"take-over", "sockets"}
     for told in ways.values():
-        assert told["returns"] == devices * deploys and told["trouble"]["ended"] == {"4200": devices * deploys}, run.stdout
-        assert told["actions"] > 20 and told["deliveries"] > 100 and told["absenceMost"] > 0, run.stdout
+        all_of_them = devices * deploys
+        assert told["absences"]["returns"] == all_of_them and told["trouble"]["ended"] == {"4200": all_of_them}, run.stdout
+        assert told["actions"] > 20 and told["deliveries"] > 100 and told["absences"]["most"] > 0, run.stdout
         assert told["events"]["quiet"]["count"] > 0 and len(told["seconds"]) == deploys, run.stdout

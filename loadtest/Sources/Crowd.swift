@@ -36,6 +36,13 @@ final class Crowd {
         /// Clients that pusher-js keeps away for good.
         var gone = 0
 
+        /// What must never be, where hubs end connections with these codes.
+        func fault(expecting codes: Set<String>) -> String? {
+            if refused + gone > 0 { return "clients were turned away: \(self)" }
+            if !codes.isSuperset(of: ended.keys) { return "clients were cut off: \(self)" }
+            return nil
+        }
+
         var isNone: Bool { refused + closed + gone == 0 && ended.isEmpty }
     }
 

@@ -19,11 +19,8 @@ struct DeploySide: Codable {
     let users: Int
     /// How long each deploy took: until the old hub had ended, and all were current again.
     var seconds: [Double] = []
-    /// How often clients came back, and how long they were away, in seconds: from the close to being current.
-    var returns = 0
-    var absenceP50 = 0.0
-    var absenceP99 = 0.0
-    var absenceMost = 0.0
+    /// From the close to being current.
+    var absences = AbsenceFigures()
     var trouble = Crowd.Trouble()
     /// By the kind of time, for devices that were there from the commit to the event.
     var events: [String: Times] = [:]
@@ -56,9 +53,7 @@ struct DeploySide: Codable {
     var fault: String? {
         if !faults.isZero { return "events went astray: \(faults)" }
         if !lost.isEmpty { return "positions were not continued from: \(lost)" }
-        if trouble.refused + trouble.gone > 0 { return "clients were turned away: \(trouble)" }
-        if trouble.ended.keys.contains(where: { $0 != "4200" }) { return "clients were cut off: \(trouble)" }
-        return nil
+        return trouble.fault(expecting: ["4200"])
     }
 }
 
@@ -93,7 +88,7 @@ struct DeployFigures: Codable {
             }
             say(
                 "| \(way), \(side.devices) devices | \(side.seconds.count): \(Spread(side.seconds).text(digits: 2))"
-                    + " | \(decimal(side.absenceP50, 2)) | \(decimal(side.absenceP99, 2)) | \(decimal(side.absenceMost, 2))"
+                    + " | \(side.absences.text)"
                     + " | \(side.trouble.refused) | \(times(.quiet)) | \(times(.deploying))"
                     + " | \(side.ratio > 0 ? decimal(side.ratio, 2) : "–") | \(times(.returned))"
                     + " | \(side.deliveries) | \(side.actions), \(side.repeatedActions) |")

@@ -36,7 +36,7 @@ final class DeployRun {
     private var actions: PatientActions?
     private var timeline = Timeline()
     private var times: [Timeline.Kind: Histogram<UInt64>] = [:]
-    private var absences = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
+    private var absences = Absences()
     private var figures: DeploySide
     private let seed: UInt64
     /// Changes in flight: what comes while all are away for some seconds.
@@ -130,14 +130,14 @@ final class DeployRun {
 
     private func deploy() throws {
         let began = Instant.read()
-        let goal = figures.returns + plan.devices
+        let goal = absences.count + plan.devices
         timeline.begins(.deploying, at: began)
         try deploys.begin()
         var watch = StallWatch()
         // The old hub's last closes may still be unread when it has ended.
-        while try !deploys.goOn() || !crowd.isWhole || figures.returns < goal {
+        while try !deploys.goOn() || !crowd.isWhole || absences.count < goal {
             try turn()
-            guard watch.isMoving(figures.returns) else {
+            guard watch.isMoving(absences.count) else {
                 throw LoadFailure("\(crowd.current) of \(plan.devices) are current, and no more come: \(crowd.trouble)")
             }
         }
@@ -176,8 +176,7 @@ final class DeployRun {
         figures.repeatedActions = actions.repeatedCount
         figures.deliveries = ledger.deliveries
         figures.trouble = crowd.trouble
-        figures.absenceP50 = Double(absences.valueAtPercentile(50)) / 1e9
-        figures.absenceP99 = Double(absences.valueAtPercentile(99)) / 1e9
+        figures.absences = absences.figures
         for (kind, times) in times {
             figures.events[kind.rawValue] = DeploySide.Times(times)
         }
@@ -186,12 +185,7 @@ final class DeployRun {
     // MARK: What comes
 
     private func isBack(_ number: Int, _ absence: Duration?) {
-        if let absence {
-            figures.returns += 1
-            let nanoseconds = absence.wholeNanoseconds
-            _ = absences.record(max(1, nanoseconds))
-            figures.absenceMost = max(figures.absenceMost, Double(nanoseconds) / 1e9)
-        }
+        if let absence { absences.add(absence) }
         actions?.isBack(number)
     }
 

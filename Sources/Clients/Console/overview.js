@@ -1,9 +1,9 @@
 // The overview: what the hub counts, every two seconds while somebody looks.
 import { ask, metrics } from './access.js';
 import { h, say } from './dom.js';
+import { Hubs } from './hubs.js';
 import { Reading, rate } from './metrics.js';
 import { Plot, bytes, count, span, time } from './plots.js';
-import { Hubs } from './hubs.js';
 import { isInUse, table } from './tables.js';
 
 export const INTERVAL = 2000;

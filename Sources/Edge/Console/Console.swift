@@ -8,6 +8,7 @@ import JSON
 import Logging
 import Operations
 import Reactor
+import Shared
 import Store
 import Sync
 
@@ -41,7 +42,7 @@ package final class Console: OperationsRoutes {
     private let version: String
     private let logger: Logger
     private let gateway = Locked<Gateway?>(nil)
-    private let group = Locked<(@Sendable () throws -> ConsoleCluster)?>(nil)
+    private let group = Locked<(@Sendable () throws -> (HubGroup, own: String))?>(nil)
     private let groupQuestions = BoundedCount()
     private let questions = BoundedCount()
     private let refusals = Locked((count: 0, toldAt: Instant.min))
@@ -65,8 +66,8 @@ package final class Console: OperationsRoutes {
         self.gateway.withLock { $0 = gateway }
     }
 
-    /// The hub shares ordinary channels with others. `ask` says with whom; it may block its thread.
-    package func shares(_ ask: @escaping @Sendable () throws -> ConsoleCluster) {
+    /// The hub shares ordinary channels with others. `ask` says with whom, and which one it is; it may block its thread.
+    package func shares(_ ask: @escaping @Sendable () throws -> (HubGroup, own: String)) {
         group.withLock { $0 = ask }
     }
 
@@ -198,7 +199,7 @@ package final class Console: OperationsRoutes {
                 groupQuestions.leave()
                 answer {
                     switch found {
-                    case .success(let group): group.answer
+                    case .success(let (group, own)): ConsoleAnswers.hubs(group, own: own)
                     case .failure(let error): .problem(.serviceUnavailable, text: "Redis: \(error).")
                     }
                 }

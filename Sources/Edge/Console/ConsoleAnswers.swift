@@ -5,6 +5,7 @@ import HTTP
 import HubEngine
 import JSON
 import Pusher
+import Shared
 import Store
 import Sync
 
@@ -21,6 +22,25 @@ enum ConsoleAnswers {
                     apps.map { app in
                         .object([.init("id", .string(app.id)), .init("ownsDatabase", .bool(app.ownsDatabase))])
                     })),
+        ])
+    }
+
+    /// - Parameter own: the number of the hub whose console this is.
+    static func hubs(_ group: HubGroup, own: String) -> HTTPResponse {
+        func age(_ time: Duration) -> JSONTree { .integer(Int64(clamping: time.wholeNanoseconds / 1_000)) }
+        let hubs = group.members.map { hub -> JSONTree in
+            .object([
+                .init("number", .string(hub.number)), .init("about", .string(hub.about)),
+                .init("silence", age(hub.silence)), .init("isLate", .bool(hub.isLate)),
+                .init("isThisOne", .bool(hub.number == own)),
+            ])
+        }
+        return object([
+            .init("server", .string(group.serverVersion)), .init("memory", .integer(Int64(group.memory.used))),
+            .init("memoryMost", .integer(Int64(group.memory.most))),
+            .init("channels", .integer(Int64(group.channelCount))),
+            .init("webhooks", .integer(Int64(group.waitingWebhooks))),
+            .init("beatAge", group.beatAge.map { age($0) } ?? .null), .init("hubs", .array(hubs)),
         ])
     }
 
@@ -188,7 +208,7 @@ enum ConsoleAnswers {
 
     private static func id(_ index: Int, _ apps: [App]) -> String? { apps.first { $0.index == index }?.id }
 
-    static func object(_ members: [JSONTree.Member]) -> HTTPResponse {
+    private static func object(_ members: [JSONTree.Member]) -> HTTPResponse {
         HTTPResponse(.ok, body: Array((JSONTree.object(members).canonicalText + "\n").utf8))
     }
 }

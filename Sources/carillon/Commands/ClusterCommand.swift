@@ -23,11 +23,9 @@ struct ClusterCommand: SettingsReader {
         guard let redis = try group.redis() else { throw effective.missing(SettingsTable[\.group.url]) }
         var settings = SharedSettings(redis)
         settings.name = group.name
-        // What is wrong is said once, by the command.
-        let log = RedisLog(LogOutput.logger("carillon", level: .critical, format: .text))
         let found: HubGroup
         do {
-            found = try HubGroup.ask(settings, log)
+            found = try HubGroup.ask(settings)
         } catch {
             throw Failure("Redis at \(redis.url.summary): \(error)")
         }
@@ -42,13 +40,12 @@ struct ClusterCommand: SettingsReader {
         }
         lines.append(
             "channels \(group.channelCount), webhooks waiting \(group.waitingWebhooks), last beat \(seconds(age)) ago")
-        let late = group.members.filter { $0.silence > settings.lease }
         for member in group.members {
             let about = member.about.isEmpty ? "(has not said)" : member.about
-            let note = member.silence > settings.lease ? ", and is taken for dead" : ""
+            let note = member.isLate ? ", and is taken for dead" : ""
             lines.append("hub \(member.number)  \(about)  heard \(seconds(member.silence)) ago\(note)")
         }
-        let count = group.members.count - late.count
+        let count = group.members.count { !$0.isLate }
         lines.append("\(count) \(count == 1 ? "hub" : "hubs")")
         return lines
     }

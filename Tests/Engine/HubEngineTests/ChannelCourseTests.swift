@@ -378,7 +378,7 @@ import Testing
         #expect(desk.count(Self.isAssertion) == 5)
     }
 
-    /// The state has lost that the last one left: it is told so. Who has come since is not taken out.
+    /// The state counts a session that has left: the shard says that nobody is here. A session that comes meanwhile stays.
     @Test func aChannelThatNobodyHereIsInIsLeftAgain() throws {
         let desk = try Desk()
         try desk.isCounted("presence-x")

@@ -3,8 +3,8 @@ import HubEngine
 import Metrics
 import RESP
 
-/// What hubs have of apps that are limited, as each says with its beat, and hears with the answer. The first loop's link has
-/// one.
+/// What hubs have of apps that are limited, as each says with its beat, and hears with the answer. The first loop's heart
+/// has one.
 final class AppShares {
     /// Apps of which each hub says what it has: their connections or publishes are limited.
     private var said: [App] = []

@@ -1,5 +1,6 @@
 import Clock
 import HubEngine
+import Metrics
 import RESP
 import Reactor
 import Redis
@@ -73,7 +74,7 @@ final class Heart {
         dues?.unset()
         dueAt = Array(repeating: .max, count: 2 * buckets)
         shares?.forget()
-        if beats { link?.shared.metrics.lives(0) }
+        if beats { link?.shared.metrics.hubs.set(0) }
     }
 
     // MARK: Beats
@@ -106,24 +107,24 @@ final class Heart {
         let use = bucket == 0 ? shares?.say(at: loop.now) : nil
         let asked = shares?.asked ?? []
         let command = SharedCommand(beatOf: sender, at: link.replica, about: about, use: use, apps: asked)
-        link.evaluate(command, bucket) { [weak self] reply in
-            guard let self else { return }
-            beaten(bucket, reply, as: sender)
-            guard case .value(.array(let parts)) = reply, parts.count == 6, case .array(let others) = parts[3],
-                case .array(let counts) = parts[4], case .integer(let hubs) = parts[5]
-            else { return }
-            self.link?.shared.metrics.lives(Int(hubs))
-            if use != nil { shares?.hear(others) }
-            shares?.hear(counts, of: asked, in: bucket)
+        link.evaluate(command, bucket) { [weak self] in
+            self?.beaten(bucket, $0, as: sender, hears: use != nil, asked)
         }
     }
 
-    private func beaten(_ bucket: Int, _ reply: RedisReply, as sender: HubID) {
+    /// - Parameters:
+    ///   - hears: whether the answer says what other hubs have.
+    ///   - asked: apps whose channels it counts.
+    private func beaten(_ bucket: Int, _ reply: RedisReply, as sender: HubID, hears: Bool, _ asked: [String]) {
         switch reply {
         case .value(.array(let parts)):
             guard parts.count == 6, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1],
-                case .integer(let settling) = parts[2]
+                case .integer(let settling) = parts[2], case .array(let others) = parts[3],
+                case .array(let counts) = parts[4], case .integer(let hubs) = parts[5]
             else { return }
+            link?.shared.metrics.hubs.set(Int(hubs))
+            if hears { shares?.hear(others) }
+            shares?.hear(counts, of: asked, in: bucket)
             if settling == 0 { link?.shared.hasSettled(bucket) }
             // A beat writes: where it is taken, others are.
             if bucket == 0 { link?.shared.log.isTaken() }

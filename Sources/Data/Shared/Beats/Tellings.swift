@@ -1,6 +1,6 @@
 import HubEngine
 
-/// How far this hub is with what backends are to be told, by bucket. The first loop's heart has one.
+/// How far this hub is with what backends are to be told, by bucket. Only the first loop's heart tells.
 ///
 /// Redis keeps each event until the hub that tells it says that it was told, and all before it. So another hub that goes on
 /// where this one has died tells all that came behind: the last word is the right one (`aReplayHasNoHoles`).

@@ -1,4 +1,5 @@
 import Clock
+import Logging
 import RESP
 import Reactor
 import Redis
@@ -13,6 +14,8 @@ package struct HubGroup: Sendable {
         package var about = ""
         /// Since it last said that it lives: the longest of all buckets.
         package var silence = Duration.zero
+        /// Whether it has not for so long that it is taken for dead.
+        package fileprivate(set) var isLate = false
     }
 
     /// As the server says.
@@ -31,9 +34,9 @@ package struct HubGroup: Sendable {
     /// Asks Redis. Blocks the thread.
     ///
     /// - Throws: `RedisTrouble`; `TLSError`, `ReactorError`.
-    package static func ask(
-        _ settings: SharedSettings, _ log: RedisLog, patience: Duration = .seconds(5)
-    ) throws -> HubGroup {
+    package static func ask(_ settings: SharedSettings, patience: Duration = .seconds(5)) throws -> HubGroup {
+        // What is wrong is said once, by who has asked.
+        let log = RedisLog(Logger(label: "redis") { _ in SwiftLogNoOpLogHandler() })
         let loop = try EventLoop()
         var group = HubGroup()
         var trouble: RedisTrouble? = RedisTrouble(.timeout)
@@ -81,6 +84,9 @@ package struct HubGroup: Sendable {
         loop.remove(clock)
         if let trouble { throw trouble }
         group.members.sort { $0.number < $1.number }
+        for index in group.members.indices {
+            group.members[index].isLate = group.members[index].silence > settings.lease
+        }
         return group
     }
 

@@ -45,7 +45,8 @@ package struct SharedSettings: Sendable {
 package final class SharedRedisMetrics: MetricSource {
     /// Connections that are up.
     package let connections = Gauge()
-    private let hubs = Atomic<Int>(0)
+    /// Hubs that live, as Redis has just said.
+    let hubs = Gauge()
     /// Calls.
     package let calls = Counter()
     /// Calls that were sent again.
@@ -58,15 +59,12 @@ package final class SharedRedisMetrics: MetricSource {
     /// Nothing is counted yet.
     package init() {}
 
-    /// So many hubs live, as Redis has just said; 0: it cannot be asked.
-    func lives(_ count: Int) { hubs.store(count, ordering: .relaxed) }
-
     /// Writes all of them (`MetricSource`).
     package func append(to exposition: inout Exposition) {
         exposition.gauge("redis_connections", "Connections to Redis that are up.", Double(connections.level))
         exposition.gauge(
             "redis_hubs", "Hubs that share this Redis and live, this one included; 0 while Redis is away.",
-            Double(hubs.load(ordering: .relaxed)))
+            Double(hubs.level))
         exposition.counter("redis_calls_total", "Calls about ordinary channels.", calls.count)
         exposition.counter(
             "redis_repeats_total", "Calls that were sent again, because an answer was lost.", repeats.count)
@@ -153,6 +151,11 @@ package final class SharedRedis: Sendable {
     /// Whether Redis has been reached by all loops, and takes publishes. Once true it stays true. Any thread.
     package var hasBegun: Bool { awaited.withLock { $0.loops.isEmpty && $0.buckets.isEmpty } }
 
+    /// The hubs that share it, and the number of this one. Blocks the thread (`HubGroup.ask`).
+    package func group() throws -> (group: HubGroup, own: String) {
+        (try HubGroup.ask(settings), "\(presentHub.number)")
+    }
+
     // MARK: For links
 
     /// The loop has had a connection.
@@ -174,7 +177,7 @@ package final class SharedRedis: Sendable {
     func beats(at now: Instant) { beatenAt.store(now.nanoseconds, ordering: .relaxed) }
 
     /// The run as Redis knows it.
-    package var presentHub: HubID { HubID(present.load(ordering: .acquiring)) }
+    var presentHub: HubID { HubID(present.load(ordering: .acquiring)) }
 
     /// That run was taken for dead: the hub goes on as another.
     func renew(_ dead: HubID) {

@@ -101,7 +101,7 @@ enum BeatScript {
             end
             local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
             local delay = first[2] and max(0, tonumber(first[2]) - now) or -1
-            if call('EXISTS', P .. 'webhooks') == 1 and call('XLEN', P .. 'webhooks') > 0 then
+            if call('XLEN', P .. 'webhooks') > 0 then
               delay = max(0, tonumber(call('HGET', B, 'tellsUntil') or now) - now)
             end
             local userDelay = -1

@@ -24,7 +24,7 @@ enum ChannelCallScript {
           if not isNew and told ~= '' then
             call('XTRIM', W, 'MINID', string.format('%d-0', tonumber(told:match('^%d+')) + 1))
           end
-          if call('EXISTS', W) == 0 or call('XLEN', W) == 0 then
+          if call('XLEN', W) == 0 then
             call('HDEL', B, 'teller', 'tellsUntil')
             return answer
           end
@@ -62,8 +62,11 @@ enum ChannelCallScript {
         end
         local app, channel, flags = ARGV[7], ARGV[8], ARGV[9]
         -- The app has as many channels as it may have.
-        local isFull = flags and flags:find('F') and call('EXISTS', P .. 'c:' .. app .. ':' .. channel) == 0
-        if flags then flags = flags:gsub('F', '') end
+        local isFull = false
+        if flags:find('F') then
+          flags = flags:gsub('F', '')
+          isFull = call('EXISTS', P .. 'c:' .. app .. ':' .. channel) == 0
+        end
         local function nothing() return reply('\3\0' .. (flags:find('P') and '\1\0' or '\0') .. '\0') end
         if asked == 'facts' then
           local c = open(app, channel)
@@ -140,9 +143,9 @@ enum ChannelCallScript {
           -- Where nobody is in it, and there is no room for it, it keeps no event.
           if isFull then return nothing() end
           local c = open(app, channel, flags)
-          local isTold, isFull = isRepeat, false
-          if not isRepeat then isTold, isFull = isKnown(app, ARGV[11]) end
-          if isFull then
+          local isTold, isTooMany = isRepeat, false
+          if not isRepeat then isTold, isTooMany = isKnown(app, ARGV[11]) end
+          if isTooMany then
             close(c)
             return reply(UNAVAILABLE)
           end

@@ -94,11 +94,11 @@ final class ChannelOwner: EffectPerformer {
     /// The link has brought this: one `ChannelNews`.
     func received(_ bytes: [UInt8]) { input { $0.received(bytes, now: $1, &$2) } }
 
-    /// A backend is to be told: one `ChannelNews.webhook`. Of an app that is not served, nobody can be.
-    func tell(_ bytes: [UInt8], _ receipt: WebhookReceipt) {
+    /// A backend is to be told: one `ChannelNews.webhook`. Of an app that is not served here, nobody is.
+    func tell(_ bytes: [UInt8], _ receipt: WebhookReceipt) throws(SharedProblem) {
         let apps = ask { $0.apps }
-        guard case .webhook(let index, let event)? = try? ChannelNews(bytes, apps), let app = apps[index] else {
-            return
+        guard case .webhook(let index, let event) = try ChannelNews(bytes, apps), let app = apps[index] else {
+            throw .malformed
         }
         context.webhooks?.post(event, of: app, receipt)
     }

@@ -5,8 +5,10 @@ import Reactor
 extension SharedArrival {
     func perform(on loop: ClientLoop) {
         switch self {
-        case .news(let messages): Self.perform(messages, on: loop)
-        case .webhooks(let events, let receipt): for bytes in events { loop.channels.tell(bytes, receipt) }
+        case .news(let messages):
+            Self.each(messages, on: loop) { (bytes) throws(SharedProblem) in try Self.perform(bytes, on: loop) }
+        case .webhooks(let events, let receipt):
+            Self.each(events, on: loop) { (bytes) throws(SharedProblem) in try loop.channels.tell(bytes, receipt) }
         case .gap:
             loop.channels.assertAll()
             loop.users.assertAll()
@@ -14,10 +16,13 @@ extension SharedArrival {
         }
     }
 
-    private static func perform(_ messages: [[UInt8]], on loop: ClientLoop) {
+    /// What cannot be read is dropped, and counted.
+    private static func each(
+        _ messages: [[UInt8]], on loop: ClientLoop, _ perform: ([UInt8]) throws(SharedProblem) -> Void
+    ) {
         for bytes in messages {
             do throws(SharedProblem) {
-                try perform(bytes, on: loop)
+                try perform(bytes)
             } catch {
                 loop.metrics.engine.sharedProblems[error.rawValue].add()
             }

@@ -18,7 +18,7 @@ package final class UseElsewhere: Sendable {
         channels.store(0, ordering: .relaxed)
     }
 
-    /// Other hubs have so many connections, and have so many events a second published, each of them one number.
+    /// Other hubs have so many connections together. `publishes` has one number for each of them, a second.
     package func heard(connections: Int, publishes: [Int], of app: App) {
         otherConnections.store(connections, ordering: .relaxed)
         if app.limits.publishesPerSecond > 0 { share(publishes.filter { $0 > 0 }, of: app.limits.publishesPerSecond) }
