@@ -9,14 +9,17 @@ PATIENCE = float(os.environ.get("PATIENCE", "30"))
 
 
 def eventually(condition, what, timeout=None):
-    """Calls `condition` until it returns something true, and returns that; fails after `timeout` seconds."""
+    """Calls `condition` until it returns something true, and returns that; fails after `timeout` seconds.
+
+    `what` may be a function: what it says is then of the end, not of the beginning.
+    """
     deadline = time.monotonic() + (PATIENCE if timeout is None else timeout)
     while True:
         found = condition()
         if found:
             return found
         if time.monotonic() > deadline:
-            raise AssertionError(f"it did not come true in time: {what}")
+            raise AssertionError(f"it did not come true in time: {what() if callable(what) else what}")
         time.sleep(0.02)
 
 
