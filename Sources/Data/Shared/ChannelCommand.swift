@@ -1,6 +1,7 @@
 import Bytes
 import HubEngine
 import Pusher
+import Synchronization
 
 // Calls about ordinary channels.
 extension SharedCommand {
@@ -37,21 +38,25 @@ extension SharedCommand {
     ///   - epoch: of the bucket, in which it has got them.
     package init(dueOf hub: HubID, after last: [UInt8], told: [UInt8], in epoch: [UInt8]) {
         self.init(.channel, nil, from: hub, "due")
-        arguments += [last, told, epoch]
+        for word in [last, told, epoch] { add(word) }
     }
 
     /// The hub lives.
     ///
     /// - Parameters:
+    ///   - loop: which says so; the first one does what is due.
     ///   - replica: the server's replication id.
     ///   - about: what operators are told of the hub; the first bucket has it.
     ///   - use: what the hub has of limited apps; the first bucket has it. Nil: what it has said before counts.
     ///   - apps: those whose channels are counted.
     package init(
-        beatOf hub: HubID, at replica: [UInt8], about: String = "", use: String? = nil, apps: [String] = []
+        beatOf hub: HubID, loop: Int = 0, at replica: [UInt8], about: String = "", use: String? = nil,
+        apps: [String] = []
     ) {
-        self.init(.beat, nil, from: hub)
-        add(String(decoding: replica, as: UTF8.self), "\(UInt64.random(in: 0...(.max)))", about)
+        self.init(.beat, nil, from: hub, caller: loop)
+        add(replica)
+        add(Self.uniqueNumber)
+        add(about)
         add(use.map { "=" + $0 } ?? "")
         for app in apps { add(app) }
     }
@@ -61,7 +66,7 @@ extension SharedCommand {
     /// - Parameter cursor: `0` for the first page, and then what the page before has said.
     package init(countedOf hub: HubID, from cursor: [UInt8]) {
         self.init(.channel, nil, from: hub, "counted")
-        arguments.append(cursor)
+        add(cursor)
     }
 
     /// A page of a presence channel's members. It has no number: it changes nothing.
@@ -70,12 +75,17 @@ extension SharedCommand {
     ///   - call: the one that asks for them.
     ///   - cursor: `0` for the first page, and then what the page before has said.
     package init(membersFor call: SharedCommand, from cursor: [UInt8]) {
-        (script, bucket, changes) = (.channel, call.bucket, false)
-        arguments = Array(call.arguments[..<9])
-        arguments[4] = []
-        arguments[5] = Array("members".utf8)
-        arguments.append(cursor)
+        // The app, the channel, and the letters.
+        self.init("members", like: call, words: 1..<4)
+        add(cursor)
     }
+
+    /// A number that no other beat has: drawn once, and then counted, for the kernel is asked for each draw.
+    private static var uniqueNumber: String {
+        "\(firstUnique &+ uniques.wrappingAdd(1, ordering: .relaxed).newValue)"
+    }
+    private static let firstUnique = UInt64.random(in: 0...(.max))
+    private static let uniques = Atomic<UInt64>(0)
 
     // MARK: Arguments
 
@@ -83,7 +93,7 @@ extension SharedCommand {
 
     private mutating func add(_ member: PresenceMember) {
         add(member.id)
-        arguments.append(member.info)
+        add(member.info)
         add("\(MemberList.size(member.id, info: member.info))")
     }
 
@@ -93,15 +103,15 @@ extension SharedCommand {
         switch call {
         case .publish(_, let publication) where !key.name.kind.isCache:
             add(app.id, channel)
-            arguments.append(ChannelChange.What.published(publication, nil).encoded)
+            add(ChannelChange.What.published(publication, nil).encoded)
             add(key.name.kind.isPresence ? "members" : "facts", "\(publication.once)")
         case .relay(_, let event):
             add(app.id, channel)
-            arguments.append(ChannelChange.What.relayed(event).encoded)
+            add(ChannelChange.What.relayed(event).encoded)
             add("", "0")
         case .publish(_, let publication):
             add("publish", app.id, channel, letters)
-            arguments.append(ChannelChange.What.published(publication, nil).encoded)
+            add(ChannelChange.What.published(publication, nil).encoded)
             add("\(publication.once)")
         case .enter(_, let entering):
             add("enter", app.id, channel, letters)

@@ -1,5 +1,7 @@
+import Bytes
 import Clock
 import HubEngine
+import RESP
 
 /// A call as a script takes it: `ChannelCommand.swift` has those about channels, `UserCommand.swift` those about users.
 package struct SharedCommand: Sendable, Equatable {
@@ -9,12 +11,15 @@ package struct SharedCommand: Sendable, Equatable {
     package let bucket: ChannelBucket?
     /// Whether it changes the state. The caller's number counts those.
     package let changes: Bool
-    /// What the script takes: `ARGV`.
-    package internal(set) var arguments: [[UInt8]]
     /// The time, for scripts that are given it.
-    package var time: Instant? {
-        didSet { if let time { arguments[3] = Array("\(time.nanoseconds / 1_000_000)".utf8) } }
-    }
+    package var time: Instant?
+    private let hub: HubID
+    private let caller: Int
+    private let number: UInt64
+    /// The number of the caller's last call that changed the bucket; nil: whatever it was.
+    private var previous: UInt64?
+    /// What the script itself takes.
+    private var words = CommandWords()
 
     /// - Parameters:
     ///   - caller: who numbers the calls: a hub has several.
@@ -24,25 +29,43 @@ package struct SharedCommand: Sendable, Equatable {
         changes: Bool = false, _ words: String...
     ) {
         (self.script, self.bucket, self.changes) = (script, bucket, changes)
-        let head = ["\(hub.number)", "\(hub.number).\(caller)", "\(number)", "", ""]
-        arguments = (head + words).map { Array($0.utf8) }
+        (self.hub, self.caller, self.number) = (hub, caller, number)
+        for word in words { self.words.add(word) }
+    }
+
+    /// Another question about what `call` is about, with some of its words.
+    init(_ asked: String, like call: SharedCommand, words range: Range<Int>) {
+        self.init(call.script, call.bucket, from: call.hub, caller: call.caller, number: call.number, asked)
+        time = call.time
+        words.add(range, of: call.words)
     }
 
     mutating func add(_ words: String...) {
-        for word in words { arguments.append(Array(word.utf8)) }
+        for word in words { self.words.add(word) }
     }
+
+    mutating func add(_ word: [UInt8]) { words.add(word) }
 
     /// The number of the caller's last call that changed the bucket; nil: whatever it was.
-    package mutating func follows(_ number: UInt64?) {
-        arguments[4] = number.map { Array("\($0)".utf8) } ?? []
-    }
+    package mutating func follows(_ number: UInt64?) { previous = number }
 
-    /// The command in which a server is asked.
+    /// Writes the command in which a server is asked (Redis docs, EVALSHA).
     ///
     /// - Parameters:
     ///   - hash: of the script, as the server has said.
     ///   - prefix: of the bucket's keys.
-    package func evaluated(_ hash: [UInt8], _ prefix: [UInt8]) -> [[UInt8]] {
-        [Array("EVALSHA".utf8), hash, [UInt8(ascii: "1")], prefix] + arguments
+    package func write(_ hash: [UInt8], _ prefix: [UInt8], to writer: inout ByteWriter) {
+        writer.append("*")
+        writer.append(decimal: 9 + words.count)
+        writer.append("\r\n$7\r\nEVALSHA\r\n")
+        writer.append(bulk: hash)
+        writer.append("$1\r\n1\r\n")
+        writer.append(bulk: prefix)
+        writer.append(bulk: hub.number)
+        writer.append(bulk: hub.number, caller: caller)
+        writer.append(bulk: number)
+        if let time { writer.append(bulk: time.nanoseconds / 1_000_000) } else { writer.append("$0\r\n\r\n") }
+        if let previous { writer.append(bulk: previous) } else { writer.append("$0\r\n\r\n") }
+        writer.append(words.bytes)
     }
 }

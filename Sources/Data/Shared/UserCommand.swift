@@ -14,7 +14,7 @@ extension SharedCommand {
     ///   - age: how long it has waited, in milliseconds.
     package init(_ command: HubCommand, serial: UInt64, age: UInt64, from hub: HubID, _ apps: KnownApps) {
         self.init(.user, nil, from: hub, "command")
-        arguments.append(command.encoded(apps))
+        add(command.encoded(apps))
         add("\(serial)", "\(age)")
     }
 
@@ -25,7 +25,7 @@ extension SharedCommand {
     ///   - time: when the first may have been told, in milliseconds by Redis's clock.
     package init(missedBy hub: HubID, after last: [UInt8]?, since time: UInt64) {
         self.init(.user, nil, from: hub, "missed")
-        arguments.append(last ?? [])
+        add(last ?? [])
         add("\(time)")
     }
 

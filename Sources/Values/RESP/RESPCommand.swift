@@ -6,12 +6,15 @@ extension ByteWriter {
         append("*")
         append(decimal: parts.count)
         append("\r\n")
-        for part in parts {
-            append("$")
-            append(decimal: part.count)
-            append("\r\n")
-            append(part)
-            append("\r\n")
-        }
+        for part in parts { append(bulk: part) }
+    }
+
+    /// Writes a bulk string.
+    package mutating func append(bulk bytes: [UInt8]) {
+        append("$")
+        append(decimal: bytes.count)
+        append("\r\n")
+        append(bytes)
+        append("\r\n")
     }
 }

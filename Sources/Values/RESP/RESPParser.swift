@@ -41,6 +41,8 @@ package struct RESPParser {
         while at < bytes.count {
             if let blob {
                 let end = min(bytes.count, at + blob.bytes - partial.count)
+                // Nearly always it is whole: one block of its size, and no more room than it needs.
+                if partial.isEmpty { partial.reserveCapacity(end - at) }
                 take(bytes, &at, to: end)
                 guard partial.count == blob.bytes else { return }
                 guard partial.popLast() == UInt8(ascii: "\n"), partial.popLast() == UInt8(ascii: "\r") else {
@@ -180,13 +182,25 @@ package struct RESPParser {
 
     /// Digits alone: streamed strings and groups (`?`) are not sent by any server.
     private static func length(_ text: ArraySlice<UInt8>) throws(RESPProblem) -> Int {
-        guard text.allSatisfy(isDigit) else { throw .malformed }
+        guard let first = text.first, isDigit(first) else { throw .malformed }
         return Int(clamping: try integer(text))
     }
 
     private static func integer(_ text: ArraySlice<UInt8>) throws(RESPProblem) -> Int64 {
-        guard let number = Int64(String(decoding: text, as: UTF8.self)) else { throw .malformed }
-        return number
+        let isNegative = text.first == UInt8(ascii: "-")
+        let digits = isNegative || text.first == UInt8(ascii: "+") ? text.dropFirst() : text
+        guard !digits.isEmpty else { throw .malformed }
+        // Below zero, where there is one number more.
+        var negated: Int64 = 0
+        for byte in digits {
+            guard isDigit(byte) else { throw .malformed }
+            let (tens, isOver) = negated.multipliedReportingOverflow(by: 10)
+            let (next, isOverToo) = tens.subtractingReportingOverflow(Int64(byte - UInt8(ascii: "0")))
+            guard !isOver, !isOverToo else { throw .malformed }
+            negated = next
+        }
+        guard isNegative || negated > .min else { throw .malformed }
+        return isNegative ? negated : -negated
     }
 
     private static func double(_ text: ArraySlice<UInt8>) throws(RESPProblem) -> Double {

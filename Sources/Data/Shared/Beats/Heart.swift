@@ -32,7 +32,8 @@ final class Heart {
     private var ending: Set<Int> = []
     private var waiting: [(due: Instant, work: () -> Void)] = []
 
-    private static let turnsPerSecond = 16
+    /// Each wakes Redis and all hubs, which costs more than the beats do. One of more buckets would hold up others' calls.
+    private static let turnsPerSecond = 4
     /// Until it is looked whether a call has begun something: counts are told in such intervals.
     private static let soon = Duration.milliseconds(100)
     /// Until what is not known yet is asked again.
@@ -106,7 +107,8 @@ final class Heart {
         let about = bucket == 0 ? link.shared.settings.about : ""
         let use = bucket == 0 ? shares?.say(at: loop.now) : nil
         let asked = shares?.asked ?? []
-        let command = SharedCommand(beatOf: sender, at: link.replica, about: about, use: use, apps: asked)
+        let command = SharedCommand(
+            beatOf: sender, loop: link.number, at: link.replica, about: about, use: use, apps: asked)
         link.evaluate(command, bucket) { [weak self] in
             self?.beaten(bucket, $0, as: sender, hears: use != nil, asked)
         }

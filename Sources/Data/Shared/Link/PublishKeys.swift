@@ -40,7 +40,7 @@ package struct PublishKey: Sendable {
 
     fileprivate func command(_ asked: String, _ more: [UInt8], from hub: HubID) -> SharedCommand {
         var command = SharedCommand(.key, nil, from: hub, asked, app, key, ticket)
-        command.arguments.append(more)
+        command.add(more)
         return command
     }
 

@@ -22,7 +22,7 @@ import Redis
 ///   again.
 package final class RedisLink {
     let shared: SharedRedis
-    private let number: Int
+    let number: Int
     private let loop: EventLoop
     private let receive: @Sendable (SharedArrival) -> Void
     private var client: RedisClient?
@@ -177,8 +177,7 @@ package final class RedisLink {
 
     private func transmit(_ call: LinkCall) {
         if call.command.changes { call.command.follows(lastSent[call.bucket]) }
-        let parts = call.command.evaluated(scripts[call.command.script], shared.keys[call.bucket])
-        switch client?.send(parts, { [weak self] in self?.answered($0, call) }) {
+        switch send(call.command, call.bucket, { [weak self] in self?.answered($0, call) }) {
         case .taken:
             // One that is repeated may be older than others that were carried out.
             if call.command.changes { lastSent[call.bucket] = max(lastSent[call.bucket] ?? 0, call.number) }
@@ -190,8 +189,12 @@ package final class RedisLink {
 
     /// Has the script carry it out. Without a connection, or beyond a bound, it counts as lost.
     func evaluate(_ command: SharedCommand, _ bucket: Int, _ done: @escaping (RedisReply) -> Void) {
-        let parts = command.evaluated(scripts[command.script], shared.keys[bucket])
-        if client?.send(parts, done) != .taken { done(.lost) }
+        if send(command, bucket, done) != .taken { done(.lost) }
+    }
+
+    private func send(_ command: SharedCommand, _ bucket: Int, _ done: @escaping (RedisReply) -> Void) -> RedisSending?
+    {
+        client?.send(encoding: { command.write(scripts[command.script], shared.keys[bucket], to: &$0) }, done)
     }
 
     private func answered(_ reply: RedisReply, _ call: LinkCall) {
@@ -304,7 +307,7 @@ package final class RedisLink {
         if generation == 1 { shared.isUp(number) }
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
-        let channels = shared.keys.map { $0 + Array("beat".utf8) } + followed.all
+        let channels = Array(shared.beatChannels.keys) + followed.all
         for part in (channels + ofUsers).parts(of: 500) { subscribe(part) }
         // Before all else: where Redis has lost something, its buckets settle first.
         heart?.beatAll()
@@ -363,9 +366,7 @@ package final class RedisLink {
     }
 
     private func beat(_ message: [UInt8], _ channel: [UInt8]) {
-        guard let bucket = shared.keys.firstIndex(where: { channel.starts(with: $0) }),
-            let beat = try? Beat(message, apps)
-        else { return }
+        guard let bucket = shared.beatChannels[channel], let beat = try? Beat(message, apps) else { return }
         if beats.isAnew(beat, bucket) { owe() }
         if beats.hasMissed(beat, bucket, now: loop.now) {
             sayAgain(bucket)

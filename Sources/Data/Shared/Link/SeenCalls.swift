@@ -22,7 +22,7 @@ package struct SeenCall: Sendable {
 
     fileprivate func command(_ asked: String, from hub: HubID) -> SharedCommand {
         var command = SharedCommand(.key, nil, from: hub, asked, app, "\(timestamp)")
-        command.arguments.append(mark)
+        command.add(mark)
         return command
     }
 

@@ -82,6 +82,8 @@ package final class SharedRedis: Sendable {
     let settings: SharedSettings
     /// What the keys of each bucket begin with.
     let keys: [[UInt8]]
+    /// The shard channels by which the buckets' beats come.
+    let beatChannels: [[UInt8]: Int]
     let log: RedisLog
     /// The run as Redis knows it.
     private let present: Atomic<UInt64>
@@ -99,6 +101,8 @@ package final class SharedRedis: Sendable {
         self.settings = settings
         self.metrics = metrics
         keys = BucketKeys(count: settings.buckets, of: settings.name).prefixes.map { Array($0.utf8) }
+        beatChannels = Dictionary(
+            uniqueKeysWithValues: keys.enumerated().map { ($1 + Array("beat".utf8), $0) })
         log = RedisLog(logger)
         let number = Self.anyNumber()
         hub = HubID(number)

@@ -1,13 +1,13 @@
 import Clock
 
 /// What each hub says of each bucket every second: that it lives. The first to say so in a second has all hubs told what has
-/// changed, and has the dead ones reaped.
+/// changed, has the dead ones reaped, and hears what is due: as long as it lives, it is the same one, and does that for all.
 ///
 /// `ARGV`, from the sixth: the server's replication id, a number that nobody else has, what operators are told of the hub,
 /// or nothing, what the hub has of limited apps behind `=`, or nothing, then apps. It returns in how many milliseconds
-/// something is due about channels, and about users (-1: nothing is), for how many milliseconds the bucket settles, what
-/// each other hub has, if this one has said so, how many channels the bucket has of each of the apps, and how many hubs
-/// live.
+/// something is due about channels, and about users (-1: nothing is, or another hub hears it), for how many milliseconds
+/// the bucket settles, what each other hub has, if this one has said so, how many channels the bucket has of each of the
+/// apps, and how many hubs live.
 ///
 /// A bucket that was empty, is at another server, or was out of reach for all, settles for a while: hubs say again what they
 /// hold, and what is missing may only not have been said yet. Nor do they hear events before they have connected again.
@@ -63,6 +63,7 @@ enum BeatScript {
             local since, epoch = tonumber(known[2] or now), known[4]
             local function settle()
               since, callers[3] = now, now + SETTLING
+              call('HSET', B, 'since', now)
               call('HSET', P .. 'callers', 'settledAt', now + SETTLING)
             end
             if known[3] ~= replica then
@@ -76,8 +77,14 @@ enum BeatScript {
             elseif now - tonumber(known[1]) > SILENCE then
               settle()
             end
-            call('HSET', B, 'seenAt', now, 'since', since)
-            if now - since >= LEASE then
+            -- Only the first loop of a hub does what is due: another one, which speaks for it, lets other hubs be first.
+            local isFirst = now - tonumber(known[5] or 0) >= (caller == hub .. '.0' and 950 or 1950)
+            if isFirst then
+              call('HSET', B, 'seenAt', now, 'beatAt', now)
+            else
+              call('HSET', B, 'seenAt', now)
+            end
+            if isFirst and now - since >= LEASE then
               local hubs = call('HGETALL', P .. 'hubs')
               for i = 1, #hubs, 2 do
                 if now - tonumber(hubs[i + 1]) >= LEASE then
@@ -87,29 +94,29 @@ enum BeatScript {
                 end
               end
             end
-            if not known[5] or now - tonumber(known[5]) >= 950 then
+            local delay, userDelay = -1, -1
+            if isFirst then
               local changed, list = call('HGETALL', P .. 'changed'), {}
               for i = 1, #changed, 2 do
                 local app, channel = changed[i]:match('^([^:]*):(.*)$')
                 list[#list + 1] = text('\1\1\4' .. text(app) .. text(channel) .. num(tonumber(changed[i + 1])))
               end
-              call('DEL', P .. 'changed')
-              call('HSET', B, 'beatAt', now)
+              if #changed > 0 then call('DEL', P .. 'changed') end
               local beat = call('HINCRBY', B, 'beats', 1)
               call('SPUBLISH', P .. 'beat', text(epoch) .. num(beat) .. table.concat(list))
               if beat % 3600 == 0 then forget() end
+              local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
+              if first[2] then delay = max(0, tonumber(first[2]) - now) end
+              if call('EXISTS', P .. 'lost') == 1 then
+                userDelay = 0
+              else
+                local user = call('ZRANGE', P .. 'userDue', 0, 0, 'WITHSCORES')
+                if user[2] then userDelay = max(0, tonumber(user[2]) - now) end
+              end
             end
-            local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
-            local delay = first[2] and max(0, tonumber(first[2]) - now) or -1
+            -- Not every hub can tell backends of each app.
             if call('XLEN', P .. 'webhooks') > 0 then
               delay = max(0, tonumber(call('HGET', B, 'tellsUntil') or now) - now)
-            end
-            local userDelay = -1
-            if call('EXISTS', P .. 'lost') == 1 then
-              userDelay = 0
-            else
-              local user = call('ZRANGE', P .. 'userDue', 0, 0, 'WITHSCORES')
-              if user[2] then userDelay = max(0, tonumber(user[2]) - now) end
             end
             return {delay, userDelay, max(0, tonumber(callers[3] or now + 1) - now), others, counts,
               call('HLEN', P .. 'hubs')}
