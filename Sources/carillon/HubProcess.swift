@@ -66,7 +66,8 @@ enum HubProcess {
         for notice in settings.notices { logger.notice("\(notice)") }
         // The hub before this one serves on, and its clients notice nothing of this one.
         if given.predecessor != nil { ConnectPace.process.set(connectPause) }
-        let shared = try SharedSettings(settings).map { [metrics = metrics.redis] in
+        let address = listeners.clients.first?.endpoint
+        let shared = try SharedSettings(settings, at: address).map { [metrics = metrics.redis] in
             SharedRedis($0, metrics: metrics, logger)
         }
         let gateway = try start(

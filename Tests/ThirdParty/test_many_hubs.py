@@ -296,36 +296,6 @@ def test_a_termination_reaches_all_hubs(redis):
         assert time.monotonic() - start < PATIENCE
 
 
-def cluster_command(url, *options):
-    command = Program("cluster", *options, environment={"CARILLON_REDIS_URL": url} if url else {})
-    return command.wait(), command.out.lines, command.err.text()
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_command_cluster_tells_who_is_there(name):
-    with Redis(name=name) as redis:
-        assert cluster_command(redis.url)[1][1] == "no hub was ever here under the name carillon"
-        with group(redis, 3) as hubs, Member(hubs[0]) as ada:
-            ada.join("news")
-            status, lines, _ = cluster_command(redis.url)
-            assert status == 0 and lines[0].startswith(name.capitalize() + " "), lines
-            assert lines[1].startswith("channels 1, webhooks waiting 0, last beat "), lines
-            assert lines[-1] == "3 hubs" and len(lines) == 6, lines
-            for hub in hubs:
-                line, = [line for line in lines if f"process {hub.program.pid} " in line]
-                assert socket.gethostname() in line and re.search(r"heard [0-4]\.\d s ago$", line), line
-            hubs[0].program.interrupt()
-            eventually(lambda: cluster_command(redis.url)[1][-1] == "2 hubs", "the one that has ended is not there")
-
-
-def test_the_command_cluster_says_what_is_wrong(redis):
-    assert cluster_command(None)[0] == 78
-    redis.stop()
-    status, _, words = cluster_command(redis.url.replace("redis://", "redis://:hidden@"))
-    assert status == 1 and words.startswith(f"carillon: Redis at {redis.url}: nobody takes the connection"), words
-    assert "hidden" not in words
-
-
 @contextlib.contextmanager
 def limited(redis, count, **limits):
     """Hubs with an app that is limited."""

@@ -46,14 +46,23 @@ package final class RedisClient {
 
     /// A command that comes before `opened`, on each connection.
     package struct Prelude {
-        let parts: [[UInt8]]
-        let judge: (RESPValue) -> String?
+        /// The command's name and its arguments.
+        package let parts: [[UInt8]]
+        /// What is wrong with the reply.
+        package let judge: (RESPValue) -> String?
+        /// Whether a push answers it.
+        package let isSubscription: Bool
 
         /// - Parameters:
         ///   - parts: the command's name and its arguments.
         ///   - judge: gets the reply, perhaps an error; returns what is wrong with it, for the log, or nil.
         package init(_ parts: [[UInt8]], judge: @escaping (RESPValue) -> String?) {
-            (self.parts, self.judge) = (parts, judge)
+            (self.parts, self.judge, isSubscription) = (parts, judge, false)
+        }
+
+        /// It subscribes to the shard channel.
+        package init(subscribing channel: [UInt8], judge: @escaping (RESPValue) -> String?) {
+            (parts, self.judge, isSubscription) = ([Array("SSUBSCRIBE".utf8), channel], judge, true)
         }
     }
 
@@ -78,7 +87,7 @@ package final class RedisClient {
 
     /// - Parameters:
     ///   - name: its name in logs, another for each client of the process.
-    ///   - prelude: sent at once on each connection, after `HELLO`; subscriptions do not belong here.
+    ///   - prelude: sent at once on each connection, after `HELLO`.
     /// - Throws: `TLSError`, which names the file at fault; `ReactorError`.
     package convenience init(
         _ name: String, loop: EventLoop, settings: RedisSettings, prelude: [Prelude] = [], log: RedisLog,
@@ -225,7 +234,9 @@ package final class RedisClient {
         let hello = ServerGreeting.hello(
             settings.url.credentials, name: settings.clientName, judge: ServerGreeting.ofMaster)
         let rest = prelude.map { command in
-            RedisConnection.Greeting(parts: command.parts) { command.judge($0).map { RedisTrouble(.prelude, $0) } }
+            RedisConnection.Greeting(parts: command.parts, isSubscription: command.isSubscription) {
+                command.judge($0).map { RedisTrouble(.prelude, $0) }
+            }
         }
         begin(
             place, [hello] + rest, patience: settings.connectTimeout,

@@ -9,6 +9,8 @@ package final class RedisLog: Sendable {
     private let logger: Logger
     private let complaints = LogDeduplicator()
     private let refusedAt = Locked(Instant(nanoseconds: 0))
+    /// Those who have left a server for what it refuses.
+    private let left = Locked<Set<String>>([])
     /// It must take all calls for that long before it counts as well: replicas that come and go fill no log.
     private static let calm = Duration.seconds(10)
 
@@ -16,6 +18,9 @@ package final class RedisLog: Sendable {
     package init(_ logger: Logger) { self.logger = logger }
 
     func isUp(_ name: String, at place: RedisURL.Place) {
+        // It is left again at once, and told once: `isTaken` says when it is over.
+        guard isCalm(at: .read()) || !left.withLock({ $0.contains(name) }) else { return }
+        left.withLock { _ = $0.remove(name) }
         complaints.forget(name)
         logger.info("Redis: \(name) is up", metadata: ["server": "\(place)"])
     }
@@ -29,7 +34,8 @@ package final class RedisLog: Sendable {
             switch code {
             case "OOM": "it is full: raise maxmemory"
             case "NOREPLICAS": "min-replicas-to-write wants more replicas than there are"
-            case "NOPERM": "the user may not do what hubs do"
+            case "NOPERM":
+                "its user lacks rights: ACL SETUSER USER ~NAME:* &NAME:* +@all -@dangerous +info, with redis.name as NAME"
             case "MOVED", "CROSSSLOT", "CLUSTERDOWN": "it is a node of a cluster: name one server, or sentinels"
             default: "it answers \(code)"
             }
@@ -39,11 +45,15 @@ package final class RedisLog: Sendable {
 
     /// It takes them.
     package func isTaken(at now: Instant = .read()) {
-        guard now.duration(since: refusedAt.withLock(\.self)) >= Self.calm else { return }
+        guard isCalm(at: now) else { return }
         if complaints.forget("calls") { logger.info("Redis takes calls again") }
     }
 
+    /// It has refused nothing for a while.
+    private func isCalm(at now: Instant) -> Bool { now.duration(since: refusedAt.withLock(\.self)) >= Self.calm }
+
     func isDown(_ name: String, _ trouble: RedisTrouble, at server: String) {
+        if trouble.kind == .prelude, !isCalm(at: .read()) { left.withLock { _ = $0.insert(name) } }
         let complaint = trouble.description
         guard complaints.isNew(complaint, of: name) else { return }
         logger.log(

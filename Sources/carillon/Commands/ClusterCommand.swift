@@ -7,7 +7,10 @@ struct ClusterCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "cluster",
         abstract: "Show the hubs that share ordinary channels by Redis: who is there, and whether they are heard.",
-        discussion: "It asks Redis, not the hubs. It needs the settings of redis that the hubs have.")
+        discussion: """
+            It asks Redis, not the hubs. It needs the settings of redis that the hubs have. It judges Redis as hubs do, and \
+            its exit status is 1 if something is wrong.
+            """)
 
     static let settingsHelp = SettingsHelp(
         groups: [SettingGroup("Several hubs", SettingsTable.all.filter { $0.key.hasPrefix("redis.") })],
@@ -30,6 +33,18 @@ struct ClusterCommand: SettingsReader {
             throw Failure("Redis at \(redis.url.summary): \(error)")
         }
         for line in Self.lines(found, settings) { say(line) }
+        let faults = Self.faults(found)
+        if !faults.isEmpty { throw Failure(lines: faults) }
+    }
+
+    /// What is wrong; empty: all is well.
+    static func faults(_ group: HubGroup) -> [String] {
+        var faults = group.faults.map { "Redis is not fit for hubs: \($0)" }
+        for member in group.members where member.isLate {
+            faults.append("hub \(member.number) was not heard for \(seconds(member.silence))")
+        }
+        if !group.members.contains(where: { !$0.isLate }) { faults.append("no hub is there") }
+        return faults
     }
 
     static func lines(_ group: HubGroup, _ settings: SharedSettings) -> [String] {

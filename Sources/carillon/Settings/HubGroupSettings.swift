@@ -56,12 +56,14 @@ struct HubGroupSettings: Sendable {
 extension SharedSettings {
     /// Nil where nothing is shared.
     ///
+    /// - Parameter address: where clients connect.
     /// - Throws: a configuration failure that names a setting and its file.
-    init?(_ settings: Settings) throws(Failure) {
+    init?(_ settings: Settings, at address: ListenEndpoint? = nil) throws(Failure) {
         guard let redis = try settings.group.redis() else { return nil }
         self.init(redis)
         name = settings.group.name
         about = "\(Carillon.version)  \(ProcessInfo.processInfo.hostName)  process \(getpid())"
+        if let address { about += "  \(address)" }
         limits = settings.gateway.shardLimits
     }
 }

@@ -124,7 +124,9 @@ package final class RedisLink {
     /// Without its subscriptions, a loop would be deaf: it tries again.
     private func subscribe(_ channels: [[UInt8]]) {
         let sending = client?.subscribe(channels) { [weak self] in
-            if case .refused(let error) = $0 { self?.client?.leave("SSUBSCRIBE \(error.code)") }
+            guard case .refused(let error) = $0 else { return }
+            self?.shared.log.isRefused(error)
+            self?.client?.leave("SSUBSCRIBE \(error.code)")
         }
         if sending == .full { client?.leave("too many commands wait") }
     }

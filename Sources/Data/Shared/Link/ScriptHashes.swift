@@ -13,7 +13,7 @@ final class ScriptHashes {
     func prelude(_ settings: SharedSettings) -> [RedisClient.Prelude] {
         let loads = zip(SharedScript.allCases, settings.scripts).map { script, text in
             RedisClient.Prelude(["SCRIPT", "LOAD", text].map { Array($0.utf8) }) { [weak self] reply in
-                guard case .bytes(let hash) = reply else { return Self.problem("SCRIPT LOAD", reply) }
+                guard case .bytes(let hash) = reply else { return ServerFitness.problem("SCRIPT LOAD", reply, settings) }
                 self?.hashes[script.rawValue] = hash
                 return nil
             }
@@ -24,43 +24,10 @@ final class ScriptHashes {
             case .null: return nil
             case .bytes(let known) where known.elementsEqual("\(settings.buckets)".utf8): return nil
             case .bytes: return "it was filled with another number of buckets"
-            default: return Self.problem("SET", reply)
+            default: return ServerFitness.problem("SET", reply, settings)
             }
         }
-        let info = RedisClient.Prelude(["INFO", "replication"].map { Array($0.utf8) }) { [weak self] reply in
-            guard case .bytes(let bytes) = reply else { return Self.problem("INFO", reply) }
-            let facts = Self.facts(bytes)
-            self?.replica = Array((facts["master_replid"] ?? "").utf8)
-            if facts["connected_slaves"] ?? "0" != "0", facts["min_slaves_good_slaves"] == nil {
-                return "it has replicas: set min-replicas-to-write to 1, or a failover loses what was answered"
-            }
-            return nil
-        }
-        let memory = RedisClient.Prelude(["INFO", "memory"].map { Array($0.utf8) }) { reply in
-            guard case .bytes(let bytes) = reply else { return Self.problem("INFO", reply) }
-            let policy = Self.facts(bytes)["maxmemory_policy"] ?? "noeviction"
-            return policy == "noeviction" ? nil : "set maxmemory-policy to noeviction: it is \(policy)"
-        }
-        let server = RedisClient.Prelude(["INFO", "server"].map { Array($0.utf8) }) { reply in
-            guard case .bytes(let bytes) = reply else { return Self.problem("INFO", reply) }
-            let facts = Self.facts(bytes)
-            guard facts["redis_mode"] ?? facts["server_mode"] == "cluster" else { return nil }
-            return "it is a node of a cluster: name one server, or sentinels"
-        }
-        return [server] + loads + [buckets, info, memory]
-    }
-
-    /// What `INFO` tells, by name.
-    static func facts(_ info: [UInt8]) -> [String: String] {
-        var facts: [String: String] = [:]
-        for line in String(decoding: info, as: UTF8.self).split(whereSeparator: \.isNewline) {
-            let parts = line.split(separator: ":", maxSplits: 1)
-            if parts.count == 2 { facts[String(parts[0])] = String(parts[1]) }
-        }
-        return facts
-    }
-
-    private static func problem(_ command: String, _ reply: RESPValue) -> String {
-        if case .error(let error) = reply { "it refuses \(command): \(error.code)" } else { "\(command) went wrong" }
+        let questions = ServerFitness.questions(settings) { [weak self] in self?.replica = $0 }
+        return questions + loads + [buckets]
     }
 }

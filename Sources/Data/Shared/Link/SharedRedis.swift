@@ -85,6 +85,7 @@ package final class SharedRedis: Sendable {
     /// The shard channels by which the buckets' beats come.
     let beatChannels: [[UInt8]: Int]
     let log: RedisLog
+    let logger: Logger
     /// The run as Redis knows it.
     private let present: Atomic<UInt64>
     private let served = Locked<[App]>([])
@@ -104,8 +105,10 @@ package final class SharedRedis: Sendable {
         beatChannels = Dictionary(
             uniqueKeysWithValues: keys.enumerated().map { ($1 + Array("beat".utf8), $0) })
         log = RedisLog(logger)
+        self.logger = logger
         let number = Self.anyNumber()
         hub = HubID(number)
+        logger.info("other hubs know this one by its number", metadata: ["hub": "\(number)"])
         present = Atomic(number)
         poked = Locked((Array(repeating: false, count: 2 * settings.buckets), nil))
         awaited = Locked(([], Set(0..<settings.buckets)))
@@ -185,8 +188,13 @@ package final class SharedRedis: Sendable {
 
     /// That run was taken for dead: the hub goes on as another.
     func renew(_ dead: HubID) {
-        _ = present.compareExchange(
-            expected: dead.number, desired: Self.anyNumber(), ordering: .acquiringAndReleasing)
+        let number = Self.anyNumber()
+        guard
+            present.compareExchange(expected: dead.number, desired: number, ordering: .acquiringAndReleasing).exchanged
+        else { return }
+        logger.warning(
+            "other hubs took this one for dead: Redis did not hear it for longer than \(settings.lease). It goes on under another number",
+            metadata: ["was": "\(dead.number)", "hub": "\(number)"])
     }
 
     /// A call of another loop may have begun something in the bucket: the first loop looks soon.

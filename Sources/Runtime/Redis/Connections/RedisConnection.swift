@@ -25,6 +25,8 @@ final class RedisConnection: RedisSocket {
     /// A command of the greeting, and the judgement of its answer: nil where that is well.
     struct Greeting {
         let parts: [[UInt8]]
+        /// Whether a push answers it: `SSUBSCRIBE` of one channel.
+        var isSubscription = false
         let judge: (RESPValue) -> RedisTrouble?
     }
 
@@ -149,7 +151,7 @@ final class RedisConnection: RedisSocket {
         let isTaken = append(most: .max) { $0.append(command: greeting.parts) }
         precondition(isTaken, "there is no bound")
         line(
-            up: Unanswered(sent: loop.now) { [weak self] reply in
+            up: Unanswered(pushes: greeting.isSubscription ? 1 : 0, sent: loop.now) { [weak self] reply in
                 let trouble: RedisTrouble?
                 switch reply {
                 case .value(let value): trouble = greeting.judge(value)

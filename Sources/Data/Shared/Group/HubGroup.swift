@@ -30,6 +30,8 @@ package struct HubGroup: Sendable {
     package private(set) var waitingWebhooks = 0
     /// Since the last beat of the bucket that is most behind; nil: no hub was ever there.
     package private(set) var beatAge: Duration?
+    /// Why hubs would not use the server, and what to do.
+    package private(set) var faults: [String] = []
 
     /// Asks Redis. Blocks the thread.
     ///
@@ -40,9 +42,13 @@ package struct HubGroup: Sendable {
         let loop = try EventLoop()
         var group = HubGroup()
         var trouble: RedisTrouble? = RedisTrouble(.timeout)
+        var hasEnded = false
         var client: RedisClient?
         func end(_ reason: RedisTrouble?) {
-            trouble = reason
+            // The reason why it refuses something.
+            guard !hasEnded else { return }
+            hasEnded = true
+            trouble = reason.map { reason in group.faults.first.map { RedisTrouble(.prelude, $0) } ?? reason }
             loop.handle.stop()
         }
         let prefixes = BucketKeys(count: settings.buckets, of: settings.name).prefixes
@@ -50,18 +56,39 @@ package struct HubGroup: Sendable {
             "the command", loop: loop, settings: settings.redis, log: log,
             handlers: RedisClient.Handlers(
                 opened: { _ in
-                    var left = 2 + 4 * prefixes.count
-                    func send(_ words: [String], _ take: @escaping (RESPValue, inout HubGroup) -> Void) {
-                        let sending = client?.send(words.map { Array($0.utf8) }) { reply in
-                            guard case .value(let value) = reply else {
-                                let code = if case .refused(let error) = reply { error.code } else { "" }
-                                return end(RedisTrouble(.refused, code))
-                            }
-                            take(value, &group)
+                    let questions = ServerFitness.questions(settings) + [ServerFitness.output]
+                    var left = questions.count + 2 + 4 * prefixes.count
+                    func send(_ question: RedisClient.Prelude, _ take: @escaping (RedisReply) -> Void) {
+                        let done: (RedisReply) -> Void = { reply in
+                            take(reply)
                             left -= 1
                             if left == 0 { end(nil) }
                         }
+                        let sending =
+                            question.isSubscription
+                            ? client?.subscribe(Array(question.parts[1...]), done) : client?.send(question.parts, done)
                         if sending != .taken { end(RedisTrouble(.lost)) }
+                    }
+                    func send(_ words: [String], _ take: @escaping (RESPValue, inout HubGroup) -> Void) {
+                        send(RedisClient.Prelude(words.map { Array($0.utf8) }) { _ in nil }) { reply in
+                            switch reply {
+                            case .value(let value): take(value, &group)
+                            case .refused(let error):
+                                group.faults.append(ServerFitness.problem(words[0], .error(error), settings))
+                                end(RedisTrouble(.refused))
+                            case .lost: end(RedisTrouble(.lost))
+                            }
+                        }
+                    }
+                    for question in questions {
+                        send(question) { reply in
+                            switch reply {
+                            case .value(let value): if let fault = question.judge(value) { group.faults.append(fault) }
+                            case .refused(let error):
+                                if let fault = question.judge(.error(error)) { group.faults.append(fault) }
+                            case .lost: break
+                            }
+                        }
                     }
                     var now: UInt64 = 0
                     send(["INFO"]) { $1.take(info: $0) }
@@ -117,7 +144,7 @@ package struct HubGroup: Sendable {
 
     private mutating func take(info: RESPValue) {
         guard case .bytes(let bytes) = info else { return }
-        let facts = ScriptHashes.facts(bytes)
+        let facts = ServerFitness.facts(bytes)
         // Valkey also tells a version of Redis that it is like.
         serverVersion = facts["valkey_version"].map { "Valkey \($0)" } ?? "Redis \(facts["redis_version"] ?? "")"
         memory = (Int(facts["used_memory"] ?? "") ?? 0, Int(facts["maxmemory"] ?? "") ?? 0)

@@ -1,0 +1,139 @@
+"""What an operator of several hubs is told: by `carillon cluster`, and in hubs' logs."""
+
+import contextlib
+import json
+import re
+import socket
+
+import pytest
+
+from hub import Program
+from plain import Member
+from redis_server import PROGRAMS, Redis
+from test_many_hubs import Hub, group, publishes, redis
+from waiting import eventually
+
+pytestmark = pytest.mark.skipif("redis" not in PROGRAMS, reason="there is no Redis")
+
+#: As the operator's page wants it.
+BEHIND = ("--client-output-buffer-limit", "pubsub 256mb 64mb 60")
+
+
+@pytest.fixture(params=PROGRAMS)
+def fit(request):
+    """A Redis with which nothing is wrong."""
+    with Redis(*BEHIND, name=request.param) as server:
+        server.name = request.param
+        yield server
+
+
+def cluster_command(url, *options):
+    command = Program("cluster", *options, environment={"CARILLON_REDIS_URL": url} if url else {})
+    return command.wait(), command.out.lines, command.err.text()
+
+
+def entries(hub, words):
+    """The entries of its log with these words."""
+    return [entry for entry in map(json.loads, list(hub.program.err.lines)) if words in entry["message"]]
+
+
+def number(hub):
+    """By which the others know it."""
+    return entries(hub, "by its number")[-1]["hub"]
+
+
+def with_user(redis, *rights):
+    redis("ACL", "SETUSER", "hub", "reset", "on", ">pass", *rights)
+    return redis.url.replace("redis://", "redis://hub:pass@")
+
+
+RIGHTS = ("~carillon:*", "&carillon:*", "+@all", "-@dangerous", "+info")
+
+
+def test_the_command_tells_who_is_there(fit):
+    status, lines, words = cluster_command(fit.url)
+    assert status == 1 and lines[1] == "no hub was ever here under the name carillon", lines
+    assert words == "carillon: no hub is there", words
+    with group(fit, 3) as hubs, Member(hubs[0]) as ada:
+        ada.join("news")
+        status, lines, words = cluster_command(fit.url)
+        assert status == 0 and lines[0].startswith(fit.name.capitalize() + " ") and not words, lines + [words]
+        assert lines[1].startswith("channels 1, webhooks waiting 0, last beat "), lines
+        assert lines[-1] == "3 hubs" and len(lines) == 6, lines
+        for hub in hubs:
+            line, = [line for line in lines if f"process {hub.program.pid} " in line]
+            assert line.startswith(f"hub {number(hub)}  ") and f" 127.0.0.1:{hub.port} " in line, line
+            assert socket.gethostname() in line and re.search(r"heard [0-4]\.\d s ago$", line), line
+        hubs[0].program.interrupt()
+        eventually(lambda: cluster_command(fit.url)[1][-1] == "2 hubs", "the one that has ended is not there")
+
+
+def test_the_command_says_what_is_wrong(redis):
+    assert cluster_command(None)[0] == 78
+    redis.stop()
+    status, _, words = cluster_command(redis.url.replace("redis://", "redis://:hidden@"))
+    assert status == 1 and words.startswith(f"carillon: Redis at {redis.url}: nobody takes the connection"), words
+    assert "hidden" not in words
+
+
+def test_the_command_says_that_hubs_are_dead(fit):
+    with group(fit, 1) as (hub,):
+        hub.kill()
+        eventually(lambda: "was not heard for" in cluster_command(fit.url)[2], "it is taken for dead")
+        assert cluster_command(fit.url)[0] == 1
+
+
+@pytest.mark.parametrize("settings, words", [
+    ((), "set client-output-buffer-limit to pubsub 256mb 64mb 60: it cuts hubs that are 32 MiB behind"),
+    ((*BEHIND, "--maxmemory-policy", "allkeys-lru"), "set maxmemory-policy to noeviction: it is allkeys-lru"),
+], ids=["output", "eviction"])
+def test_the_command_judges_redis(settings, words):
+    with Redis(*settings) as redis:
+        status, _, told = cluster_command(redis.url)
+        assert status == 1 and f"carillon: Redis is not fit for hubs: {words}" in told.splitlines(), told
+
+
+def test_the_command_judges_replicas():
+    with Redis(*BEHIND) as master, Redis(*BEHIND, "--replicaof", f"127.0.0.1 {master.port}"):
+        eventually(lambda: "connected_slaves:1" in master("INFO", "replication"), "the replica is there")
+        assert "set min-replicas-to-write to 1" in cluster_command(master.url)[2]
+        master("CONFIG", "SET", "min-replicas-to-write", "1")
+        assert "min-replicas-to-write" not in cluster_command(master.url)[2]
+
+
+CHANNELS = "&carillon:* +ssubscribe +sunsubscribe +spublish"
+
+
+@pytest.mark.parametrize("rights, lacking", [
+    (RIGHTS[:1] + RIGHTS[2:], CHANNELS), ((*RIGHTS, "-ssubscribe"), CHANNELS), ((*RIGHTS, "-spublish"), CHANNELS),
+    (("~other:*", *RIGHTS[1:]), " ".join(RIGHTS)), ((*RIGHTS, "-@scripting"), " ".join(RIGHTS)),
+    (RIGHTS[:-1], " ".join(RIGHTS)),
+], ids=["channels", "subscribe", "publish", "keys", "scripts", "info"])
+def test_a_right_that_is_missing_is_named_once(fit, rights, lacking):
+    with Hub(fit, CARILLON_REDIS_URL=with_user(fit, *rights)) as hub:
+        hub.program.err.wait_for(lambda line: "is down" in line, "what is wrong")
+        status, _, words = cluster_command(hub.settings["CARILLON_REDIS_URL"])
+        told, = [entry["message"] for entry in entries(hub, "is down")]
+        assert f"in Redis: ACL SETUSER NAME {lacking});" in told, told
+        # It asks for nothing that is kept.
+        assert status == 1 and (lacking in words or "no hub is there" in words), words
+        assert hub.readiness()[0] == 503
+        with_user(fit, *RIGHTS)
+        hub.ready()
+        assert publishes(hub, "news") and len(entries(hub, "is down")) == 1
+
+
+def test_a_right_that_is_taken_away_is_told_once(fit):
+    url = with_user(fit, *RIGHTS)
+    with group(fit, 1, CARILLON_REDIS_URL=url) as (hub,), Member(hub) as member:
+        # One that no question at the start looks for.
+        with_user(fit, *RIGHTS[:1], "&carillon:*:rights", "&carillon:*:beat", *RIGHTS[2:])
+        member.ask_for("room")
+        eventually(lambda: entries(hub, "Redis refuses calls"), "what is wrong")
+        assert not publishes(hub, "news")
+        connects = len(entries(hub, "is up"))
+        eventually(lambda: fit("INFO", "stats").split("total_connections_received:")[1].split()[0] > "20", "tries", 60)
+        assert len(entries(hub, "Redis refuses calls")) == 1 and len(entries(hub, "is up")) <= connects + 2
+        with_user(fit, *RIGHTS)
+        eventually(lambda: entries(hub, "Redis takes calls again"), "it is over", 60)
+        assert publishes(hub, "news")
