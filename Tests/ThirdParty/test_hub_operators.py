@@ -3,12 +3,13 @@
 import contextlib
 import json
 import re
+import signal
 import socket
 
 import pytest
 
 from hub import Program
-from plain import Member
+from plain import APP, Member
 from redis_server import PROGRAMS, Redis
 from test_many_hubs import Hub, group, publishes, redis
 from waiting import eventually
@@ -62,7 +63,7 @@ def test_the_command_tells_who_is_there(fit):
         assert lines[-1] == "3 hubs" and len(lines) == 6, lines
         for hub in hubs:
             line, = [line for line in lines if f"process {hub.program.pid} " in line]
-            assert line.startswith(f"hub {number(hub)}  ") and f" 127.0.0.1:{hub.port} " in line, line
+            assert line.startswith(f"hub {number(hub)}  ") and f" 127.0.0.1:{hub.port}  apps " in line, line
             assert socket.gethostname() in line and re.search(r"heard [0-4]\.\d s ago$", line), line
         hubs[0].program.interrupt()
         eventually(lambda: cluster_command(fit.url)[1][-1] == "2 hubs", "the one that has ended is not there")
@@ -137,3 +138,52 @@ def test_a_right_that_is_taken_away_is_told_once(fit):
         with_user(fit, *RIGHTS)
         eventually(lambda: entries(hub, "Redis takes calls again"), "it is over", 60)
         assert publishes(hub, "news")
+
+
+def test_who_comes_and_goes_is_logged(redis):
+    with group(redis, 2) as (one, two):
+        for hub in (one, two):
+            eventually(lambda: cluster_command(redis.url)[1][-1] == "2 hubs", "both are there")
+        with Hub(redis) as three:
+            three.ready()
+            for hub in (one, two):
+                entry, = eventually(lambda: entries(hub, "a hub has joined")[-1:], "it has joined")
+                assert entry["hub"] == number(three) and f"process {three.program.pid} " in entry["is"], entry
+                assert entry["level"] == "info", entry
+            three.program.interrupt()
+            for hub in (one, two):
+                entry, = eventually(lambda: entries(hub, "a hub has ended"), "it has ended")
+                assert entry["hub"] == number(three) and entry["level"] == "info", entry
+        two.kill()
+        entry, = eventually(lambda: entries(one, "is taken for dead"), "it is dead")
+        assert entry["hub"] == number(two) and entry["level"] == "warning", entry
+        assert entry["is"].startswith(cluster_command(redis.url)[1][2].split("  ")[1]), entry
+        assert 5 <= float(entry["silent"].removesuffix(" s")) < 20, entry
+
+
+def test_a_hub_that_was_away_says_so(redis):
+    with group(redis, 2) as (one, two):
+        first = number(two)
+        two.program.stand_still()
+        entry, = eventually(lambda: entries(one, "is taken for dead"), "it is dead")
+        two.program.process.send_signal(signal.SIGCONT)
+        entry, = eventually(lambda: entries(two, "took this one for dead"), "it says so")
+        assert entry["was"] == first and entry["level"] == "warning", entry
+        eventually(lambda: [joined for joined in entries(one, "has joined") if joined["hub"] == entry["hub"]], "it is back")
+        assert not entries(two, "is taken for dead")
+
+
+@pytest.mark.parametrize("change", [{"secret": "another"}, {"limits": {"channels": 7}}],
+                         ids=["secret", "limit"])
+def test_hubs_with_different_apps_are_noticed(change):
+    other = json.dumps([APP.setting() | change])
+    with Redis(*BEHIND) as fit, group(fit, 2) as (one, _), Hub(fit, CARILLON_APPS=other) as three:
+        three.ready()
+        eventually(lambda: "hubs serve other apps" in cluster_command(fit.url)[2], "the command says it")
+        assert cluster_command(fit.url)[0] == 1
+        for hub in (one, three):
+            entry, = eventually(lambda: entries(hub, "serves other apps"), "the log says it")
+            assert entry["level"] == "warning" and "another" not in json.dumps(entry).replace("another hub", ""), entry
+        three.program.interrupt()
+        eventually(lambda: entries(one, "serve the same apps again"), "it is over")
+        assert cluster_command(fit.url)[0] == 0 and len(entries(one, "serves other apps")) == 1

@@ -18,6 +18,7 @@ final class Heart {
     private let beats: Bool
     /// What hubs have of limited apps. The first loop's heart knows it for the whole hub.
     let shares: AppShares?
+    private var watch = GroupWatch()
     private var tellings: Tellings
     private let buckets: Int
     private var beating: Alarm?
@@ -75,6 +76,7 @@ final class Heart {
         dues?.unset()
         dueAt = Array(repeating: .max, count: 2 * buckets)
         shares?.forget()
+        watch.forget()
         if beats { link?.shared.metrics.hubs.set(0) }
     }
 
@@ -104,7 +106,7 @@ final class Heart {
     private func beat(_ bucket: Int, _ link: RedisLink) {
         link.shared.beats(at: loop.now)
         let sender = link.hub
-        let about = bucket == 0 ? link.shared.settings.about : ""
+        let about = bucket == 0 ? link.shared.about : ""
         let use = bucket == 0 ? shares?.say(at: loop.now) : nil
         let asked = shares?.asked ?? []
         let command = SharedCommand(
@@ -120,16 +122,24 @@ final class Heart {
     private func beaten(_ bucket: Int, _ reply: RedisReply, as sender: HubID, hears: Bool, _ asked: [String]) {
         switch reply {
         case .value(.array(let parts)):
-            guard parts.count == 6, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1],
+            guard parts.count == 8, case .integer(let delay) = parts[0], case .integer(let userDelay) = parts[1],
                 case .integer(let settling) = parts[2], case .array(let others) = parts[3],
-                case .array(let counts) = parts[4], case .integer(let hubs) = parts[5]
+                case .array(let counts) = parts[4], case .integer(let hubs) = parts[5],
+                case .array(let abouts) = parts[6], case .array(let dead) = parts[7]
             else { return }
             link?.shared.metrics.hubs.set(Int(hubs))
             if hears { shares?.hear(others) }
             shares?.hear(counts, of: asked, in: bucket)
             if settling == 0 { link?.shared.hasSettled(bucket) }
             // A beat writes: where it is taken, others are.
-            if bucket == 0 { link?.shared.log.isTaken() }
+            if bucket == 0, let shared = link?.shared {
+                shared.log.isTaken()
+                // While it settles, hubs have still to say that they are there.
+                if settling > 0 { watch.forget() }
+                if settling == 0, beats, !abouts.isEmpty {
+                    watch.hear(abouts, dead: dead, as: sender, serving: shared.apps, now: loop.now, shared.logger)
+                }
+            }
             // What is due is for the first loop alone: to Redis, all loops are the same hub.
             guard beats else { return }
             isDue(bucket, inMilliseconds: tellings.isUnderWay(bucket) ? 0 : delay)

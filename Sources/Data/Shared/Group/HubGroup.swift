@@ -18,6 +18,11 @@ package struct HubGroup: Sendable {
         package fileprivate(set) var isLate = false
     }
 
+    /// Whether those that live serve the same apps, with the same secrets, limits and switches.
+    package var servesTheSame: Bool {
+        Set(members.filter { !$0.isLate }.compactMap { AppsDigest.read($0.about) }).count < 2
+    }
+
     /// As the server says.
     package private(set) var serverVersion = ""
     /// Bytes that it uses, and may use; 0: all that there are.

@@ -88,7 +88,7 @@ package final class SharedRedis: Sendable {
     let logger: Logger
     /// The run as Redis knows it.
     private let present: Atomic<UInt64>
-    private let served = Locked<[App]>([])
+    private let served = Locked<(apps: [App], digest: String)>(([], ""))
     /// The first loop's, and where it has still to look.
     private let poked: Locked<(places: [Bool], mailbox: Mailbox<Errand>?)>
     private let servedVersion = Atomic<Int>(0)
@@ -119,7 +119,8 @@ package final class SharedRedis: Sendable {
 
     /// These apps are served from now on. Any thread.
     package func serve(_ apps: [App]) {
-        served.withLock { $0 = apps }
+        let digest = AppsDigest.of(apps)
+        served.withLock { $0 = (apps, digest) }
         servedVersion.add(1, ordering: .releasing)
     }
 
@@ -164,6 +165,12 @@ package final class SharedRedis: Sendable {
     }
 
     // MARK: For links
+
+    /// Which apps are served (`AppsDigest`).
+    var apps: String { served.withLock(\.digest) }
+
+    /// What operators are told of this hub.
+    var about: String { AppsDigest.add(apps, to: settings.about) }
 
     /// The loop has had a connection.
     func isUp(_ loop: Int) { awaited.withLock { _ = $0.loops.remove(loop) } }
@@ -226,6 +233,6 @@ package final class SharedRedis: Sendable {
         let current = servedVersion.load(ordering: .acquiring)
         guard current != version else { return nil }
         version = current
-        return served.withLock { $0 }
+        return served.withLock(\.apps)
     }
 }

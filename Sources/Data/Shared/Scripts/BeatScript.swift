@@ -7,7 +7,8 @@ import Clock
 /// or nothing, what the hub has of limited apps behind `=`, or nothing, then apps. It returns in how many milliseconds
 /// something is due about channels, and about users (-1: nothing is, or another hub hears it), for how many milliseconds
 /// the bucket settles, what each other hub has, if this one has said so, how many channels the bucket has of each of the
-/// apps, and how many hubs live.
+/// apps, and how many hubs live; where operators are told of the hub, also what they are told of each, and who was taken
+/// for dead a moment ago.
 ///
 /// A bucket that was empty, is at another server, or was out of reach for all, settles for a while: hubs say again what they
 /// hold, and what is missing may only not have been said yet. Nor do they hear events before they have connected again.
@@ -87,8 +88,13 @@ enum BeatScript {
             if isFirst and now - since >= LEASE then
               local hubs = call('HGETALL', P .. 'hubs')
               for i = 1, #hubs, 2 do
-                if now - tonumber(hubs[i + 1]) >= LEASE then
+                local silence = now - tonumber(hubs[i + 1])
+                if silence >= LEASE then
                   fence(hubs[i])
+                  if ARGV[8] ~= '' then
+                    call('HSET', P .. 'dead', hubs[i], silence)
+                    call('PEXPIRE', P .. 'dead', 60000)
+                  end
                   call('ZADD', P .. 'due', now, 'x' .. hubs[i])
                   loseAll(hubs[i])
                 end
@@ -118,8 +124,10 @@ enum BeatScript {
             if call('XLEN', P .. 'webhooks') > 0 then
               delay = max(0, tonumber(call('HGET', B, 'tellsUntil') or now) - now)
             end
+            local isAsked = ARGV[8] ~= ''
             return {delay, userDelay, max(0, tonumber(callers[3] or now + 1) - now), others, counts,
-              call('HLEN', P .. 'hubs')}
+              call('HLEN', P .. 'hubs'), isAsked and call('HGETALL', P .. 'about') or {},
+              isAsked and call('HGETALL', P .. 'dead') or {}}
 
             """#
     }

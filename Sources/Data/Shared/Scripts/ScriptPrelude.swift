@@ -10,6 +10,7 @@
 /// | | beats have found |
 /// | `hubs` | hash: when each hub has last said that it lives |
 /// | `about` | hash, of the first bucket: what operators are told of each hub |
+/// | `dead` | hash, for a minute: how long hubs were silent that were taken for dead |
 /// | `uses` | hash, of the first bucket: what each hub has of limited apps |
 /// | `beat` | shard channel: what has changed in the last second |
 /// | `callers` | hash: the last number of each caller; of a reaped hub, when; until when the bucket settles |
