@@ -32,6 +32,8 @@ package final class SlowState: SharedLink, @unchecked Sendable {
     /// Whether the state is not in the hub's memory.
     package static var isElsewhere: Bool { isWanted || RedisState.isWanted }
 
+    package func wasMissed() {}
+
     /// For a hub of that configuration.
     package init(_ configuration: GatewayConfiguration) {
         loops = configuration.loops

@@ -5,14 +5,15 @@ import json
 import re
 import signal
 import socket
+import urllib.request
 
 import pytest
 
 from hub import Program
-from plain import APP, Member
+from plain import APP, Caller, Member
 from redis_server import PROGRAMS, Redis
 from test_many_hubs import Hub, group, publishes, redis
-from waiting import eventually
+from waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.skipif("redis" not in PROGRAMS, reason="there is no Redis")
 
@@ -140,7 +141,7 @@ def test_a_right_that_is_taken_away_is_told_once(fit):
         assert publishes(hub, "news")
 
 
-def test_who_comes_and_goes_is_logged(redis):
+def test_hubs_that_join_and_end_are_logged(redis):
     with group(redis, 2) as (one, two):
         for hub in (one, two):
             eventually(lambda: cluster_command(redis.url)[1][-1] == "2 hubs", "both are there")
@@ -187,3 +188,34 @@ def test_hubs_with_different_apps_are_noticed(change):
         three.program.interrupt()
         eventually(lambda: entries(one, "serve the same apps again"), "it is over")
         assert cluster_command(fit.url)[0] == 0 and len(entries(one, "serves other apps")) == 1
+
+
+def refusals(hub):
+    with urllib.request.urlopen(f"{hub.operations}/metrics", timeout=PATIENCE) as answer:
+        return int(re.search(r"^carillon_redis_unavailable_total (\d+)$", answer.read().decode(), re.M)[1])
+
+
+def test_each_refusal_is_counted_and_says_what_is_known(redis):
+    with group(redis, 1) as (hub,), Member(hub) as member:
+        assert refusals(hub) == 0
+        redis.stop()
+        eventually(lambda: not publishes(hub, "news"), "Redis is away")
+        before = refusals(hub)
+        assert before >= 1
+        with Caller(hub) as caller:
+            # Several channels are one call.
+            answer = caller.publish(["news", "room", "other"], "e")
+            assert answer.status == 503 and answer.fields["retry-after"] == "1", answer
+            assert "published nothing" in answer.body["error"], answer
+            answer = caller.publish(["news"], "e", fields={"Idempotency-Key": "k"})
+            assert answer.status == 503 and "published nothing" in answer.body["error"], answer
+        member.ask_for("room")
+        member.wait_for(lambda frame: frame.event == "pusher:subscription_error", "the subscribe is refused")
+        assert refusals(hub) == before + 3
+        redis.start()
+
+        def settles():
+            with Caller(hub) as caller:
+                answer = caller.publish(["news"], "e")
+            return answer.status == 503 and "hubs tell it" in answer.body["error"] and answer
+        assert eventually(settles, "Redis is back").fields["retry-after"] == "3"

@@ -215,9 +215,9 @@ package final class Console: OperationsRoutes {
     ) -> HTTPResponse {
         switch known {
         case .success(let value): form(value)
-        case .failure:
+        case .failure(let state):
             .problem(.serviceUnavailable, "What this hub shares with others is out of reach.")
-                .retrying(after: .seconds(StateUnavailable.retryAfter))
+                .retrying(after: .seconds(state.retryAfter))
         }
     }
 

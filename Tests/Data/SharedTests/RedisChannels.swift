@@ -50,7 +50,7 @@ final class RedisChannels: SharedChannels {
         do {
             return try reply(to: SentChannelCall(call, number, from: hub), now, &news)
         } catch SharedProblem.unknownApp {
-            return .unavailable
+            return .unavailable(.notDone)
         } catch {
             Issue.record(error)
             return nil
@@ -93,7 +93,7 @@ final class RedisChannels: SharedChannels {
         }
         if case .array(let parts) = value, parts.count == 6, case .bytes(let bytes) = parts[0] { return bytes }
         if case .error(let error) = value, error.code == "FENCED" {
-            return ChannelNews.reply(0, .unavailable).encoded(apps)
+            return ChannelNews.reply(0, .unavailable(.notDone)).encoded(apps)
         }
         guard case .bytes(let bytes) = value else {
             Issue.record("\(value)")

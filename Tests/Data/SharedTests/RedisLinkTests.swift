@@ -118,6 +118,37 @@ import Testing
         while case .unavailable = try world.ask(LinkWorld.event(news)) {}
     }
 
+    /// A backend hears whether an event may have been published.
+    @Test func whatIsKnownOfARefusedEventIsTold() throws {
+        let world = try LinkWorld(hubs: 1) {
+            $0.settling = .seconds(2)
+            $0.redis.replyTimeout = .seconds(2)
+        }
+        guard case .unavailable(.settling) = try world.ask(LinkWorld.event(news)) else {
+            Issue.record("it settles at first")
+            return
+        }
+        while case .unavailable = try world.ask(LinkWorld.event(news)) {}
+        // Redis has it, or will have it, and does not answer.
+        _ = try world.redis.callText("CLIENT", "PAUSE", "8000")
+        guard case .unavailable(.unknown) = try world.ask(LinkWorld.event(news)) else {
+            Issue.record("nobody can know it")
+            return
+        }
+        _ = try world.redis.callText("CLIENT", "PAUSE", "8000")
+        try world.run { world.hubs[0].shared.metrics.connections.level == 0 }
+        guard case .unavailable(.notDone) = try world.ask(LinkWorld.event(news)) else {
+            Issue.record("there is no connection")
+            return
+        }
+        while case .unavailable = try world.ask(LinkWorld.event(news)) {}
+        _ = try world.redis.callText("CONFIG", "SET", "maxmemory", "1")
+        guard case .unavailable(.notDone) = try world.ask(LinkWorld.event(news)) else {
+            Issue.record("it is full")
+            return
+        }
+    }
+
     /// An event that a settling bucket refuses has its place in the caller's order: what follows is not taken for lost.
     @Test func aRefusedEventDoesNotBreakTheOrder() throws {
         let world = try LinkWorld(hubs: 1) { $0.settling = .seconds(2) }

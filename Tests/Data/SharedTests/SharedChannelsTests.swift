@@ -57,7 +57,7 @@ import Testing
             let known = try #require(reply)
             guard isEncoded else { return known }
             guard case .reply(_, let again) = try ChannelNews(ChannelNews.reply(1, known).encoded(apps), apps) else {
-                return .unavailable
+                return .unavailable(.unknown)
             }
             return again
         }

@@ -65,6 +65,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         var terminated: [String] = []
         var isOverloaded = false
         var isUnavailable = false
+        var fault = StateFault.notDone
         var holds = false
         var held: [@Sendable () -> Void] = []
     }
@@ -122,6 +123,12 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         set { state.withLock { $0.isUnavailable = newValue } }
     }
 
+    /// What is known then of a call.
+    var fault: StateFault {
+        get { state.withLock { $0.fault } }
+        set { state.withLock { $0.fault = newValue } }
+    }
+
     func isOverloaded(by app: App) -> Bool { isOverloaded }
 
     /// Holds answers from now on.
@@ -155,7 +162,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
 
     /// What is known, unless the shared state is out of reach.
     private func know<Value>(_ value: Value) -> Known<Value> {
-        isUnavailable ? .failure(StateUnavailable()) : .success(value)
+        isUnavailable ? .failure(StateUnavailable(fault)) : .success(value)
     }
 
     func publish(

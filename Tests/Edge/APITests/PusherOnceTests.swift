@@ -122,6 +122,21 @@ import Testing
         #expect(backend.directory.published.count == 2)
     }
 
+    /// A caller is told what it may do.
+    @Test(arguments: [
+        (StateFault.notDone, 1, "has published nothing"), (.settling, 3, "Nothing was published"),
+        (.unknown, 1, "nobody knows whether this was published"),
+    ]) func whatIsKnownOfAPublishIsTold(_ fault: StateFault, _ seconds: Int, _ words: String) async throws {
+        let backend = try await PusherBackend()
+        backend.directory.isUnavailable = true
+        backend.directory.fault = fault
+        let refused = try await backend.ask(backend.caller.publish("x"))
+        #expect(refused.status == 503 && refused.body.contains(words), "\(refused.body)")
+        #expect(refused.head.contains("Retry-After: \(seconds)\r\n"))
+        let question = try await backend.ask(backend.caller.get("/channels/x"))
+        #expect(question.status == 503 && question.body.contains("ask again"), "\(question.body)")
+    }
+
     @Test func whatIsRefusedLeavesTheKeyFree() async throws {
         let backend = try await PusherBackend()
         let caller = backend.caller

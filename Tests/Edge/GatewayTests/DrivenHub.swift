@@ -146,7 +146,7 @@ final class DrivenHub {
 
     /// The owner's reply. It is there at once: the state is in the hub's memory.
     private func asked(_ call: ChannelCall, _ key: ChannelKey) -> ChannelReply {
-        let reply = Locked(ChannelReply.unavailable)
+        let reply = Locked(ChannelReply.unavailable(.unknown))
         clients[key.shard(of: clients.count)].channels.ask(call) { known in reply.withLock { $0 = known } }
         return reply.withLock { $0 }
     }

@@ -97,7 +97,9 @@ import Testing
             try news(.reply(number ?? calls.last?.number ?? 0, .entered(entered)))
         }
 
-        func fails(_ number: UInt64? = nil) throws { try news(.reply(number ?? calls.last?.number ?? 0, .unavailable)) }
+        func fails(_ number: UInt64? = nil) throws {
+            try news(.reply(number ?? calls.last?.number ?? 0, .unavailable(.unknown)))
+        }
 
         func change(_ name: String, _ follows: UInt64, _ sequence: UInt64, _ what: ChannelChange.What) throws {
             try news(.change(ChannelChange(key: try key(name), follows: follows, sequence: sequence, what: what)))

@@ -56,8 +56,8 @@ import Testing
                 .entered(Entered()), .facts(facts), .facts(ChannelFacts()), .users(["u", ""]),
                 .list(["a": facts, "b": facts]),
                 .entered(Entered(sequence: .max, count: 4, members: members, cached: .miss)),
-                .entered(Entered(cached: .event(publication, nil))), .done, .unavailable,
-            ] + EntryRefusal.allCases.map { .refused($0) }
+                .entered(Entered(cached: .event(publication, nil))), .done, .unavailable(.notDone),
+            ] + EntryRefusal.allCases.map { .refused($0) } + [.unavailable(.unknown), .unavailable(.settling)]
         return changes.map { .change(ChannelChange(key: key, follows: 127, sequence: 128, what: $0)) }
             + [.latest(key, 129)] + webhooks.map { .webhook(app: 1, $0) }
             + replies.enumerated().map { .reply(UInt64($0.offset), $0.element) }

@@ -11,6 +11,10 @@ final class LinkCall {
     let bucket: Int
     /// Until then it may be sent again.
     let deadline: Instant
+    /// Redis may have carried it out: an answer was lost.
+    var mayBeDone = false
+    /// What its caller is told without an answer.
+    var fault: StateFault { mayBeDone ? .unknown : .notDone }
     /// The members that are read behind its answer.
     var pages: MemberPages?
 
@@ -21,6 +25,18 @@ final class LinkCall {
         case question
         /// It waits while the state is away.
         case lasting
+    }
+
+    /// What its caller is told where Redis refuses it like that. Scripts write before they tell: one without memory or
+    /// replicas has told nothing.
+    func fault(of code: String) -> StateFault {
+        switch code {
+        case "SETTLING": mayBeDone ? .unknown : .settling
+        case "FENCED", "OOM", "NOREPLICAS", "BUSY", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "MOVED", "CROSSSLOT",
+            "CLUSTERDOWN":
+            fault
+        default: .unknown
+        }
     }
 
     init(_ sent: SentChannelCall, _ command: SharedCommand, bucket: Int, deadline: Instant) {
@@ -54,6 +70,6 @@ final class LinkGather {
         }
         left -= 1
         guard left == 0 else { return nil }
-        return hasFailed ? .unavailable : .list(found)
+        return hasFailed ? .unavailable(.notDone) : .list(found)
     }
 }

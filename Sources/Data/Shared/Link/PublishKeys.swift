@@ -94,14 +94,13 @@ extension SharedRedis {
     /// Whether the publish is to be carried out. `done` is called once, on any thread.
     package func begin(_ key: PublishKey, _ done: @escaping @Sendable (PublishKeyVerdict) -> Void) {
         let bucket = key.bucket(of: keys.count)
-        perform { [metrics] link in
+        perform { link in
             guard let link else { return done(.unavailable) }
             Self.ask(link, bucket) {
                 key.command("begin", Array(key.call.utf8), from: $0)
             } _: { [weak link] reply in
                 let verdict = PublishKeyVerdict(reply)
                 if verdict == .unavailable {
-                    metrics.unavailable.add()
                     // It may have begun.
                     if case .lost = reply { link.map { Self.say(key, nil, on: $0, until: Self.end) {} } }
                 }

@@ -135,7 +135,7 @@ package final class RedisLink {
         guard !isEnding else { return }
         let known = SentChannelCall(sent.call, sent.number, from: hub)
         guard let command = try? SharedCommand(known, caller: number, apps, buckets: shared.keys.count) else {
-            return answer(.unavailable, sent.number)
+            return answer(.unavailable(.notDone), sent.number)
         }
         shared.metrics.calls.add()
         let deadline = loop.now.advanced(by: Self.patience)
@@ -156,7 +156,6 @@ package final class RedisLink {
 
     /// Answers the call, later: nobody expects it within the call.
     private func answer(_ reply: ChannelReply, _ number: UInt64) {
-        if case .unavailable = reply { shared.metrics.unavailable.add() }
         receive(.news([ChannelNews.reply(number, reply).encoded(apps)]))
     }
 
@@ -171,8 +170,8 @@ package final class RedisLink {
     private func hold(_ call: LinkCall) {
         switch call.kind {
         case .fleeting: break
-        case .question: answer(.unavailable, call.number)
-        case .lasting where waiting.count >= Self.waitingMax: answer(.unavailable, call.number)
+        case .question: answer(.unavailable(call.fault), call.number)
+        case .lasting where waiting.count >= Self.waitingMax: answer(.unavailable(call.fault), call.number)
         case .lasting: waiting.append(call)
         }
     }
@@ -184,7 +183,7 @@ package final class RedisLink {
             // One that is repeated may be older than others that were carried out.
             if call.command.changes { lastSent[call.bucket] = max(lastSent[call.bucket] ?? 0, call.number) }
         // It does not wait: nothing would say when there is room, and the caller asks again.
-        case .full: if call.kind != .fleeting { answer(.unavailable, call.number) }
+        case .full: if call.kind != .fleeting { answer(.unavailable(call.fault), call.number) }
         case .away, nil: hold(call)
         }
     }
@@ -206,13 +205,15 @@ package final class RedisLink {
             if call.command.changes { heart?.channelsMayBeDue(call.bucket) }
         case .value(let value):
             if let pages = MemberPages(value) {
-                call.pages = pages
+                (call.pages, call.mayBeDone) = (pages, true)
                 read(call, from: [UInt8(ascii: "0")])
                 heart?.channelsMayBeDue(call.bucket)
             } else {
-                answer(.unavailable, call.number)
+                answer(.unavailable(.unknown), call.number)
             }
-        case .lost: lost(call)
+        case .lost:
+            call.mayBeDone = true
+            lost(call)
         case .refused(let error): refused(call, error)
         }
     }
@@ -225,14 +226,14 @@ package final class RedisLink {
                 call.pages = nil
                 if case .refused(let error) = reply { return refused(call, error) }
                 // Beyond a bound, it does not wait.
-                return client?.isUp == true ? answer(.unavailable, call.number) : lost(call)
+                return client?.isUp == true ? answer(.unavailable(call.fault), call.number) : lost(call)
             }
             do throws(SharedProblem) {
                 let next = try pages.add(page)
                 call.pages = pages
                 if let next { read(call, from: next) } else { receive(.news([pages.answer])) }
             } catch {
-                answer(.unavailable, call.number)
+                answer(.unavailable(call.fault), call.number)
             }
         }
     }
@@ -241,7 +242,7 @@ package final class RedisLink {
     private func lost(_ call: LinkCall) {
         if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
         guard call.kind != .fleeting, loop.now < call.deadline, waiting.count < Self.waitingMax else {
-            if call.kind != .fleeting { answer(.unavailable, call.number) }
+            if call.kind != .fleeting { answer(.unavailable(call.fault), call.number) }
             return
         }
         shared.metrics.repeats.add()
@@ -254,20 +255,20 @@ package final class RedisLink {
             lost(call)
             client?.leave(error.code)
         case "FENCED":
-            answer(.unavailable, call.number)
+            answer(.unavailable(call.fault(of: error.code)), call.number)
             shared.renew(call.hub)
             renewIfDead()
-        case "SETTLING" where call.kind == .question: answer(.unavailable, call.number)
+        case "SETTLING" where call.kind == .question: answer(.unavailable(call.fault(of: error.code)), call.number)
         case "SETTLING" where call.kind == .fleeting: break
         case "SETTLING":
             heart?.later { [weak self] in
                 guard let self else { return }
-                if loop.now < call.deadline { submit(call) } else { answer(.unavailable, call.number) }
+                if loop.now < call.deadline { submit(call) } else { answer(.unavailable(call.fault), call.number) }
             }
         default:
             if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
             shared.log.isRefused(error)
-            answer(.unavailable, call.number)
+            answer(.unavailable(call.fault(of: error.code)), call.number)
         }
     }
 
@@ -316,7 +317,7 @@ package final class RedisLink {
         commands.tellUntold()
         if number == 0 { commands.catchUp() }
         while client?.isUp == true, let call = waiting.popFirst() {
-            if loop.now < call.deadline { transmit(call) } else { answer(.unavailable, call.number) }
+            if loop.now < call.deadline { transmit(call) } else { answer(.unavailable(call.fault), call.number) }
         }
         // Nothing was told by the first one.
         if generation > 1 || owesGap {
@@ -352,7 +353,7 @@ package final class RedisLink {
         heart?.beatAll()
         if number == 0 { commands.catchUp() }
         lastSent = Array(repeating: nil, count: shared.keys.count)
-        while let call = waiting.popFirst() { answer(.unavailable, call.number) }
+        while let call = waiting.popFirst() { answer(.unavailable(call.fault), call.number) }
         tellGap()
     }
 

@@ -64,11 +64,7 @@ package enum SeenVerdict: Sendable, Equatable {
 extension SharedRedis {
     /// Whether the call was seen before. `done` is called once, on any thread.
     package func see(_ call: SeenCall, _ done: @escaping @Sendable (SeenVerdict) -> Void) {
-        ask(call, "see") { [metrics] reply in
-            let verdict = SeenVerdict(reply)
-            if verdict == .unavailable { metrics.unavailable.add() }
-            done(verdict)
-        }
+        ask(call, "see") { done(SeenVerdict($0)) }
     }
 
     /// It had no effect, and may come again.

@@ -51,7 +51,7 @@ package final class SharedRedisMetrics: MetricSource {
     package let calls = Counter()
     /// Calls that were sent again.
     package let repeats = Counter()
-    /// Calls that were answered as unavailable.
+    /// What callers and clients were refused because Redis is away, or refuses it. Who refuses counts it.
     package let unavailable = Counter()
     /// Times at which all was said again.
     package let gaps = Counter()
@@ -68,7 +68,8 @@ package final class SharedRedisMetrics: MetricSource {
         exposition.counter("redis_calls_total", "Calls about ordinary channels.", calls.count)
         exposition.counter(
             "redis_repeats_total", "Calls that were sent again, because an answer was lost.", repeats.count)
-        exposition.counter("redis_unavailable_total", "Calls that Redis did not carry out.", unavailable.count)
+        exposition.counter("redis_unavailable_total", "Calls and subscribes that were refused with 503 because of Redis.",
+            unavailable.count)
         exposition.counter("redis_gaps_total", "Times that a loop told Redis again all that it holds.", gaps.count)
     }
 }

@@ -1,12 +1,13 @@
 import Bytes
 import Gateway
 import HTTP
+import HubEngine
 import JSON
 import Pusher
 import Shared
 import Sync
 
-/// Why a call of the HTTP API is refused. Nothing of it has been done.
+/// Why a call of the HTTP API is refused. Nothing of it has been done, unless it says that nobody knows.
 struct CallProblem: Error {
     let status: Status
     let message: String
@@ -14,6 +15,8 @@ struct CallProblem: Error {
     let refusal: APIMetrics.Refusal?
     /// For 429 and 503.
     private let retryAfter: Duration?
+    /// Whether it is refused because of Redis.
+    private(set) var isOfRedis = false
     /// For 405.
     private var allowed: String?
 
@@ -47,7 +50,7 @@ struct CallProblem: Error {
         case .seen: self = .replay
         case .early: self = .beforeStart
         case .full: self = .tooManyCalls
-        case .unavailable: self = .unavailable
+        case .unavailable: self = .unseen
         }
     }
 
@@ -90,10 +93,41 @@ struct CallProblem: Error {
         .serviceUnavailable, .overload, "More is being published, or asked, than this hub can pass on.",
         retryAfter: .seconds(1))
 
-    static let unavailable = CallProblem(
-        .serviceUnavailable, nil,
-        "What this hub shares with others is out of reach: nobody knows whether this was done.",
-        retryAfter: .seconds(StateUnavailable.retryAfter))
+    /// A publish that was refused because of Redis.
+    static func unpublished(_ state: StateUnavailable) -> CallProblem {
+        switch state.fault {
+        case .notDone: .away(state, "This hub cannot use Redis, and has published nothing: send this again.")
+        case .settling:
+            .away(
+                state, "Redis is back, and hubs tell it what they hold. Nothing was published: send this again.")
+        case .unknown:
+            .away(
+                state,
+                """
+                Redis has not answered: nobody knows whether this was published, or what of it. A repeat with the same \
+                Idempotency-Key publishes nothing twice; one without a key may.
+                """)
+        }
+    }
+
+    /// A question that Redis has not answered.
+    static func unanswered(_ state: StateUnavailable) -> CallProblem {
+        .away(state, "This hub cannot ask Redis, and does not know: ask again.")
+    }
+
+    static let unseen = away(
+        StateUnavailable(.notDone),
+        """
+        This hub cannot ask Redis whether this call has come before, as api.refuseReplays wants it to, and has done nothing: \
+        sign it anew, and send it again.
+        """)
+
+    private static func away(_ state: StateUnavailable, _ message: String) -> CallProblem {
+        var problem = CallProblem(
+            .serviceUnavailable, nil, message, retryAfter: .seconds(state.retryAfter))
+        problem.isOfRedis = true
+        return problem
+    }
 
     static let listUnderWay = CallProblem(
         .tooManyRequests, .rate, "This app's channels are being listed for another call: one at a time.",
@@ -110,16 +144,6 @@ struct CallProblem: Error {
         switch refusal {
         case .signature, .timestamp, .body, .unknownApp, .disabled: true
         default: status == .methodNotAllowed
-        }
-    }
-
-    /// The answer to a question, or why there is none.
-    static func answer<Value>(
-        _ known: Result<Value, StateUnavailable>, _ answer: (Value) -> HTTPResponse
-    ) -> HTTPResponse {
-        switch known {
-        case .success(let value): answer(value)
-        case .failure: unavailable.response
         }
     }
 

@@ -70,13 +70,19 @@ struct ChannelQuery {
 
     /// Returns the answer, or nil if `answer` will get it.
     func ask(
-        of app: App, _ channels: any ChannelDirectory, _ answer: @escaping PusherRoutes.Answer
+        of app: App, _ channels: any ChannelDirectory,
+        unless refused: @escaping @Sendable (CallProblem) -> HTTPResponse, _ answer: @escaping PusherRoutes.Answer
     ) -> HTTPResponse? {
         /// Tells what is known in that form.
         func form<Value>(
             _ form: @escaping @Sendable (Value) -> HTTPResponse
         ) -> @Sendable (Result<Value, StateUnavailable>) -> HTTPResponse {
-            { CallProblem.answer($0, form) }
+            { known in
+                switch known {
+                case .success(let value): form(value)
+                case .failure(let state): refused(.unanswered(state))
+                }
+            }
         }
         switch kind {
         case .channels(let prefix, let info):

@@ -110,7 +110,7 @@ package final class PusherRoutes: Sendable {
                 let question = try ChannelQuery(route, path.subject, call.parameters)
                 // Closing connections relieves the hub, so overload does not refuse it.
                 if route != .terminate, channels.isOverloaded(by: app) { throw .overloaded }
-                return question.ask(of: app, channels, answer)
+                return question.ask(of: app, channels, unless: self.refused, answer)
             }
         }
     }
@@ -206,7 +206,7 @@ package final class PusherRoutes: Sendable {
                 case .underWay: answer(self.refused(.underWay))
                 case .otherCall: answer(self.refused(.otherCall))
                 case .full: answer(self.refused(.tooManyKeys))
-                case .unavailable: answer(self.refused(.unavailable))
+                case .unavailable: answer(self.refused(.unpublished(StateUnavailable(.notDone))))
                 }
             }
             return nil
@@ -265,6 +265,7 @@ package final class PusherRoutes: Sendable {
 
     private func refused(_ problem: CallProblem) -> HTTPResponse {
         if let refusal = problem.refusal { metrics.refused(refusal) }
+        if problem.isOfRedis { shared?.metrics.unavailable.add() }
         return problem.response
     }
 
@@ -278,7 +279,7 @@ package final class PusherRoutes: Sendable {
         let question = try ChannelQuery(.channels, path.subject, call.parameters)
         if channels.isOverloaded(by: app) { throw .overloaded }
         guard listing.withLock({ $0.insert(app.index).inserted }) else { throw .listUnderWay }
-        let response = question.ask(of: app, channels) { [listing] response in
+        let response = question.ask(of: app, channels, unless: refused) { [listing] response in
             _ = listing.withLock { $0.remove(app.index) }
             answer(response)
         }
@@ -312,9 +313,13 @@ package final class PusherRoutes: Sendable {
             for index in publications.indices { publications[index].once = max(1, once &+ UInt64(index)) }
         }
         metrics.published.add(publications.count)
-        return channels.publish(publications, of: app, tellsFacts: order.asksForFacts) {
-            answer(CallProblem.answer($0, order.answer))
-        }.map { CallProblem.answer($0, order.answer) }
+        let tell = { @Sendable (known: Result<[ChannelFacts], StateUnavailable>) in
+            switch known {
+            case .success(let facts): order.answer(facts)
+            case .failure(let state): self.refused(.unpublished(state))
+            }
+        }
+        return channels.publish(publications, of: app, tellsFacts: order.asksForFacts) { answer(tell($0)) }.map(tell)
     }
 }
 

@@ -3,11 +3,14 @@ import Pusher
 
 /// What all hubs share of channels is out of reach: nobody knows, or knows that it was done.
 package struct StateUnavailable: Error {
-    /// Seconds after which a caller may try again.
-    package static let retryAfter = 1
+    /// What is known of it.
+    package let fault: StateFault
 
-    /// Nothing more is known.
-    package init() {}
+    /// So much is known of it.
+    package init(_ fault: StateFault) { self.fault = fault }
+
+    /// Seconds after which a caller may try again. Hubs have three seconds to tell the state what they hold.
+    package var retryAfter: Int { fault == .settling ? 3 : 1 }
 }
 
 /// The apps and their channels, as a route asks for them. Used on the loop that called the route, only during the call.

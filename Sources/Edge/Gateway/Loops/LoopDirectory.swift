@@ -41,13 +41,9 @@ struct LoopDirectory: ChannelDirectory {
         let owners = publications.map { router.owner(of: ChannelKey(app.index, $0.channel)) }
         let targets = Set(owners).sorted()
         // An owner's answers are in the order of its publications.
-        let inOrder = { @Sendable (parts: [[Known<ChannelFacts>]]) in
+        let inOrder = { @Sendable (parts: [[Known<ChannelFacts>]]) -> Known<[ChannelFacts]> in
             var next = Dictionary(uniqueKeysWithValues: zip(targets, parts.map { $0[...] }))
-            return Known { () throws(StateUnavailable) in
-                var facts: [ChannelFacts] = []
-                for owner in owners { facts.append(try next[owner]?.popFirst()?.get() ?? ChannelFacts()) }
-                return facts
-            }
+            return StateUnavailable.all(owners.map { next[$0]?.popFirst() ?? .success(ChannelFacts()) })
         }
         let gather = ScatterGather(targets.count) { answer(inOrder($0)) }
         let asker = router.here
@@ -146,7 +142,7 @@ struct LoopDirectory: ChannelDirectory {
         _ call: ChannelCall, _ value: @escaping @Sendable (ChannelReply) -> Known<Value>,
         _ answer: @escaping @Sendable (Known<Value>) -> Void
     ) -> Known<Value>? {
-        guard let key = call.key else { return .failure(StateUnavailable()) }
+        guard let key = call.key else { return .failure(StateUnavailable(.notDone)) }
         return router.gather(
             from: [router.owner(of: key)], for: key.app, on: own, { $0.channels.ask(call, $1) },
             { answer(value($0[0])) }
@@ -163,16 +159,39 @@ struct LoopDirectory: ChannelDirectory {
     }
 }
 
+extension StateUnavailable {
+    /// What is known of all; of some of them only, nobody knows what was done.
+    fileprivate static func all<Value>(
+        _ parts: [Result<Value, StateUnavailable>]
+    ) -> Result<[Value], StateUnavailable> {
+        var values: [Value] = []
+        var faults: Set<StateFault> = []
+        for part in parts {
+            switch part {
+            case .success(let value): values.append(value)
+            case .failure(let state): faults.insert(state.fault)
+            }
+        }
+        if faults.isEmpty { return .success(values) }
+        if !values.isEmpty || faults.contains(.unknown) { return .failure(StateUnavailable(.unknown)) }
+        return .failure(StateUnavailable(faults.contains(.settling) ? .settling : .notDone))
+    }
+}
+
 extension ChannelReply {
+    private var unavailable: StateUnavailable {
+        if case .unavailable(let fault) = self { StateUnavailable(fault) } else { StateUnavailable(.unknown) }
+    }
+
     fileprivate var facts: Result<ChannelFacts, StateUnavailable> {
-        if case .facts(let facts) = self { .success(facts) } else { .failure(StateUnavailable()) }
+        if case .facts(let facts) = self { .success(facts) } else { .failure(unavailable) }
     }
 
     fileprivate var users: Result<[String], StateUnavailable> {
-        if case .users(let users) = self { .success(users) } else { .failure(StateUnavailable()) }
+        if case .users(let users) = self { .success(users) } else { .failure(unavailable) }
     }
 
     fileprivate var list: Result<[String: ChannelFacts], StateUnavailable> {
-        if case .list(let channels) = self { .success(channels) } else { .failure(StateUnavailable()) }
+        if case .list(let channels) = self { .success(channels) } else { .failure(unavailable) }
     }
 }

@@ -156,7 +156,11 @@ final class ChannelOwner: EffectPerformer {
 
     private func perform(_ effect: consuming ChannelShard.Effect) {
         switch consume effect {
-        case .answer(let loop, let answer): runner.router.tell(.answer(answer), loop: loop)
+        case .answer(let loop, let answer):
+            if case .refused(_, _, let why) = answer, why.isOfState {
+                context.configuration.sharedLink?.wasMissed()
+            }
+            runner.router.tell(.answer(answer), loop: loop)
         case .broadcast(let loops, let key, .passing(let messages), let except, let isEvent):
             let frame = FrameWriter.frames(of: messages)
             let variants = isWorthCompressing(frame) ? FrameVariants(frame) : nil

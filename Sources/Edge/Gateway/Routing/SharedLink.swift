@@ -25,6 +25,9 @@ package protocol SharedLink: AnyObject, Sendable {
     /// These apps are served from now on, with these bounds and features, and are counted in these values.
     func serve(_ apps: [App])
 
+    /// A client was told that its subscribe failed, because the state is out of reach.
+    func wasMissed()
+
     /// Opens the way of one of `loops` loops. Called on its thread, before it serves.
     ///
     /// - Parameter receive: takes what the state tells the loop, in the state's order as far as the way keeps it. Any

@@ -1,8 +1,12 @@
 import HubEngine
+import Metrics
 import Reactor
 import Shared
 
 extension SharedRedis: SharedLink {
+    /// Counts it (`SharedLink`).
+    package func wasMissed() { metrics.unavailable.add() }
+
     /// Opens the way of one loop (`SharedLink`).
     package func open(
         loop: Int, of loops: Int, on eventLoop: EventLoop,

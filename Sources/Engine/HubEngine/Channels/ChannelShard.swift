@@ -181,7 +181,7 @@ package struct ChannelShard {
         case .linked:
             for _ in 0..<limits.dueAtOnceMax {
                 guard let number = waits.popDue(now: now) else { break }
-                replied(number, .unavailable, now: now, &effects)
+                replied(number, .unavailable(.unknown), now: now, &effects)
             }
             for key in unasserted.popDue(now: now, most: limits.dueAtOnceMax) { assert(key, now: now) }
         }

@@ -10,17 +10,21 @@ package struct SubscriptionRefusal: Error {
     let authFailure: String?
     /// Whose bound on channels was reached; nil for none.
     package let bound: Bound?
+    /// Whether the shared state is out of reach.
+    package let isOfState: Bool
 
     /// The bounds on channels: the hub's, or the app's.
     package enum Bound: Sendable { case hub, app }
 
     /// `status`: an HTTP status, as Pusher's clients expect.
     private init(
-        _ type: StaticString, _ status: Int, _ message: StaticString, authFailure: String? = nil, bound: Bound? = nil
+        _ type: StaticString, _ status: Int, _ message: StaticString, authFailure: String? = nil, bound: Bound? = nil,
+        isOfState: Bool = false
     ) {
         ending = ServerEvent.subscriptionErrorEnding(type: type, error: message, status: status)
         self.authFailure = authFailure
         self.bound = bound
+        self.isOfState = isOfState
     }
 
     /// The signature is missing or wrong.
@@ -60,7 +64,7 @@ package struct SubscriptionRefusal: Error {
         bound: .app)
     /// What all hubs share of the channel is out of reach.
     package static let unavailable = SubscriptionRefusal(
-        "Unavailable", 503, "The hub cannot say now who else is in this channel. Try again later")
+        "Unavailable", 503, "The hub cannot say now who else is in this channel. Try again later", isOfState: true)
     /// Too many subscribes of the connection wait for its sign-in.
     package static let tooManyParked = SubscriptionRefusal(
         "LimitReached", 403, "Too many channels wait for this connection to sign in")

@@ -115,6 +115,16 @@ package enum EntryRefusal: UInt8, Error, Sendable, CaseIterable {
     }
 }
 
+/// What is known of a call that the state has not carried out for its caller.
+package enum StateFault: UInt8, Sendable, CaseIterable {
+    /// It was not done.
+    case notDone = 7
+    /// It may have been done.
+    case unknown = 8
+    /// It was not done: hubs still tell the state what they hold.
+    case settling = 9
+}
+
 /// The answer to a call.
 package enum ChannelReply: Sendable {
     // Indirect, because others are passed about more often, and would take its room.
@@ -125,7 +135,7 @@ package enum ChannelReply: Sendable {
     case list([String: ChannelFacts])
     case done
     /// It did not come, or what it is about is not served there.
-    case unavailable
+    case unavailable(StateFault)
 
     /// Why nobody was let in.
     var refusal: EntryRefusal { if case .refused(let refusal) = self { refusal } else { .unavailable } }

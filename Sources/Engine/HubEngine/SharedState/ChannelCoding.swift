@@ -258,7 +258,7 @@ extension SharedWriter {
                 $0.write($1.value)
             }
         case .done: write(6)
-        case .unavailable: write(7)
+        case .unavailable(let fault): write(Int(fault.rawValue))
         }
     }
 
@@ -352,8 +352,9 @@ extension SharedReader {
             let channels = try list { (reader) throws(SharedProblem) in (try reader.text(), try reader.facts()) }
             return .list(Dictionary(channels) { first, _ in first })
         case 6: return .done
-        case 7: return .unavailable
-        default: throw .malformed
+        case let code:
+            guard let fault = StateFault(rawValue: code) else { throw .malformed }
+            return .unavailable(fault)
         }
     }
 

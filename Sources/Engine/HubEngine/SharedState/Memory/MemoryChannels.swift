@@ -65,17 +65,17 @@ package final class MemoryChannels: SharedChannels {
     package func call(
         _ call: ChannelCall, _ number: UInt64, from hub: HubID, now: Instant, _ news: inout ContiguousArray<ChannelNews>
     ) -> ChannelReply? {
-        guard reaped.isEmpty || !reaped.contains(hub) else { return .unavailable }
+        guard reaped.isEmpty || !reaped.contains(hub) else { return .unavailable(.notDone) }
         switch call {
         case .enter(let key, let entering):
             switch enter(key, entering, of: hub, now: now, &news) {
             case .success(let entered): return .entered(entered)
-            case .failure(.unavailable): return .unavailable
+            case .failure(.unavailable): return .unavailable(.notDone)
             case .failure(let refusal): return .refused(refusal)
             }
         case .exit(let exit): self.exit(exit, of: hub, now: now, &news)
         case .publish(let key, let publication):
-            guard let app = apps[key.app] else { return .unavailable }
+            guard let app = apps[key.app] else { return .unavailable(.notDone) }
             let published = publish(key, publication, of: app, now: now)
             if published.sequence > 0 {
                 news.append(
@@ -233,7 +233,7 @@ package final class MemoryChannels: SharedChannels {
     private func assert(
         _ key: ChannelKey, _ attending: Attending, of hub: HubID, now: Instant, _ news: inout News
     ) -> ChannelReply {
-        guard let app = apps[key.app] else { return .unavailable }
+        guard let app = apps[key.app] else { return .unavailable(.notDone) }
         let isThere = attending.connections > 0
         guard let channel = isThere ? try? channels.held(key, of: app, subscriptions: nil) : channels[key] else {
             return isThere ? .refused(.channelsFull) : .entered(Entered(sequence: channels.lastSequence))
