@@ -98,7 +98,16 @@ import Testing
             $0.connectTimeout = .seconds(2)
         }
         try world.run { !world.failed.isEmpty }
-        #expect([.tls, .timeout, .lost].contains(world.kinds.first), "\(world.failed)")
+        #expect([.tls, .timeout].contains(world.kinds.first), "\(world.failed)")
+        #expect(world.failed.first?.detail.contains("write redis://") == true, "\(world.failed)")
+    }
+
+    @Test func aPortWithTLSIsTold() throws {
+        let secured = try Secured()
+        let world = try RedisWorld("redis://localhost:\(secured.server.tlsPort)") { $0.connectTimeout = .seconds(5) }
+        try world.run { !world.failed.isEmpty }
+        #expect([.tls, .lost].contains(world.kinds.first), "\(world.failed)")
+        #expect(world.failed.first?.detail.contains("write rediss://") == true, "\(world.failed)")
     }
 
     @Test func filesThatAreMissingAreNamed() throws {

@@ -136,7 +136,9 @@ class RedisSocket: EventSource {
         case .resolving: resolved()
         // The next address may be well.
         case .connecting: tryNext(RedisTrouble(.timeout))
-        case .securing: lose(RedisTrouble(.timeout, "in the handshake of TLS"))
+        case .securing:
+            // A server without TLS waits for the end of the line.
+            lose(RedisTrouble(.timeout, Self.mayNotSpeakTLS))
         case .open: timePassed()
         case .idle, .closed: break
         }
@@ -214,6 +216,9 @@ class RedisSocket: EventSource {
             }
             switch result {
             case .bytes(let count):
+                if session == nil, !hasReceived, isOfTLS(room.buffer[0]) {
+                    return lose(RedisTrouble(.tls, "this port speaks TLS: write rediss://"))
+                }
                 hasReceived = true
                 received(UnsafeRawBufferPointer(rebasing: room.buffer[..<count]))
                 guard state == .open else { return }
@@ -232,15 +237,28 @@ class RedisSocket: EventSource {
     /// In TLS 1.3 a server judges its client after the client's part of the handshake (RFC 8446 §4.4.2.4), and its alert
     /// ends the stream.
     private func farewell() -> RedisTrouble {
+        if session == nil, !hasReceived { return RedisTrouble(.lost, Self.maySpeakTLS) }
         if session == nil || hasReceived { return RedisTrouble(.lost, "the server closed it") }
+        if state == .securing { return RedisTrouble(.tls, Self.mayNotSpeakTLS) }
         return RedisTrouble(.tls, "the server closed it; it may want another certificate of this client, or any")
     }
 
+    private static let maySpeakTLS =
+        "the server closed it without a word, as a port with TLS may do: then write rediss://"
+    private static let mayNotSpeakTLS =
+        "no answer in the handshake of TLS, as of a port without TLS: then write redis://, or name the port that has it"
+
+    /// An alert, or another record of TLS (RFC 8446 §5.1): none is the first byte of a value of RESP.
+    private func isOfTLS(_ byte: UInt8) -> Bool { (20...23).contains(byte) }
+
     private func trouble(_ code: Int32) -> RedisTrouble {
-        guard let session else { return RedisTrouble(.lost, String(cString: strerror(code))) }
+        guard let session else {
+            return RedisTrouble(.lost, hasReceived ? String(cString: strerror(code)) : Self.maySpeakTLS)
+        }
         if let complaint = session.certificateComplaint { return RedisTrouble(.untrusted, complaint) }
         switch session.failure {
-        case .notTLS, .plainHTTP: return RedisTrouble(.tls, "this port does not speak TLS")
+        case .notTLS, .plainHTTP: return RedisTrouble(.tls, "this port does not speak TLS: write redis://, or name the port that has it")
+        case nil where state == .securing: return RedisTrouble(.tls, Self.mayNotSpeakTLS)
         case .refusedByClient: return RedisTrouble(.tls, "the server refuses this client's certificate, or lack of one")
         case nil: return RedisTrouble(.lost, String(cString: strerror(code)))
         case let failure?: return RedisTrouble(.tls, failure.rawValue)
