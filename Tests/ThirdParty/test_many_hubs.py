@@ -250,6 +250,10 @@ def test_dev_runs_three(folder, ends):
             assert publishes(hubs[0], "presence-room", "news")
             for member in people:
                 member.wait_for_event("news")
+        # As it is printed, in another terminal.
+        line, = [line for line in program.out.lines if line.endswith(" cluster")]
+        told = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        assert told.returncode == 0 and told.stdout.endswith("3 hubs\n"), told
         if ends == "killed":
             program.kill()
         else:

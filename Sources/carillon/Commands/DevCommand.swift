@@ -64,8 +64,12 @@ struct DevCommand: SettingsReader {
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let others = DevelopmentHubs(in: folder)
         defer { others.stop() }
+        var hasOwnRedis = false
         if hubs > 1 {
-            if settings.group.url == nil { settings.group.url = try others.startRedis() }
+            if settings.group.url == nil {
+                settings.group.url = try others.startRedis()
+                hasOwnRedis = settings.group.url != nil
+            }
             say(
                 settings.group.url == nil
                     ? "  no Redis here (apt install redis-server): each hub has ordinary channels of its own"
@@ -87,7 +91,7 @@ struct DevCommand: SettingsReader {
             if let operations = addresses.operations {
                 say("  http://\(operations.reachable) has /console, /livez, /readyz and /metrics")
             }
-            invite(folder: folder, dose: dose, at: clients)
+            invite(folder: folder, dose: dose, at: clients, hasOwnRedis: hasOwnRedis)
         }
         say("stopping PostgreSQL")
     }
@@ -158,7 +162,7 @@ struct DevCommand: SettingsReader {
         }
     }
 
-    private func invite(folder: DevelopmentFolder, dose: String?, at clients: ListenAddress) {
+    private func invite(folder: DevelopmentFolder, dose: String?, at clients: ListenAddress, hasOwnRedis: Bool) {
         // As it was typed, even a name found in PATH: that works in another terminal, too.
         let program = shellWord(CommandLine.arguments.first ?? "carillon")
         let option = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
@@ -170,6 +174,9 @@ struct DevCommand: SettingsReader {
             say(
                 "  psql \"$(cat \(url))\" -c \"UPDATE care.dose_occurrence SET status = 'taken', taken_at = now() "
                     + "WHERE id = '\(dose)'\"")
+        }
+        if hasOwnRedis {
+            say("  CARILLON_REDIS_URL=\"$(cat \(shellWord(relative(folder.redisURLFile))))\" \(program) cluster")
         }
         say("Ctrl-C stops all that it has started")
     }

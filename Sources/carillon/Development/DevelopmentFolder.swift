@@ -11,6 +11,8 @@ struct DevelopmentFolder {
     var lockFile: String { path + "/lock" }
     /// Connection string of the database's owner, for `psql "$(cat …)"`.
     var databaseURLFile: String { path + "/database-url" }
+    /// The URL of the Redis that several hubs share.
+    var redisURLFile: String { path + "/redis-url" }
     private var hubFile: String { path + "/hub.json" }
     private var secretFile: String { path + "/jwt-secret" }
 
@@ -57,6 +59,10 @@ struct DevelopmentFolder {
 
     func writeDatabaseURL(_ url: String) throws(Failure) {
         try Descriptor.replace(databaseURLFile, with: url + "\n")
+    }
+
+    func writeRedisURL(_ url: String) throws(Failure) {
+        try Descriptor.replace(redisURLFile, with: url + "\n")
     }
 
     /// Writes what `token` and `tail` need.

@@ -28,6 +28,7 @@ final class DevelopmentHubs {
                 save ""
                 appendonly no
                 maxmemory-policy noeviction
+                client-output-buffer-limit pubsub 256mb 64mb 60
 
                 """
             let file = folder.path + "/redis.conf"
@@ -41,8 +42,10 @@ final class DevelopmentHubs {
                 continue
             }
             redis = server
+            let url = "redis://:\(password)@127.0.0.1:\(port)"
+            try folder.writeRedisURL(url)
             do {
-                return try RedisURL("redis://:\(password)@127.0.0.1:\(port)")
+                return try RedisURL(url)
             } catch {
                 throw Failure("\(error)")
             }
