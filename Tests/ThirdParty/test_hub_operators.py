@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 
 from hub import Program
+from pages import ROOT, code
 from plain import APP, Caller, Member
 from redis_server import PROGRAMS, Redis
 from test_many_hubs import Hub, group, publishes, redis
@@ -219,3 +220,56 @@ def test_each_refusal_is_counted_and_says_what_is_known(redis):
                 answer = caller.publish(["news"], "e")
             return answer.status == 503 and "hubs tell it" in answer.body["error"] and answer
         assert eventually(settles, "Redis is back").fields["retry-after"] == "3"
+
+
+class Configured(Redis):
+    """Of a file of its own."""
+
+    def __init__(self, folder, text, *settings):
+        super().__init__(*settings)
+        file = folder / f"{self.port}.conf"
+        file.write_text(text)
+        self._begin = [str(file)]
+
+
+PAGE = ROOT / "deploy/README.md"
+
+
+def page():
+    """What the operator's page has for one server, for several, and for sentinels."""
+    blocks = code(PAGE, "### Set up Redis", "conf")
+    assert len(blocks) == 3
+    return blocks
+
+
+def test_the_configuration_of_the_page_is_enough(tmp_path):
+    one, _, _ = page()
+    with Configured(tmp_path, one) as redis:
+        url = redis.url.replace("redis://", "redis://hub:HUB-PASSWORD@")
+        with group(redis, 2, CARILLON_REDIS_URL=url) as (here, there), Member(here) as ada, Member(there) as bob:
+            ada.join("presence-room", "ada")
+            bob.join("presence-room", "bob")
+            assert publishes(there, "presence-room", "news")
+            ada.wait_for_event("news")
+            assert cluster_command(url)[0] == 0
+            # Who may see all finds nothing wrong either.
+            assert cluster_command(redis.url.replace("redis://", "redis://admin:ADMIN-PASSWORD@"))[0] == 0
+            assert "NOPERM" not in here.program.err.text() + there.program.err.text()
+
+
+def test_the_sentinels_of_the_page_find_the_master(tmp_path):
+    one, several, sentinel = page()
+    url, = code(PAGE, "### Set up Redis", "text")
+    with Configured(tmp_path, one + several) as master:
+        replica = Configured(tmp_path, one + several, "--replicaof", f"127.0.0.1 {master.port}")
+        file = tmp_path / "sentinel.conf"
+        file.write_text(sentinel.replace("10.0.0.21 6379", f"127.0.0.1 {master.port}"))
+        with replica, Redis(file=file) as watch:
+            value = url.strip().replace("10.0.0.21,10.0.0.22,10.0.0.23", f"127.0.0.1:{watch.port}")
+            with group(master, 2, CARILLON_REDIS_URL=value) as hubs:
+                for hub in hubs:
+                    # Once the replica is there.
+                    eventually(lambda: publishes(hub, "news"), "publishes are taken")
+                assert cluster_command(value)[0] == 0
+                # It has asked the master, as its user.
+                eventually(lambda: f"known-replica main 127.0.0.1 {replica.port}" in file.read_text(), "it knows all")

@@ -44,7 +44,8 @@ struct ClusterCommand: SettingsReader {
             faults.append("hub \(member.number) was not heard for \(seconds(member.silence))")
         }
         if !group.servesTheSame {
-            faults.append("hubs serve other apps, or have other secrets, limits or switches for them: give all the same")
+            faults.append(
+                "hubs serve other apps, or have other secrets, limits or switches for them: give all the same")
         }
         if !group.members.contains(where: { !$0.isLate }) { faults.append("no hub is there") }
         return faults

@@ -74,7 +74,9 @@ extension Form<RedisURL> {
             do throws(RedisURLError) {
                 return try RedisURL(text)
             } catch {
-                throw BadValue("another (it is not shown, for it may hold a password): \(error)", of: "redis.url")
+                throw BadValue(
+                    "a URL of Redis. The one that is given is not shown, for it may hold a password: \(error)",
+                    of: "redis.url")
             }
         }.written { $0.summary }
     }

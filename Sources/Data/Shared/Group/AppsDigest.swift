@@ -12,7 +12,9 @@ enum AppsDigest {
         for app in apps.sorted(by: { $0.id < $1.id }) {
             let text = Array("what hubs compare".utf8)
             let secret = text.withUnsafeBytes { app.credentials.code(ofText: $0) }
-            let parts = [app.id, app.credentials.key, secret, "\(app.ownsDatabase)", "\(app.features)", "\(app.limits)"]
+            let parts = [
+                app.id, app.credentials.key, secret, "\(app.ownsDatabase)", "\(app.features)", "\(app.limits)",
+            ]
             for part in parts {
                 withUnsafeBytes(of: UInt64(part.utf8.count)) { hash.update($0) }
                 Array(part.utf8).withUnsafeBytes { hash.update($0) }

@@ -16,7 +16,9 @@ enum ServerFitness {
             },
             info("replication", settings) { facts in
                 replicated(Array((facts["master_replid"] ?? "").utf8))
-                guard facts["connected_slaves"] ?? "0" != "0", facts["min_slaves_good_slaves"] == nil else { return nil }
+                guard facts["connected_slaves"] ?? "0" != "0", facts["min_slaves_good_slaves"] == nil else {
+                    return nil
+                }
                 return "it has replicas: set min-replicas-to-write to 1, or a failover loses what was answered"
             },
             info("memory", settings) { facts in
@@ -86,7 +88,8 @@ enum ServerFitness {
 
     /// Hubs' users may not ask this: what they cannot see is not judged.
     static var output: RedisClient.Prelude {
-        RedisClient.Prelude(["CONFIG", "GET", "client-output-buffer-limit"].map { Array($0.utf8) }, judge: judge(output:))
+        RedisClient.Prelude(
+            ["CONFIG", "GET", "client-output-buffer-limit"].map { Array($0.utf8) }, judge: judge(output:))
     }
 
     private static func judge(output reply: RESPValue) -> String? {

@@ -32,7 +32,8 @@ final class LinkCall {
     func fault(of code: String) -> StateFault {
         switch code {
         case "SETTLING": mayBeDone ? .unknown : .settling
-        case "FENCED", "OOM", "NOREPLICAS", "BUSY", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "MOVED", "CROSSSLOT",
+        case "FENCED", "OOM", "NOREPLICAS", "BUSY", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "MOVED",
+            "CROSSSLOT",
             "CLUSTERDOWN":
             fault
         default: .unknown

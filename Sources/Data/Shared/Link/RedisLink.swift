@@ -298,9 +298,7 @@ package final class RedisLink {
         heart?.later { [weak self] in self?.payGap() }
     }
 
-    private func payGap() {
-        if owesGap, isUp { tellGap() }
-    }
+    private func payGap() { if owesGap, isUp { tellGap() } }
 
     // MARK: Up and down
 

@@ -13,7 +13,9 @@ final class ScriptHashes {
     func prelude(_ settings: SharedSettings) -> [RedisClient.Prelude] {
         let loads = zip(SharedScript.allCases, settings.scripts).map { script, text in
             RedisClient.Prelude(["SCRIPT", "LOAD", text].map { Array($0.utf8) }) { [weak self] reply in
-                guard case .bytes(let hash) = reply else { return ServerFitness.problem("SCRIPT LOAD", reply, settings) }
+                guard case .bytes(let hash) = reply else {
+                    return ServerFitness.problem("SCRIPT LOAD", reply, settings)
+                }
                 self?.hashes[script.rawValue] = hash
                 return nil
             }

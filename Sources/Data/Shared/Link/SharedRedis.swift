@@ -68,7 +68,8 @@ package final class SharedRedisMetrics: MetricSource {
         exposition.counter("redis_calls_total", "Calls about ordinary channels.", calls.count)
         exposition.counter(
             "redis_repeats_total", "Calls that were sent again, because an answer was lost.", repeats.count)
-        exposition.counter("redis_unavailable_total", "Calls and subscribes that were refused with 503 because of Redis.",
+        exposition.counter(
+            "redis_unavailable_total", "Calls and subscribes that were refused with 503 because of Redis.",
             unavailable.count)
         exposition.counter("redis_gaps_total", "Times that a loop told Redis again all that it holds.", gaps.count)
     }
@@ -201,7 +202,7 @@ package final class SharedRedis: Sendable {
             present.compareExchange(expected: dead.number, desired: number, ordering: .acquiringAndReleasing).exchanged
         else { return }
         logger.warning(
-            "other hubs took this one for dead: Redis did not hear it for longer than \(settings.lease). It goes on under another number",
+            "other hubs took this one for dead: it was silent for too long; it goes on under another number",
             metadata: ["was": "\(dead.number)", "hub": "\(number)"])
     }
 

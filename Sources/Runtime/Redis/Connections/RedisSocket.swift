@@ -257,7 +257,8 @@ class RedisSocket: EventSource {
         }
         if let complaint = session.certificateComplaint { return RedisTrouble(.untrusted, complaint) }
         switch session.failure {
-        case .notTLS, .plainHTTP: return RedisTrouble(.tls, "this port does not speak TLS: write redis://, or name the port that has it")
+        case .notTLS, .plainHTTP:
+            return RedisTrouble(.tls, "this port does not speak TLS: write redis://, or name the port that has it")
         case nil where state == .securing: return RedisTrouble(.tls, Self.mayNotSpeakTLS)
         case .refusedByClient: return RedisTrouble(.tls, "the server refuses this client's certificate, or lack of one")
         case nil: return RedisTrouble(.lost, String(cString: strerror(code)))
