@@ -1,178 +1,275 @@
-"""People in presence channels of several hubs, which die, while their Redis dies, stops and is replaced."""
+"""Three hubs, Redis with sentinels, and PostgreSQL, all struck at random under thousands of clients, who end up exact.
 
+    Tests/ThirdParty/hub_chaos --minutes 10 [--clients N] [--seed N]
+
+After each blow, all clients and all hubs must agree on who is where within ten seconds from when Redis takes writes. Where a
+hub may be taken for dead, its lease (5 s) and its people's grace (0.5 s) come first. Meanwhile people's devices act, and
+their streams are judged as in a storm; a backend publishes; and one keeps an account of what webhooks tell. A line for
+each blow goes to standard error, and JSON of all to standard output.
+"""
+
+import argparse
+import collections
 import contextlib
 import json
 import random
+import resource
+import sys
 import threading
 import time
 
-from websockets.exceptions import WebSocketException
+import network as networks
+from audience import Account, Audience
+from hub_blows import DEADLY, KEEPING, LOSING, SILENT, Blows
+from hub_ground import Ground, Streams
+from plain import APP, EVERYTHING, Application
+from redis_group import USERS, RedisGroup
+from storm import Plan, new_seed
+from waiting import PATIENCE, eventually
 
-from plain import Caller, Member
-from waiting import eventually
+#: Seconds in which clients and hubs may be wrong once Redis takes writes.
+GOAL = 10
+#: What comes before that where a hub may be taken for dead.
+LEASE, GRACE = 5, 0.5
+#: It is not waited any longer.
+LONGEST = 60
 
 
-class Person:
-    """A client that comes back, to any hub, and keeps what it is told of its channel."""
+class Watch:
+    """Since when Redis takes writes."""
 
-    def __init__(self, name, channel, hubs, dice, record):
-        self.name, self.channel = name, channel
-        self._hubs, self._dice, self._record = hubs, dice, record
-        #: What it shows: the members' ids; None while it is not in.
-        self.view = None
-        #: Numbers of the events that came since it was emptied.
-        self.heard = []
-        self.wants = True
-        self._ends = False
-        self._member = None
+    def __init__(self, redis):
+        self._redis, self.since, self._ends = redis, time.monotonic(), False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self):
+        was = True
         while not self._ends:
-            if not self.wants:
-                time.sleep(0.02)
-                continue
-            with contextlib.suppress(OSError, WebSocketException, AssertionError, TimeoutError, EOFError):
-                self._live(self._dice.choice(self._hubs))
-            self.view = None
-            time.sleep(0.1 + 0.3 * self._dice.random())
-
-    def _live(self, hub):
-        with Member(hub, open_timeout=3) as member:
-            self._member = member
-            member.ask_for(self.channel, self.name)
-            seen = 0
-            while member.is_open and self.wants and not self._ends:
-                frames = list(member.frames)
-                for frame in frames[seen:]:
-                    self._take(frame)
-                    if frame.event == "pusher:subscription_error":
-                        return
-                seen = len(frames)
-                time.sleep(0.01)
-            if not self.wants:
-                member.end(1000)
-
-    def _take(self, frame):
-        if frame.channel != self.channel:
-            return
-        if frame.event == "pusher_internal:subscription_succeeded":
-            self.view = set(frame.data["presence"]["ids"])
-            if len(self.view) != frame.data["presence"]["count"] or self.name not in self.view:
-                self._record(f"{self.name} was told {frame.raw_data}")
-        elif frame.event == "numbered":
-            self.heard.append(frame.data)
-        elif frame.event == "pusher_internal:member_added":
-            who = frame.data["user_id"]
-            if self.view is None or who in self.view:
-                self._record(f"{self.name} was told twice that {who} came")
-            else:
-                self.view.add(who)
-        elif frame.event == "pusher_internal:member_removed":
-            who = frame.data["user_id"]
-            if self.view is None or who not in self.view:
-                self._record(f"{self.name} was told that {who} went, who was not there")
-            else:
-                self.view.remove(who)
-
-    @property
-    def is_in(self):
-        return self.view is not None and self.name in self.view
+            began = time.monotonic()
+            if not (now := self._redis.is_writable()):
+                self.since = None
+            elif not was:
+                self.since = began
+            was = now
+            time.sleep(0.05)
 
     def end(self):
         self._ends = True
-        self._thread.join(10)
+        self._thread.join()
 
 
-class Crowd:
-    """People, half of them in two channels of few, and the others in one of many."""
+class Chaos:
+    """All of it, for some time, or through some blows."""
 
-    def __init__(self, hubs, count, dice):
+    def __init__(self, ground, redis, audience, account, network, seed, tell=lambda line: None):
+        self.ground, self.redis, self.audience, self.account = ground, redis, audience, account
+        self.network, self.seed, self.tell = network, seed, tell
+        self.dice = random.Random(seed)
         self.faults = []
-        self.dice = dice
-        self.hubs = hubs
-        self.people = [
-            Person(f"p{number}", f"presence-{number % 2}" if number % 4 < 2 else "presence-all", hubs,
-                   random.Random(dice.random()), self.faults.append)
-            for number in range(count)]
+        #: By blow: seconds until all was exact.
+        self.times = collections.defaultdict(list)
+        self._knows = True
+        self._watch = Watch(redis)
+        self._blows = Blows(ground, redis, audience, network, self.dice)
+
+    def begin(self):
+        for hub in self.ground.hubs:
+            hub.ready()
+        self.audience.comes_to(self.ground.hubs)
+        self.audience.all(True)
+        self._becomes_exact("all have come")
+
+    def names(self, kinds):
+        """Those of the blows that are possible here, in a random order."""
+        names = [name for name in kinds if self.network or name not in SILENT]
+        return self.dice.sample(names, len(names))
+
+    def strike_for(self, seconds):
+        """A third of the time, nothing is lost that backends are to be told."""
+        began = time.monotonic()
+        for kinds, end in ((KEEPING, began + seconds / 3), (KEEPING + LOSING, began + seconds)):
+            deck = []
+            while time.monotonic() < end and not self.faults:
+                deck = deck or self.names(kinds)
+                self.strike(deck.pop())
+
+    def strike(self, name):
+        """One blow, and the judgement of what it leaves."""
+        self._calm(False)
+        self._stir()
+        began = time.monotonic()
+        flickers = self.audience.look()["flickers"]
+        getattr(self._blows, name)()
+        self._stir()
+        over = time.monotonic()
+        self._knows = self._knows and name in KEEPING
+        took = self._becomes_exact(name, over)
+        self.redis.is_well()
+        again = self._becomes_exact(f"{name}, and Redis is whole")
+        self.times[name].append(took)
+        self._events_come(name)
+        state = self.audience.look()
+        if self._knows:
+            self._expect(lambda: self.account.wrong(self.audience.who()), f"the webhooks' account after {name}")
+        self._stir()
+        self._becomes_exact(f"{name}, and some have gone and come")
+        problem = self.audience.all_members(self.ground.hubs)
+        if problem:
+            self._fault(f"after {name}: {problem}")
+        self.tell(f"{time.monotonic() - began:5.1f} s  {name:44} {over - began:5.1f} s, exact after {took:5.2f} s"
+                  f" and {again:.2f} s, {state['flickers'] - flickers} flickers, {state['returns']} came back")
+
+    def finish(self):
+        """All come, all go, all come: what a Redis has lost, backends were not told; what happens from now on, they are."""
+        self._calm(False)
+        for want in (True, False, True):
+            self.audience.all(want)
+            self._becomes_exact("all come" if want else "all go")
+            if not self._knows and want and not self.faults:
+                # What was lost may be that somebody came, or went: the account is right once both were told.
+                self._knows = True
+                continue
+            self._expect(lambda: self.account.wrong(self.audience.who()), "the webhooks' account at the end")
+        self._events_come("the end")
+        self._watch.end()
+        state = self.audience.look()
+        for fault, count in state["faults"].items():
+            self._fault(f"{count} times, a client was told {fault}: {state['firstFaults']}")
+        return state
+
+    # What is expected.
+
+    def _fault(self, text):
+        self.faults.append(text)
+        self.tell(f"FAULT {text}")
+
+    def _stir(self):
+        self.audience.stir(max(3, len(self.audience) // 100))
+
+    def _calm(self, is_calm):
+        self.audience.ask("calm", int(is_calm))
+
+    def _expect(self, wrong, what):
+        """Nothing is wrong soon; else a fault, with what it is."""
+        found = []
+
+        def is_right():
+            found[:] = [wrong()]
+            return found[0] is None
+
+        try:
+            eventually(is_right, what, LONGEST)
+        except AssertionError:
+            self._fault(f"{what}: {found[0]}")
+
+    def _becomes_exact(self, what, over=None):
+        """Waits until all is exact. How long that was from `over` on, and from when Redis takes writes."""
+        over = over or time.monotonic()
+        while True:
+            began = time.monotonic()
+            problem = self.audience.wrong(self.ground.hubs, self.dice)
+            if problem is None:
+                return max(0, began - max(over, self._watch.since or began))
+            if began - over > LONGEST:
+                self._fault(f"not exact {LONGEST} s after {what}: {problem}")
+                return began - over
+            time.sleep(0.05)
+
+    def _events_come(self, name):
+        """What is published from now on reaches all, once."""
+        refused = self.audience.look()["refusedInCalm"]
+        self._calm(True)
+        self.audience.ask("hear")
+
+        def missing():
+            state = self.audience.look()
+            if state["refusedInCalm"] > refused:
+                return f"{state['refusedInCalm'] - refused} publishes were refused: {state['refused']}"
+            return state["examples"] or state["underWay"] if state["missing"] or state["underWay"] else None
+
+        self._expect(missing, f"events come after {name}")
+
+    # What is told of it.
+
+    def report(self, state, streams, began):
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return {
+            "seed": self.seed, "seconds": round(time.monotonic() - began), "clients": len(self.audience),
+            "namespaces": self.network is not None, "blows": sum(map(len, self.times.values())),
+            "exactAfter": {name: {"count": len(times), "p50": round(sorted(times)[len(times) // 2], 2),
+                                  "most": round(max(times), 2)} for name, times in sorted(self.times.items())},
+            "late": self.late, "crowd": {name: state[name] for name in (
+                "published", "refused", "deliveries", "returns", "flickers", "faults", "cpuSeconds")},
+            "webhooks": dict(self.account.told), "storms": streams.count,
+            "actions": streams.counts.get("actions", 0), "events": streams.counts.get("events", 0),
+            "childrenCPUSeconds": round(usage.ru_utime + usage.ru_stime), "faults": self.faults,
+        }
 
     @property
-    def channels(self):
-        return sorted({person.channel for person in self.people})
+    def late(self):
+        """The blows after which it took longer than it should."""
+        return {name: [round(one, 2) for one in times if one > limit] for name, times in self.times.items()
+                if max(times) > (limit := GOAL + (LEASE + GRACE if name in DEADLY else 0))}
 
-    def stir(self):
-        """Some go, and some come."""
-        for person in self.dice.sample(self.people, 3):
-            person.wants = not person.wants
 
-    def all(self, want):
-        for person in self.people:
-            person.wants = want
+@contextlib.contextmanager
+def chaos(clients, rate, plan, seed, tell=lambda line: None):
+    """All programs, and a chaos that has begun; and the people's streams."""
+    dice = random.Random(seed)
+    with contextlib.ExitStack() as stack:
+        reason = networks.why_not()
+        if reason:
+            tell(f"no namespaces here, and so no silent ways: {reason}")
+        network = None if reason else stack.enter_context(networks.Network(len(USERS) + 1, 3))
+        redis = stack.enter_context(RedisGroup(dice, network))
+        account = stack.enter_context(Account(APP, network.addresses[0] if network else "127.0.0.1"))
+        app = Application(**EVERYTHING, webhooks=[{"url": account.url(), "events": ["channel_existence", "presence"]}])
+        ground = stack.enter_context(Ground(
+            [{"CARILLON_REDIS_URL": redis.url_of(user), "CARILLON_APPS": json.dumps([app.setting()]),
+              "CARILLON_WEBHOOKS_ALLOW_PRIVATE": "true", "CARILLON_PRESENCE_LEAVE_GRACE": f"{round(1000 * GRACE)}ms",
+              "CARILLON_LIMITS_CONNECTS_PER_SECOND": "100000", "CARILLON_LIMITS_CONNECTIONS_PER_ADDRESS": "100000"}
+             for user in USERS], network.places if network else [None] * len(USERS)))
+        audience = Audience(clients, rate, seed)
+        stack.callback(audience.end)
+        one = Chaos(ground, redis, audience, account, network, seed, tell)
+        one.begin()
+        streams = Streams(ground, plan, seed)
+        try:
+            yield one, streams
+        finally:
+            streams.end()
 
-    def hears(self, timeout):
-        """What is published at each hub now reaches everybody who is in, once and in order."""
-        for channel in self.channels:
-            inside = [one for one in self.people if one.channel == channel and one.wants]
-            for one in inside:
-                one.heard = []
-            sent = []
-            for hub in self.hubs:
-                for _ in range(3):
-                    sent.append(len(sent))
-                    self._publish(hub, channel, sent[-1], timeout)
-            deadline = time.monotonic() + timeout
-            for one in inside:
-                while one.heard != sent:
-                    assert time.monotonic() < deadline, f"{one.name} heard {one.heard} of {sent} in {channel}"
-                    time.sleep(0.01)
 
-    @staticmethod
-    def _publish(hub, channel, number, timeout):
-        deadline = time.monotonic() + timeout
-        with Caller(hub) as caller:
-            while (answer := caller.publish([channel], "numbered", data=str(number))).status != 200:
-                assert answer.status == 503 and time.monotonic() < deadline, answer
-                time.sleep(0.1)
+def main():
+    parser = argparse.ArgumentParser(description="Hubs, Redis and PostgreSQL are struck at random under many clients.")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--clients", type=int, default=3_000)
+    parser.add_argument("--rate", type=float, default=20, help="publishes a second")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--blows", nargs="*", help="these, one after the other, in place of all at random")
+    arguments = parser.parse_args()
+    seed = new_seed() if arguments.seed is None else arguments.seed
+    began = time.monotonic()
 
-    def settles(self, timeout):
-        """Everybody who wants is in, and nobody else; all hubs and all people agree on it."""
-        def wrong():
-            for channel in self.channels:
-                wanted = {one.name for one in self.people if one.channel == channel and one.wants}
-                for one in self.people:
-                    if one.channel == channel and one.wants and one.view != wanted:
-                        return f"{one.name} shows {sorted(one.view or [])} in {channel}, and there are {sorted(wanted)}"
-                for number, hub in enumerate(self.hubs):
-                    with Caller(hub) as caller:
-                        users = caller.get(f"/channels/{channel}/users")
-                        facts = caller.get(f"/channels/{channel}", info="user_count,subscription_count")
-                    told = {user["id"] for user in users.body.get("users", [])}
-                    if told != wanted:
-                        return f"hub {number} says {users} of {channel}, and there are {sorted(wanted)}"
-                    if (facts.body.get("user_count", 0), facts.body.get("subscription_count", 0)) != (len(wanted),) * 2:
-                        return f"hub {number} says {facts} of {channel}, and there are {len(wanted)}"
-            return None
+    def tell(line):
+        print(f"{time.monotonic() - began:6.1f}  {line}", file=sys.stderr, flush=True)
 
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                problem = wrong()
-            except OSError as error:
-                problem = str(error)
-            if problem is None:
-                return
-            assert time.monotonic() < deadline, problem
-            time.sleep(0.1)
+    tell(f"seed {seed}")
+    plan = Plan(users=4, phones=3, actions=40, writers=1, pause=0.3, calm=120)
+    with chaos(arguments.clients, arguments.rate, plan, seed, tell) as (one, streams):
+        tell("all have come")
+        if arguments.blows:
+            for name in arguments.blows:
+                one.strike(name)
+        else:
+            one.strike_for(60 * arguments.minutes)
+        state = one.finish()
+    one.faults += streams.faults
+    report = one.report(state, streams, began)
+    print(json.dumps(report, indent=2))
+    sys.exit(bool(report["faults"] or report["late"]))
 
-    def print(self):
-        """What each shows, for a person who looks for a fault."""
-        for one in self.people:
-            member = one._member
-            print(one.name, one.wants, one.channel, member and member._hub.program.pid, one.view and sorted(one.view))
-            if member:
-                print(*[frame.text for frame in member.frames if frame.channel == one.channel][-30:], sep="\n")
 
-    def end(self):
-        for person in self.people:
-            person.end()
+if __name__ == "__main__":
+    main()

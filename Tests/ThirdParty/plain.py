@@ -197,9 +197,9 @@ class Member(Device):
 class Caller:
     """The HTTP API by hand, for what Pusher's library has not or would never send. Keeps its connection."""
 
-    def __init__(self, hub, app=None):
+    def __init__(self, hub, app=None, timeout=PATIENCE):
         self.app = app or hub.apps[0]
-        self._connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=PATIENCE)
+        self._connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=timeout)
 
     def __enter__(self):
         return self

@@ -25,8 +25,8 @@ class Hook:
 class Receiver:
     """Listens on a port of its own; `answer` gives each request its status, or 200."""
 
-    def __init__(self, app, certificate=None, answer=lambda hook: 200):
-        self.app, self.answer, self.hooks = app, answer, []
+    def __init__(self, app, certificate=None, answer=lambda hook: 200, host="127.0.0.1"):
+        self.app, self.answer, self.hooks, self.host = app, answer, [], host
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -46,7 +46,7 @@ class Receiver:
             def log_message(self, *_):
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = http.server.ThreadingHTTPServer((host, 0), Handler)
         self._server.daemon_threads = True
         self.scheme = "http"
         if certificate:
@@ -68,8 +68,8 @@ class Receiver:
     def port(self):
         return self._server.server_address[1]
 
-    def url(self, path="/hooks", host="127.0.0.1"):
-        return f"{self.scheme}://{host}:{self.port}{path}"
+    def url(self, path="/hooks", host=None):
+        return f"{self.scheme}://{host or self.host}:{self.port}{path}"
 
     def events(self, *names):
         """The events answered with 200, in order; each request's signature is verified."""

@@ -20,8 +20,10 @@ RIGHTS = (">secret", "~carillon:*", "&carillon:*", "+@all", "-@dangerous", "+inf
 class RedisGroup:
     """Servers that may be killed, paused and started, one at a time."""
 
-    def __init__(self, dice=None):
+    def __init__(self, dice=None, network=None):
+        """With a network, each server has an address of its own in it, and the sentinels are in its last place."""
         self._dice = dice or random.Random()
+        self._network = network
         self._stack = contextlib.ExitStack()
 
     def __enter__(self):
@@ -29,18 +31,24 @@ class RedisGroup:
         settings = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "2", "--repl-ping-replica-period", "1",
                     "--repl-timeout", "10", "--repl-diskless-sync-delay", "0",
                     *(word for user in USERS for word in ("--user", user, "on", *RIGHTS)))
-        first = self._stack.enter_context(Redis(*settings))
-        self.servers = [first] + [
-            self._stack.enter_context(Redis(*settings, "--replicaof", "127.0.0.1", str(first.port))) for _ in range(2)]
+        hosts = self._network.addresses if self._network else ["127.0.0.1"] * 3
+
+        def server(number, *more):
+            return self._stack.enter_context(
+                Redis(*settings, "--replica-announce-ip", hosts[number], *more, host=hosts[number]))
+
+        first = server(0)
+        self.servers = [first] + [server(number, "--replicaof", first.host, str(first.port)) for number in (1, 2)]
         eventually(lambda: "connected_slaves:2" in first("INFO", "replication"), "both follow")
         folder = pathlib.Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="judge-")))
         self.sentinels = []
         for number in range(3):
             file = folder / f"sentinel-{number}.conf"
             file.write_text(
-                f"sentinel monitor {SERVICE} 127.0.0.1 {first.port} 2\n"
+                f"sentinel monitor {SERVICE} {first.host} {first.port} 2\n"
                 f"sentinel down-after-milliseconds {SERVICE} 2000\nsentinel failover-timeout {SERVICE} 6000\n")
-            self.sentinels.append(self._stack.enter_context(Redis(file=file)))
+            where = {"host": self.place.address, "before": self.place.command} if self.place else {}
+            self.sentinels.append(self._stack.enter_context(Redis(file=file, **where)))
         for sentinel in self.sentinels:
             eventually(lambda: self._knows_all(sentinel), "it knows all others")
         return self
@@ -54,13 +62,18 @@ class RedisGroup:
         self._stack.__exit__(*failure)
 
     @property
+    def place(self):
+        """Where the sentinels are; None: beside all others."""
+        return self._network.places[-1] if self._network else None
+
+    @property
     def url(self):
         return self.url_of("default")
 
     def url_of(self, user):
         """For a hub that is that user, and so can be cut off from the others."""
         who = "" if user == "default" else f"{user}:secret@"
-        return f"redis+sentinel://{who}{','.join(f'127.0.0.1:{sentinel.port}' for sentinel in self.sentinels)}/{SERVICE}"
+        return f"redis+sentinel://{who}{','.join(f'{one.host}:{one.port}' for one in self.sentinels)}/{SERVICE}"
 
     def cuts_off(self, user, seconds):
         """That user's hub cannot reach Redis for so long, while others can."""
@@ -73,15 +86,6 @@ class RedisGroup:
         for server in self.servers:
             server(*command)
 
-    def loses_a_sentinel(self):
-        """Of three, one is killed, and the master is too; the sentinel comes back."""
-        sentinel = self._dice.choice(self.sentinels)
-        sentinel.stop()
-        try:
-            self.fails_over()
-        finally:
-            sentinel.start()
-
     def master(self):
         """The one that takes writes; None while there is none."""
         for server in self.servers:
@@ -90,6 +94,14 @@ class RedisGroup:
                 if server.is_running and "role:master" in server("INFO", "replication"):
                     return server
         return None
+
+    def is_writable(self):
+        """Whether one of them takes writes at this moment."""
+        for server in self.servers:
+            with contextlib.suppress(OSError, AssertionError):
+                if server.is_running and "OK" in server("SET", "judge", "1", timeout=1):
+                    return True
+        return False
 
     def is_whole(self):
         """Whether the master takes writes, both others follow it, and the sentinels know that.
@@ -105,12 +117,13 @@ class RedisGroup:
         return False
 
     def fails_over(self):
-        """The master is killed, and comes back as a replica once another one is there."""
+        """The master is killed, and comes back once another one is there: without what it had, as a replica."""
         old = self.master()
         old.stop()
-        eventually(lambda: (new := self.master()) is not None and new is not old, "another one is the master")
-        old.start(wait=False)
-        self.is_well()
+        try:
+            eventually(lambda: (new := self.master()) is not None and new is not old, "another one is the master")
+        finally:
+            old.start(wait=False)
 
     def is_well(self):
         """Returns once all is as it shall be."""

@@ -24,8 +24,9 @@ PROGRAMS = {name: program for name, program in (
 class Redis:
     """A server on a port that stays the same from life to life. What it had is gone with each."""
 
-    def __init__(self, *settings, name="redis", file=None):
-        """`file`: the configuration of a sentinel, which it changes."""
+    def __init__(self, *settings, name="redis", file=None, host="127.0.0.1", before=()):
+        """`file`: the configuration of a sentinel, which it changes; `before`: a command that runs the program."""
+        self.host, self._before = host, before
         self.port, self._settings, self._program = free_port(), settings, PROGRAMS[name]
         self._begin = [str(file), "--sentinel"] if file else ["--save", "", "--appendonly", "no"]
         self._folder = tempfile.TemporaryDirectory(prefix="judge-")
@@ -41,12 +42,12 @@ class Redis:
 
     @property
     def url(self):
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis://{self.host}:{self.port}"
 
     def start(self, wait=True):
         self._process = subprocess.Popen(
-            [self._program, *self._begin, "--port", str(self.port), "--bind", "127.0.0.1", "--logfile", "log",
-             *self._settings], cwd=self._folder.name, stdin=subprocess.DEVNULL)
+            [*self._before, self._program, *self._begin, "--port", str(self.port), "--bind", self.host,
+             "--protected-mode", "no", "--logfile", "log", *self._settings], cwd=self._folder.name, stdin=subprocess.DEVNULL)
         if wait:
             log = pathlib.Path(self._folder.name, "log")
             eventually(lambda: log.exists() and any(
@@ -72,10 +73,10 @@ class Redis:
         """Nobody is answered for so long."""
         self("CLIENT", "PAUSE", str(milliseconds))
 
-    def __call__(self, *words):
+    def __call__(self, *words, timeout=PATIENCE):
         """What it answers to a command, as the protocol has it (RESP2), up to the answer's first kilobytes."""
         command = b"".join(b"$%d\r\n%s\r\n" % (len(word.encode()), word.encode()) for word in words)
-        with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as connection:
+        with socket.create_connection((self.host, self.port), timeout) as connection:
             connection.sendall(b"*%d\r\n%s" % (len(words), command))
             answer = connection.recv(65_536).decode()
         assert not answer.startswith("-"), answer

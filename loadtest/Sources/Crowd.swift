@@ -60,12 +60,24 @@ final class Crowd {
     private var questions: [(at: Instant, device: LoadDevice, topic: Int)] = []
     /// How long such a client waits, by a random number from 0 to 1.
     private let pause: (Double) -> Duration
+    /// How long a client waits whose attempt was refused; nil: as pusher-js does, without a balancer that finds another hub.
+    var pauseIfRefused: Duration?
 
     /// - Parameters:
     ///   - perUser: clients of each user.
     ///   - offsets: of each topic, for each client in turn.
-    init(
+    convenience init(
         _ swarm: Swarm, _ script: any CrowdScript, perUser: Int = 1, offsets: [[Int64]],
+        pause: @escaping (Double) -> Duration = Comeback.pause
+    ) {
+        self.init(swarm, script, userOf: { $0 / perUser }, offsets: offsets, pause: pause)
+    }
+
+    /// - Parameters:
+    ///   - userOf: the user of each client.
+    ///   - offsets: of each topic, for each client in turn.
+    init(
+        _ swarm: Swarm, _ script: any CrowdScript, userOf: (Int) -> Int, offsets: [[Int64]],
         pause: @escaping (Double) -> Duration = Comeback.pause
     ) {
         self.swarm = swarm
@@ -73,7 +85,7 @@ final class Crowd {
         self.pause = pause
         clients = ContiguousArray(
             offsets.enumerated().map { number, offsets in
-                let recipient = Recipient(number, user: number / perUser, topics: offsets.count)
+                let recipient = Recipient(number, user: userOf(number), topics: offsets.count)
                 recipient.offsets = ContiguousArray(offsets)
                 return Client(recipient: recipient)
             })
@@ -125,6 +137,23 @@ final class Crowd {
         }
         progress.clear()
         return Double(lastCurrentAt.nanoseconds &- time.nanoseconds) / 1e9
+    }
+
+    /// That client comes, unless it is there or on its way.
+    func enter(_ number: Int) {
+        guard clients[number].device == nil || clients[number].device?.phase == .gone,
+            !again.contains(where: { $0.number == number })
+        else { return }
+        clients[number].lostAt = nil
+        connect(number)
+    }
+
+    /// That client ends its connection, and does not come back by itself.
+    func leave(_ number: Int) {
+        again.removeAll { $0.number == number }
+        if let device = clients[number].device, device.phase != .gone { device.drop() }
+        if clients[number].currentSince != nil { current -= 1 }
+        (clients[number].device, clients[number].currentSince, clients[number].lostAt) = (nil, nil, nil)
     }
 
     /// Takes what has come, and has those come back whose time it is.
@@ -181,6 +210,7 @@ final class Crowd {
             trouble.refused += 1
         }
         trouble.first = trouble.first ?? reason
+        if !wasOpen, let pauseIfRefused { return again.append((now.advanced(by: pauseIfRefused), number)) }
         switch Comeback(wasOpen: wasOpen, code: code, elapsed: now.duration(since: clients[number].begunAt)) {
         case .after(let pause): again.append((now.advanced(by: pause), number))
         case .never: trouble.gone += 1

@@ -13,6 +13,7 @@ import Foundation
             FanoutCommand.self, IdleCommand.self, CPUCommand.self, ActionsCommand.self, LatencyCommand.self,
             NotifyCommand.self, StalledCommand.self, TransportCommand.self, ConnectCommand.self, MessagesCommand.self,
             PublishCommand.self, DropCommand.self, StormCommand.self, DeployCommand.self, RollingCommand.self,
+            CrowdCommand.self,
         ],
         defaultSubcommand: FanoutCommand.self)
 

@@ -8,6 +8,7 @@ import Reactor
 /// before is answered.
 final class RoomBackend: Sendable {
     private struct Order: Sendable {
+        let room: Int
         let number: String
         let channel: String
         let address: LoadAddress
@@ -19,14 +20,26 @@ final class RoomBackend: Sendable {
         var answered = 0
         var refused: [String: Int] = [:]
         var isEnding = false
+        var answers: [Answer] = []
+    }
+
+    /// What became of a publish.
+    struct Answer: Sendable {
+        let room: Int
+        let number: String
+        /// Nil: it was published.
+        let problem: String?
     }
 
     private static let threads = 8
     private let state = Locked(State())
     private let credentials: AppCredentials
+    private let keepsAnswers: Bool
 
-    init(_ credentials: AppCredentials) {
+    /// - Parameter keepsAnswers: whether `takeAnswers` is called, again and again.
+    init(_ credentials: AppCredentials, keepsAnswers: Bool = false) {
         self.credentials = credentials
+        self.keepsAnswers = keepsAnswers
         for lane in 0..<Self.threads {
             let thread = Thread { [weak self] in
                 while let self, work(lane) {}
@@ -39,12 +52,20 @@ final class RoomBackend: Sendable {
     var answered: Int { state.withLock { $0.answered } }
     var refused: [String: Int] { state.withLock { $0.refused } }
 
+    /// The answers since the last call.
+    func takeAnswers() -> [Answer] {
+        state.withLock { state in
+            defer { state.answers = [] }
+            return state.answers
+        }
+    }
+
     func end() { state.withLock { $0.isEnding = true } }
 
     func publish(_ number: String, to channel: String, by address: LoadAddress, in room: Int) {
         state.withLock {
             $0.underWay += 1
-            $0.waiting[room % Self.threads].append(Order(number: number, channel: channel, address: address))
+            $0.waiting[room % Self.threads].append(Order(room: room, number: number, channel: channel, address: address))
         }
     }
 
@@ -61,6 +82,9 @@ final class RoomBackend: Sendable {
         state.withLock {
             $0.underWay -= 1
             $0.answered += 1
+            if keepsAnswers {
+                $0.answers.append(Answer(room: order.room, number: order.number, problem: problem))
+            }
             if let problem { $0.refused[problem, default: 0] += 1 }
         }
         return true
