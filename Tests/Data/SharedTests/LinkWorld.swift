@@ -87,17 +87,23 @@ final class LinkWorld {
     private let settings: SharedSettings
     let server: RedisServer
     let redis: BlockingRedis
+    /// By which the hubs find the server; nil: they know where it is.
+    let sentinel: RedisServer?
     private let loop: EventLoop
     private(set) var hubs: [Hub] = []
 
     private let loops: Int
 
-    init(hubs count: Int, loops: Int = 1, _ change: (inout SharedSettings) -> Void = { _ in }) throws {
+    init(
+        hubs count: Int, loops: Int = 1, bySentinel: Bool = false, _ change: (inout SharedSettings) -> Void = { _ in }
+    ) throws {
         self.loops = loops
         server = try RedisServer()
         redis = try BlockingRedis(port: server.port)
+        sentinel = bySentinel ? try RedisServer(sentinelOf: server, service: "hub") : nil
         loop = try EventLoop()
-        var settings = SharedSettings(RedisSettings(try RedisURL("redis://127.0.0.1:\(server.port)")))
+        let way = sentinel.map { "redis+sentinel://127.0.0.1:\($0.port)/hub" } ?? "redis://127.0.0.1:\(server.port)"
+        var settings = SharedSettings(RedisSettings(try RedisURL(way)))
         // A busy machine is slow.
         settings.redis.replyTimeout = .seconds(45)
         settings.redis.pauseMax = .milliseconds(200)

@@ -132,8 +132,10 @@ final class Heart {
             shares?.hear(counts, of: asked, in: bucket)
             if settling == 0 { link?.shared.hasSettled(bucket) }
             // A beat writes: where it is taken, others are.
-            if bucket == 0, let shared = link?.shared {
+            if bucket == 0, let link {
+                let shared = link.shared
                 shared.log.isTaken()
+                shared.isBeaten(link.replica)
                 // While it settles, hubs have still to say that they are there.
                 if settling > 0 { watch.forget() }
                 if settling == 0, beats, !abouts.isEmpty {

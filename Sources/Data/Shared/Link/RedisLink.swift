@@ -18,6 +18,9 @@ import Redis
 ///   refused, for that one was not carried out: the connection is left, and both are sent again in order.
 /// - Redis has lost its last writes, or all. The first call that changes something names one that Redis does not know, and
 ///   is refused in the same way.
+/// - The server was replaced as the master, and does not know it yet. Its replicas leave it, and it refuses what is written;
+///   or no beat comes, while the hub's own are at another server. The connection is left, and the sentinels are asked
+///   (`FormerMasterTests`).
 /// - The hub was taken for dead while it was paused. Its next call is refused: it goes on as another hub, and says all
 ///   again.
 package final class RedisLink {
@@ -267,7 +270,7 @@ package final class RedisLink {
             }
         default:
             if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
-            shared.log.isRefused(error)
+            isRefused(error)
             answer(.unavailable(call.fault(of: error.code)), call.number)
         }
     }
@@ -282,10 +285,15 @@ package final class RedisLink {
             renewIfDead()
         case "SETTLING": return true
         default:
-            shared.log.isRefused(error)
+            isRefused(error)
             return true
         }
         return false
+    }
+
+    private func isRefused(_ error: RESPError) {
+        shared.log.isRefused(error)
+        if shared.mayHaveReplaced(error) { client?.leave(error.code) }
     }
 
     /// All is said again with the next connection.
@@ -398,7 +406,9 @@ package final class RedisLink {
 
     /// Says again what buckets hold from which no beat has come for too long.
     func look() {
-        for bucket in beats.takeSilent(now: loop.now) { sayAgain(bucket) }
+        let silent = beats.takeSilent(now: loop.now)
+        for bucket in silent { sayAgain(bucket) }
+        if silent.count == shared.keys.count, shared.mayHaveReplaced(replica) { client?.leave("no beats come") }
     }
 
     var replica: [UInt8] { scripts.replica }

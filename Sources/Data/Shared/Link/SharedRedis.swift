@@ -3,6 +3,7 @@ import Glibc
 import HubEngine
 import Logging
 import Metrics
+import RESP
 import Reactor
 import Redis
 import Synchronization
@@ -96,6 +97,8 @@ package final class SharedRedis: Sendable {
     private let servedVersion = Atomic<Int>(0)
     private let missed = Atomic<Int>(0)
     private let beatenAt = Atomic<UInt64>(0)
+    /// The replication id of the server that has taken the last beat.
+    private let beatenServer = Locked<[UInt8]>([])
     /// Loops that had no connection yet, and buckets that have not settled since the hub began.
     private let awaited: Locked<(loops: Set<Int>, buckets: Set<Int>)>
 
@@ -188,6 +191,19 @@ package final class SharedRedis: Sendable {
 
     /// Whether no loop has beaten for the hub for a while.
     func isSilent(at now: Instant) -> Bool { now.nanoseconds > beatenAt.load(ordering: .relaxed) + 1_500_000_000 }
+
+    /// A server has taken a beat.
+    func isBeaten(_ replica: [UInt8]) { beatenServer.withLock { $0 = replica } }
+
+    /// Whether sentinels may know another master by now than the server that has refused this.
+    func mayHaveReplaced(_ error: RESPError) -> Bool { isFoundBySentinels && error.code == "NOREPLICAS" }
+
+    /// Whether sentinels may know another master by now than this server: another one takes the hub's beats.
+    func mayHaveReplaced(_ replica: [UInt8]) -> Bool {
+        isFoundBySentinels && beatenServer.withLock { !$0.isEmpty && $0 != replica }
+    }
+
+    private var isFoundBySentinels: Bool { if case .sentinels = settings.redis.url.way { true } else { false } }
 
     /// A loop has beaten for the hub.
     func beats(at now: Instant) { beatenAt.store(now.nanoseconds, ordering: .relaxed) }
