@@ -12,6 +12,7 @@ import argparse
 import collections
 import contextlib
 import json
+import pathlib
 import random
 import resource
 import sys
@@ -69,7 +70,7 @@ class Chaos:
         self.faults = []
         #: By blow: seconds until all was exact.
         self.times = collections.defaultdict(list)
-        self._knows = True
+        self._knows, self._refused = True, None
         self._watch = Watch(redis)
         self._blows = Blows(ground, redis, audience, network, self.dice)
 
@@ -96,7 +97,7 @@ class Chaos:
 
     def strike(self, name):
         """One blow, and the judgement of what it leaves."""
-        self._calm(False)
+        self._strikes(name)
         self._stir()
         began = time.monotonic()
         flickers = self.audience.look()["flickers"]
@@ -122,11 +123,11 @@ class Chaos:
 
     def finish(self):
         """All come, all go, all come: what a Redis has lost, backends were not told; what happens from now on, they are."""
-        self._calm(False)
+        self._strikes("the end")
         for want in (True, False, True):
             self.audience.all(want)
             self._becomes_exact("all come" if want else "all go")
-            if not self._knows and want and not self.faults:
+            if not self._knows:
                 # What was lost may be that somebody came, or went: the account is right once both were told.
                 self._knows = True
                 continue
@@ -155,6 +156,7 @@ class Chaos:
         found = []
 
         def is_right():
+            time.sleep(0.1)
             found[:] = [wrong()]
             return found[0] is None
 
@@ -166,9 +168,14 @@ class Chaos:
     def _becomes_exact(self, what, over=None):
         """Waits until all is exact. How long that was from `over` on, and from when Redis takes writes."""
         over = over or time.monotonic()
+        before = None
         while True:
             began = time.monotonic()
             problem = self.audience.wrong(self.ground.hubs, self.dice)
+            if problem != before and began - over > LEASE:
+                # For whoever asks why it takes so long.
+                self.tell(f"    after {began - over:.2f} s: {problem and problem[:240]}")
+            before = problem
             if problem is None:
                 return max(0, began - max(over, self._watch.since or began))
             if began - over > LONGEST:
@@ -177,18 +184,36 @@ class Chaos:
             time.sleep(0.05)
 
     def _events_come(self, name):
-        """What is published from now on reaches all, once."""
-        refused = self.audience.look()["refusedInCalm"]
-        self._calm(True)
-        self.audience.ask("hear")
+        """What is published reaches all, once it is taken: hubs refuse it while they say what they hold."""
+        began = time.monotonic()
+        self._refused = None
+        while self._refused is None:
+            refused = self.audience.look()["refusedInCalm"]
+            self._calm(True)
+            self.audience.ask("hear")
+            state = eventually(lambda: (found := self.audience.look())["underWay"] == 0 and found, "all are answered",
+                               2 * LONGEST)
+            if state["refusedInCalm"] == refused:
+                self._refused = refused
+            elif time.monotonic() - began > LONGEST:
+                return self._fault(f"publishes are refused {LONGEST} s after {name}: {state['refused']}")
+            else:
+                self._calm(False)
+                time.sleep(0.2)
 
         def missing():
             state = self.audience.look()
-            if state["refusedInCalm"] > refused:
-                return f"{state['refusedInCalm'] - refused} publishes were refused: {state['refused']}"
-            return state["examples"] or state["underWay"] if state["missing"] or state["underWay"] else None
+            return state["examples"] if state["missing"] else None
 
         self._expect(missing, f"events come after {name}")
+
+    def _strikes(self, name):
+        """What was published until now had to be taken; from now on it need not."""
+        self._calm(False)
+        state = self.audience.look()
+        if self._refused is not None and state["refusedInCalm"] != self._refused:
+            self._fault(f"{state['refusedInCalm'] - self._refused} publishes were refused before {name}: {state['refused']}")
+        self._refused = None
 
     # What is told of it.
 
@@ -205,6 +230,13 @@ class Chaos:
             "actions": streams.counts.get("actions", 0), "events": streams.counts.get("events", 0),
             "childrenCPUSeconds": round(usage.ru_utime + usage.ru_stime), "faults": self.faults,
         }
+
+    def write_logs(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, hub in enumerate(self.ground.hubs):
+            (folder / f"hub-{number}").write_text(hub.program.err.text())
+        for server in self.redis.servers + self.redis.sentinels:
+            (folder / f"redis-{server.port}").write_text(server.log())
 
     @property
     def late(self):
@@ -247,6 +279,7 @@ def main():
     parser.add_argument("--clients", type=int, default=3_000)
     parser.add_argument("--rate", type=float, default=20, help="publishes a second")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--logs", help="a folder for what hubs and servers of Redis write")
     parser.add_argument("--blows", nargs="*", help="these, one after the other, in place of all at random")
     arguments = parser.parse_args()
     seed = new_seed() if arguments.seed is None else arguments.seed
@@ -265,6 +298,8 @@ def main():
         else:
             one.strike_for(60 * arguments.minutes)
         state = one.finish()
+        if arguments.logs:
+            one.write_logs(pathlib.Path(arguments.logs))
     one.faults += streams.faults
     report = one.report(state, streams, began)
     print(json.dumps(report, indent=2))

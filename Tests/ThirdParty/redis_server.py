@@ -49,9 +49,13 @@ class Redis:
             [*self._before, self._program, *self._begin, "--port", str(self.port), "--bind", self.host,
              "--protected-mode", "no", "--logfile", "log", *self._settings], cwd=self._folder.name, stdin=subprocess.DEVNULL)
         if wait:
-            log = pathlib.Path(self._folder.name, "log")
-            eventually(lambda: log.exists() and any(
-                words in log.read_text() for words in ("Ready to accept connections", "Sentinel ID is")), "Redis is ready")
+            eventually(lambda: any(
+                words in self.log() for words in ("Ready to accept connections", "Sentinel ID is")), "Redis is ready")
+
+    def log(self):
+        """What it has written in this life."""
+        log = pathlib.Path(self._folder.name, "log")
+        return log.read_text() if log.exists() else ""
 
     @property
     def is_running(self):
