@@ -22,7 +22,9 @@ import Testing
     }
 
     private func connections(at server: RedisServer) throws -> [String] {
-        guard case .bytes(let bytes) = try BlockingRedis(port: server.port).callText("CLIENT", "LIST") else { return [] }
+        guard case .bytes(let bytes) = try BlockingRedis(port: server.port).callText("CLIENT", "LIST") else {
+            return []
+        }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
             .filter { $0.contains("name=carillon ") }
     }

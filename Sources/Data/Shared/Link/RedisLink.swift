@@ -18,9 +18,8 @@ import Redis
 ///   refused, for that one was not carried out: the connection is left, and both are sent again in order.
 /// - Redis has lost its last writes, or all. The first call that changes something names one that Redis does not know, and
 ///   is refused in the same way.
-/// - The server was replaced as the master, and does not know it yet. Its replicas leave it, and it refuses what is written;
-///   or no beat comes, while the hub's own are at another server. The connection is left, and the sentinels are asked
-///   (`FormerMasterTests`).
+/// - The server is not the master any more, and does not know it. It refuses what is written, since its replicas have left
+///   it, or no beat comes, while the hub's own go elsewhere: the sentinels are asked (`FormerMasterTests`).
 /// - The hub was taken for dead while it was paused. Its next call is refused: it goes on as another hub, and says all
 ///   again.
 package final class RedisLink {
@@ -270,7 +269,7 @@ package final class RedisLink {
             }
         default:
             if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
-            isRefused(error)
+            if shared.isRefused(error) { client?.leave(error.code) }
             answer(.unavailable(call.fault(of: error.code)), call.number)
         }
     }
@@ -285,15 +284,10 @@ package final class RedisLink {
             renewIfDead()
         case "SETTLING": return true
         default:
-            isRefused(error)
+            if shared.isRefused(error) { client?.leave(error.code) }
             return true
         }
         return false
-    }
-
-    private func isRefused(_ error: RESPError) {
-        shared.log.isRefused(error)
-        if shared.mayHaveReplaced(error) { client?.leave(error.code) }
     }
 
     /// All is said again with the next connection.

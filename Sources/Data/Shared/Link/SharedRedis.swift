@@ -195,8 +195,11 @@ package final class SharedRedis: Sendable {
     /// A server has taken a beat.
     func isBeaten(_ replica: [UInt8]) { beatenServer.withLock { $0 = replica } }
 
-    /// Whether sentinels may know another master by now than the server that has refused this.
-    func mayHaveReplaced(_ error: RESPError) -> Bool { isFoundBySentinels && error.code == "NOREPLICAS" }
+    /// A server has refused this. Returns whether sentinels may know another master by now.
+    func isRefused(_ error: RESPError) -> Bool {
+        log.isRefused(error)
+        return isFoundBySentinels && error.code == "NOREPLICAS"
+    }
 
     /// Whether sentinels may know another master by now than this server: another one takes the hub's beats.
     func mayHaveReplaced(_ replica: [UInt8]) -> Bool {
