@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-image test-instructions conformance sanitize fuzz storm resume churn soak lint format docs bench clean
+.PHONY: help build package run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-package test-image test-instructions conformance sanitize fuzz storm resume churn soak hub-chaos lint format docs bench clean
 
 tools := deploy/development
 # On a terminal too: SwiftPM takes colour for another build, and would begin anew.
@@ -118,10 +118,17 @@ soak: ## Random faults for MINUTES (default 30) over two hubs: invariants, memor
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/soak --minutes $(or $(MINUTES),30) \
 	    $(if $(DEVICES),--devices $(DEVICES)) $(if $(SEED),--seed $(SEED))
 
+hub-chaos: ## Blows to three hubs, Redis, sentinels, PostgreSQL and ways for MINUTES (default 10) under CLIENTS (3000); SEED repeats
+	@$(tools)/packages build run test
+	swift build $(plain) --product carillon
+	swift build $(plain) --product loadtest
+	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/hub_chaos --minutes $(or $(MINUTES),10) \
+	    $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(SEED),--seed $(SEED))
+
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
 	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/{apple,image,outside,package,release} deploy/debian/{package,postinst,postrm,prerm} \
-	    Tests/ThirdParty/{churn,conformance,month,resume,run,soak,storm}; do bash -n "$$script"; done
+	    Tests/ThirdParty/{churn,conformance,hub_chaos,month,resume,run,soak,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest

@@ -61,7 +61,7 @@ import WebSocket
 }
 
 /// A hub for one client. On a thread of its own.
-private final class ScriptedHub: Sendable {
+final class ScriptedHub: Sendable {
     let port: UInt16
     private let listener: Int32
     private let heard = Mutex<[String]>([])

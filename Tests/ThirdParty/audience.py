@@ -154,7 +154,8 @@ class Account(Receiver):
         with self._lock:
             occupied = {channel for channel, ids in who.items() if ids}
             if self.occupied != occupied:
-                return f"not occupied {sorted(self.occupied - occupied)[:5]}, occupied {sorted(occupied - self.occupied)[:5]}"
+                return (f"not occupied {sorted(self.occupied - occupied)[:5]},"
+                        f" occupied {sorted(occupied - self.occupied)[:5]}")
             for channel, ids in who.items():
                 if channel.startswith("presence-") and self.members[channel] != set(ids):
                     return (f"{channel}: has left {sorted(self.members[channel] - set(ids))[:5]},"

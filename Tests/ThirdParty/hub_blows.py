@@ -5,17 +5,27 @@ import signal
 import time
 
 from redis_group import USERS
+from waiting import eventually
 
 
 class Blows:
-    """Each method strikes once, and returns when its cause is over."""
+    """Each method strikes once, and returns when its cause is over. Two may strike at once, if one is of `ONCE_MORE`."""
 
-    def __init__(self, ground, redis, audience, network, dice):
+    def __init__(self, ground, redis, audience, network, dice, most=15):
+        """`most`: seconds that anything is away, at most."""
         self._ground, self._redis, self._audience, self._network, self._dice = ground, redis, audience, network, dice
+        self._most = most
+
+    def _some(self, *seconds):
+        return self._dice.choice([one for one in seconds if one <= self._most])
 
     @property
     def _hubs(self):
         return self._ground.hubs
+
+    def _master(self):
+        """Another blow may have taken it away."""
+        return eventually(self._redis.master, "there is a master")
 
     def _renew(self, hub, pause):
         """It is dead: after a pause, another one is there. A balancer sends its clients elsewhere."""
@@ -40,7 +50,7 @@ class Blows:
     def a_hub_stands_still(self):
         program = self._dice.choice(self._hubs).program
         program.stand_still()
-        time.sleep(self._dice.choice([1, 7]))
+        time.sleep(self._some(1, 7))
         program.process.send_signal(signal.SIGCONT)
 
     # Ways.
@@ -57,7 +67,7 @@ class Blows:
 
     def a_hub_has_no_way_to_redis(self):
         """Its packets come nowhere, and nobody tells it. Without namespaces: it is refused."""
-        number, seconds = self._dice.randrange(len(self._hubs)), self._dice.choice([1, 3, 8, 15])
+        number, seconds = self._dice.randrange(len(self._hubs)), self._some(1, 3, 8, 15)
         if self._network:
             self._silence([self._hubs[number]], self._ways(), seconds)
         else:
@@ -65,14 +75,14 @@ class Blows:
 
     def a_hub_has_no_way_to_the_master(self):
         """Sentinels tell it that the master is well."""
-        self._silence([self._dice.choice(self._hubs)], [self._redis.master().host], self._dice.choice([2, 6, 12]))
+        self._silence([self._dice.choice(self._hubs)], [self._master().host], self._some(2, 6, 12))
 
     def no_hub_has_a_way_to_redis(self):
-        self._silence(self._hubs, self._ways(), self._dice.choice([1, 4, 9]))
+        self._silence(self._hubs, self._ways(), self._some(1, 4, 9))
 
     def connections_are_cut(self):
         for kind in self._dice.choice([("normal",), ("pubsub",), ("normal", "pubsub")]):
-            self._redis.master()("CLIENT", "KILL", "TYPE", kind)
+            self._master()("CLIENT", "KILL", "TYPE", kind)
 
     # PostgreSQL.
 
@@ -97,8 +107,8 @@ class Blows:
 
     def sentinels_lose_the_master(self):
         """Hubs do not: for a while, two servers take themselves for the master."""
-        self._redis.place.is_deaf_to([self._redis.master().host])
-        time.sleep(self._dice.choice([1, 4, 8]))
+        self._redis.place.is_deaf_to([self._master().host])
+        time.sleep(self._some(1, 4, 8))
         self._redis.place.hears_all()
 
     def the_master_is_killed_and_hubs_cannot_ask(self):
@@ -106,7 +116,7 @@ class Blows:
         for hub in self._hubs:
             hub.place.is_deaf_to([self._redis.place.address])
         self._redis.fails_over()
-        time.sleep(self._dice.choice([0, 3]))
+        time.sleep(self._some(0, 3))
         for hub in self._hubs:
             hub.place.hears_all()
 
@@ -120,13 +130,13 @@ class Blows:
             self._redis.fails_over()
 
     def the_master_stands_still(self):
-        self._redis.master().freeze(self._dice.choice([1.5, 6]))
+        self._master().freeze(self._some(1.5, 6))
 
     def the_master_does_not_answer(self):
-        self._redis.master().pause(4_000)
+        self._master().pause(4_000)
 
     def the_master_is_emptied(self):
-        self._redis.master()("FLUSHALL")
+        self._master()("FLUSHALL")
 
 
 #: Of those, nothing is lost that backends are to be told: Redis keeps it.
@@ -136,6 +146,10 @@ KEEPING = ("a_hub_is_killed", "a_hub_ends", "a_hub_stands_still", "a_hub_has_no_
 LOSING = ("sentinels_lose_the_master", "the_master_is_killed_and_hubs_cannot_ask", "the_master_is_killed",
           "the_master_and_a_sentinel_are_killed", "the_master_stands_still", "the_master_does_not_answer",
           "the_master_is_emptied")
+#: Those that strike neither hubs nor their ways: one more blow may come with them.
+ONCE_MORE = ("a_sentinel_is_killed", "sentinels_lose_the_master", "the_master_is_killed",
+             "the_master_and_a_sentinel_are_killed", "the_master_stands_still", "the_master_does_not_answer",
+             "the_master_is_emptied")
 #: Those that need namespaces.
 SILENT = ("a_hub_has_no_way_to_the_master", "no_hub_has_a_way_to_redis", "sentinels_lose_the_master",
           "the_master_is_killed_and_hubs_cannot_ask")

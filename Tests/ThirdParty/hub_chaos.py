@@ -21,7 +21,7 @@ import time
 
 import network as networks
 from audience import Account, Audience
-from hub_blows import DEADLY, KEEPING, LOSING, SILENT, Blows
+from hub_blows import DEADLY, KEEPING, LOSING, ONCE_MORE, SILENT, Blows
 from hub_ground import Ground, Streams
 from plain import APP, EVERYTHING, Application
 from redis_group import USERS, RedisGroup
@@ -34,6 +34,8 @@ GOAL = 10
 LEASE, GRACE = 5, 0.5
 #: It is not waited any longer.
 LONGEST = 60
+#: What blows that come together are in the report.
+TWO = "two_at_once"
 
 
 class Watch:
@@ -63,16 +65,16 @@ class Watch:
 class Chaos:
     """All of it, for some time, or through some blows."""
 
-    def __init__(self, ground, redis, audience, account, network, seed, tell=lambda line: None):
+    def __init__(self, ground, redis, audience, account, network, seed, most, tell):
         self.ground, self.redis, self.audience, self.account = ground, redis, audience, account
         self.network, self.seed, self.tell = network, seed, tell
         self.dice = random.Random(seed)
-        self.faults = []
-        #: By blow: seconds until all was exact.
+        #: What is wrong; and blows after which it took longer than it should.
+        self.faults, self.late, self._began = [], [], time.monotonic()
+        #: By blow: seconds until all was exact, from when it could be, and from the blow.
         self.times = collections.defaultdict(list)
         self._knows, self._refused = True, None
-        self._watch = Watch(redis)
-        self._blows = Blows(ground, redis, audience, network, self.dice)
+        self._watch, self._most, self._count = Watch(redis), most, 0
 
     def begin(self):
         for hub in self.ground.hubs:
@@ -93,22 +95,44 @@ class Chaos:
             deck = []
             while time.monotonic() < end and not self.faults:
                 deck = deck or self.names(kinds)
-                self.strike(deck.pop())
+                name = deck.pop()
+                more = [one for one in self.names(kinds) if one in ONCE_MORE]
+                is_alone = name in ONCE_MORE or not more or self.dice.random() < 0.6
+                self.strike(name if is_alone else f"{name}+{more[0]}")
+
+    def _blow(self, name, failures):
+        """What it chooses depends on the seed, its number and itself."""
+        dice = random.Random(f"{self.seed}/{self._count}/{name}")
+        try:
+            getattr(Blows(self.ground, self.redis, self.audience, self.network, dice, self._most), name)()
+        except Exception as error:
+            failures.append(error)
 
     def strike(self, name):
-        """One blow, and the judgement of what it leaves."""
+        """One blow, or two at once (`one+other`), and the judgement of what is left."""
         self._strikes(name)
         self._stir()
+        self._count += 1
+        failures = []
+        threads = [threading.Thread(target=self._blow, args=(one, failures)) for one in name.split("+")]
         began = time.monotonic()
-        flickers = self.audience.look()["flickers"]
-        getattr(self._blows, name)()
+        before = self.audience.look()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
         self._stir()
         over = time.monotonic()
-        self._knows = self._knows and name in KEEPING
+        self._knows = self._knows and all(one in KEEPING for one in name.split("+"))
         took = self._becomes_exact(name, over)
         self.redis.is_well()
         again = self._becomes_exact(f"{name}, and Redis is whole")
-        self.times[name].append(took)
+        self.times[TWO if "+" in name else name].append((took, over - began + took))
+        limit = GOAL + (LEASE + GRACE if any(one in DEADLY for one in name.split("+")) else 0)
+        if took > limit:
+            self.late.append(f"{name}: {took:.2f} s")
         self._events_come(name)
         state = self.audience.look()
         if self._knows:
@@ -118,8 +142,9 @@ class Chaos:
         problem = self.audience.all_members(self.ground.hubs)
         if problem:
             self._fault(f"after {name}: {problem}")
-        self.tell(f"{time.monotonic() - began:5.1f} s  {name:44} {over - began:5.1f} s, exact after {took:5.2f} s"
-                  f" and {again:.2f} s, {state['flickers'] - flickers} flickers, {state['returns']} came back")
+        self.tell(f"{time.monotonic() - began:5.1f} s  {name:60} {over - began:5.1f} s, exact after {took:5.2f} s"
+                  f" and {again:.2f} s, {state['flickers'] - before['flickers']} flickers,"
+                  f" {state['returns'] - before['returns']} came back")
 
     def finish(self):
         """All come, all go, all come: what a Redis has lost, backends were not told; what happens from now on, they are."""
@@ -173,7 +198,7 @@ class Chaos:
             began = time.monotonic()
             problem = self.audience.wrong(self.ground.hubs, self.dice)
             if problem != before and began - over > LEASE:
-                # For whoever asks why it takes so long.
+                # It says why it takes so long.
                 self.tell(f"    after {began - over:.2f} s: {problem and problem[:240]}")
             before = problem
             if problem is None:
@@ -217,13 +242,14 @@ class Chaos:
 
     # What is told of it.
 
-    def report(self, state, streams, began):
+    def report(self, state, streams):
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         return {
-            "seed": self.seed, "seconds": round(time.monotonic() - began), "clients": len(self.audience),
+            "seed": self.seed, "seconds": round(time.monotonic() - self._began), "clients": len(self.audience),
             "namespaces": self.network is not None, "blows": sum(map(len, self.times.values())),
-            "exactAfter": {name: {"count": len(times), "p50": round(sorted(times)[len(times) // 2], 2),
-                                  "most": round(max(times), 2)} for name, times in sorted(self.times.items())},
+            "exactAfter": {name: {"count": len(times), **spread("", [one for one, _ in times]),
+                                  **spread("sinceTheBlow", [one for _, one in times])}
+                           for name, times in sorted(self.times.items())},
             "late": self.late, "crowd": {name: state[name] for name in (
                 "published", "refused", "deliveries", "returns", "flickers", "faults", "cpuSeconds")},
             "webhooks": dict(self.account.told), "storms": streams.count,
@@ -238,16 +264,16 @@ class Chaos:
         for server in self.redis.servers + self.redis.sentinels:
             (folder / f"redis-{server.port}").write_text(server.log())
 
-    @property
-    def late(self):
-        """The blows after which it took longer than it should."""
-        return {name: [round(one, 2) for one in times if one > limit] for name, times in self.times.items()
-                if max(times) > (limit := GOAL + (LEASE + GRACE if name in DEADLY else 0))}
+
+def spread(name, seconds):
+    """The median and the most of them, for JSON."""
+    return {f"{name}P50" if name else "p50": round(sorted(seconds)[len(seconds) // 2], 2),
+            f"{name}Most" if name else "most": round(max(seconds), 2)}
 
 
 @contextlib.contextmanager
-def chaos(clients, rate, plan, seed, tell=lambda line: None):
-    """All programs, and a chaos that has begun; and the people's streams."""
+def chaos(clients, rate, plan, seed, most=15, tell=lambda line: None):
+    """All programs, and a chaos that has begun; and the people's streams. `most`: seconds that anything is away."""
     dice = random.Random(seed)
     with contextlib.ExitStack() as stack:
         reason = networks.why_not()
@@ -256,7 +282,8 @@ def chaos(clients, rate, plan, seed, tell=lambda line: None):
         network = None if reason else stack.enter_context(networks.Network(len(USERS) + 1, 3))
         redis = stack.enter_context(RedisGroup(dice, network))
         account = stack.enter_context(Account(APP, network.addresses[0] if network else "127.0.0.1"))
-        app = Application(**EVERYTHING, webhooks=[{"url": account.url(), "events": ["channel_existence", "presence"]}])
+        app = Application(**EVERYTHING, limits={"presenceMembers": 300}, webhooks=[
+            {"url": account.url(), "events": ["channel_existence", "presence"]}])
         ground = stack.enter_context(Ground(
             [{"CARILLON_REDIS_URL": redis.url_of(user), "CARILLON_APPS": json.dumps([app.setting()]),
               "CARILLON_WEBHOOKS_ALLOW_PRIVATE": "true", "CARILLON_PRESENCE_LEAVE_GRACE": f"{round(1000 * GRACE)}ms",
@@ -264,7 +291,7 @@ def chaos(clients, rate, plan, seed, tell=lambda line: None):
              for user in USERS], network.places if network else [None] * len(USERS)))
         audience = Audience(clients, rate, seed)
         stack.callback(audience.end)
-        one = Chaos(ground, redis, audience, account, network, seed, tell)
+        one = Chaos(ground, redis, audience, account, network, seed, most, tell)
         one.begin()
         streams = Streams(ground, plan, seed)
         try:
@@ -280,7 +307,7 @@ def main():
     parser.add_argument("--rate", type=float, default=20, help="publishes a second")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--logs", help="a folder for what hubs and servers of Redis write")
-    parser.add_argument("--blows", nargs="*", help="these, one after the other, in place of all at random")
+    parser.add_argument("--blows", nargs="*", help="these, one after the other, or two at once (one+other)")
     arguments = parser.parse_args()
     seed = new_seed() if arguments.seed is None else arguments.seed
     began = time.monotonic()
@@ -290,7 +317,7 @@ def main():
 
     tell(f"seed {seed}")
     plan = Plan(users=4, phones=3, actions=40, writers=1, pause=0.3, calm=120)
-    with chaos(arguments.clients, arguments.rate, plan, seed, tell) as (one, streams):
+    with chaos(arguments.clients, arguments.rate, plan, seed, tell=tell) as (one, streams):
         tell("all have come")
         if arguments.blows:
             for name in arguments.blows:
@@ -301,7 +328,7 @@ def main():
         if arguments.logs:
             one.write_logs(pathlib.Path(arguments.logs))
     one.faults += streams.faults
-    report = one.report(state, streams, began)
+    report = one.report(state, streams)
     print(json.dumps(report, indent=2))
     sys.exit(bool(report["faults"] or report["late"]))
 

@@ -5,6 +5,7 @@ import functools
 import ipaddress
 import random
 import subprocess
+import sys
 
 from waiting import PATIENCE, eventually
 
@@ -47,6 +48,11 @@ class Place:
         """All ways are open again."""
         while self._silent:
             self._ip("neigh", "del", self._silent.pop(), "dev", "way", check=False)
+
+    def reaches(self, address):
+        """Whether somebody answers there, if only that nobody listens."""
+        words = "import socket, sys; a = socket.socket(); a.settimeout(2); sys.exit(a.connect_ex((sys.argv[1], 9)) != 111)"
+        return subprocess.run([*self.command, sys.executable, "-c", words, address], timeout=PATIENCE).returncode == 0
 
     def end(self):
         self._holder.kill()

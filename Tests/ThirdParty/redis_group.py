@@ -118,7 +118,7 @@ class RedisGroup:
 
     def fails_over(self):
         """The master is killed, and comes back once another one is there: without what it had, as a replica."""
-        old = self.master()
+        old = eventually(self.master, "there is a master")
         old.stop()
         try:
             eventually(lambda: (new := self.master()) is not None and new is not old, "another one is the master")

@@ -42,6 +42,8 @@ final class CrowdRun {
     private let rate: Double
     private var random: SeededGenerator
     private var hubs: [LoadAddress] = []
+    /// How many clients each hub has, at the beginning of a turn, and those that were sent there since; nil: nobody was.
+    private var loads: [String: Int]?
     private var wants: ContiguousArray<Bool>
     private var isCalm = false
     private var state = CrowdState()
@@ -71,7 +73,7 @@ final class CrowdRun {
             swarm, script, userOf: { hallOf[$0] }, offsets: Array(repeating: [], count: command.clients))
         crowd.pauseIfRefused = .seconds(1)
         backend = RoomBackend(credentials, keepsAnswers: true)
-        swarm.addressOf = { [unowned self, unowned swarm] _ in hubs.randomElement(using: &random) ?? swarm.address }
+        swarm.addressOf = { [unowned self, unowned swarm] _ in emptiest() ?? swarm.address }
         script.isIn = { [unowned self] in crowd.currentSince($0) != nil }
         crowd.isBack = { [unowned self] _, absence in if absence != nil { state.returns += 1 } }
     }
@@ -79,6 +81,7 @@ final class CrowdRun {
     func run() throws {
         _ = fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK)
         while !isOver {
+            loads = nil
             crowd.turn(waitingAtMost: .milliseconds(5))
             publishDue()
             for answer in backend.takeAnswers() { answered(answer) }
@@ -89,6 +92,19 @@ final class CrowdRun {
     func end() {
         backend.end()
         _ = crowd.dropAll()
+    }
+
+    /// The hub with the fewest clients, as balancers find it.
+    private func emptiest() -> LoadAddress? {
+        if loads == nil {
+            loads = [:]
+            for client in wants.indices {
+                if let device = crowd.connection(of: client) { loads?[device.address.text, default: 0] += 1 }
+            }
+        }
+        let found = hubs.min { loads?[$0.text] ?? 0 < loads?[$1.text] ?? 0 }
+        if let found { loads?[found.text, default: 0] += 1 }
+        return found
     }
 
     // MARK: Commands

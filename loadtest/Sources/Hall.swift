@@ -6,8 +6,8 @@ struct Hall {
 
     var clients: Range<Int> { first..<first + count }
 
-    /// Channels for that many clients: of each ten, three are in channels of three, three in channels of thirty, one or two in
-    /// one or two large ones, and the others in channels without members.
+    /// Channels for that many clients: of each ten, three are in channels of three, three in channels of thirty, one or two
+    /// in one or two large ones, and the others in channels without members.
     static func plan(clients: Int) -> [Hall] {
         var halls: [Hall] = []
         var next = 0
@@ -42,7 +42,11 @@ struct Bits: Equatable {
         get { number >> 6 < words.count && words[number >> 6] >> (number & 63) & 1 == 1 }
         set {
             while number >> 6 >= words.count { words.append(0) }
-            if newValue { words[number >> 6] |= 1 << (number & 63) } else { words[number >> 6] &= ~(1 << (number & 63)) }
+            if newValue {
+                words[number >> 6] |= 1 << (number & 63)
+            } else {
+                words[number >> 6] &= ~(1 << (number & 63))
+            }
         }
     }
 

@@ -63,7 +63,9 @@ final class HallScript: CrowdScript {
         let client = device.recipient.number
         if text.hasPrefix(#"{"event":"e""#) { return event(text, client) }
         let hall = halls[device.recipient.user]
-        if text.hasPrefix(#"{"event":"pusher_internal:member_added""#) { return member(text, client, hall, comes: true) }
+        if text.hasPrefix(#"{"event":"pusher_internal:member_added""#) {
+            return member(text, client, hall, comes: true)
+        }
         if text.hasPrefix(#"{"event":"pusher_internal:member_removed""#) {
             return member(text, client, hall, comes: false)
         }
@@ -74,7 +76,9 @@ final class HallScript: CrowdScript {
     }
 
     private func event(_ text: UnsafeRawBufferPointer, _ client: Int) {
-        guard let number = text.number(behind: #""data":""#) else { return isWrong("an event without its number", client) }
+        guard let number = text.number(behind: #""data":""#) else {
+            return isWrong("an event without its number", client)
+        }
         deliveries += 1
         if heard[client][number] { isWrong("an event twice", client) }
         heard[client][number] = true
@@ -90,7 +94,9 @@ final class HallScript: CrowdScript {
             if members[number - hall.first] { isWrong("a member twice in the list", client) }
             members[number - hall.first] = true
         }
-        if text.number(behind: #"\"count\":"#) != members.count { isWrong("a count that is not that of the list", client) }
+        if text.number(behind: #"\"count\":"#) != members.count {
+            isWrong("a count that is not that of the list", client)
+        }
         if !members[client - hall.first] { isWrong("a list without the client", client) }
         shown[client] = members
     }

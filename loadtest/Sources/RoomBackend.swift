@@ -65,7 +65,8 @@ final class RoomBackend: Sendable {
     func publish(_ number: String, to channel: String, by address: LoadAddress, in room: Int) {
         state.withLock {
             $0.underWay += 1
-            $0.waiting[room % Self.threads].append(Order(room: room, number: number, channel: channel, address: address))
+            $0.waiting[room % Self.threads].append(
+                Order(room: room, number: number, channel: channel, address: address))
         }
     }
 
