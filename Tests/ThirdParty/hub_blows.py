@@ -9,7 +9,10 @@ from waiting import eventually
 
 
 class Blows:
-    """Each method strikes once, and returns when its cause is over. Two may strike at once, if only one is of `ONCE_MORE` and `LOSING`."""
+    """Each method strikes once, and returns when its cause is over.
+
+    Two may strike at once, if only one is of `ONCE_MORE` and `LOSING`.
+    """
 
     def __init__(self, ground, redis, audience, network, dice, most=15):
         """`most`: seconds that anything is away, at most."""
