@@ -198,6 +198,20 @@ import Testing
         #expect(try world.facts(presence, by: 1).subscriptionCount == 1)
     }
 
+    /// One bucket takes a hub for dead before the others do: what the hub was counts in none of them any longer.
+    @Test func aHubTakenForDeadInOneBucketIsCountedOnce() throws {
+        let world = try LinkWorld(hubs: 1) { $0.lease = .seconds(600) }
+        let keys = (0..<16).map { LinkWorld.key("news-\($0)") }
+        for key in keys { _ = try world.ask(.enter(key, Entering())) }
+        let bucket = try #require(BucketKeys(count: 4).prefixes.first)
+        _ = try world.redis.callText("HSET", bucket + "callers", "\(world.hubs[0].shared.hub.number)", "1")
+        try world.run { world.hubs[0].gaps > 0 }
+        var attending = Attending()
+        attending.connections = 1
+        for key in keys { _ = try world.ask(.assert(key, attending)) }
+        try world.run { try keys.allSatisfy { try world.facts($0).subscriptionCount == 1 } }
+    }
+
     /// Nobody hears of a hub any more: another finds it dead when its lease is over, and ends the graces of its members.
     @Test func gracesOfADeadHubEnd() throws {
         let world = try LinkWorld(hubs: 2) {

@@ -252,6 +252,24 @@ final class Heart {
         }
     }
 
+    // MARK: The dead
+
+    /// Says of this run, which is the hub, or was, that it is dead. What it has gets its grace.
+    ///
+    /// - Parameter done: called when all buckets know, or cannot be told.
+    func reap(_ run: HubID, _ done: @escaping () -> Void = {}) {
+        guard let link else { return done() }
+        let call = SentChannelCall(.reap(run), 0, from: link.hub)
+        guard let command = try? SharedCommand(call, caller: 0, link.apps, buckets: buckets) else { return done() }
+        var left = buckets
+        for bucket in 0..<buckets {
+            link.evaluate(command, bucket) { _ in
+                left -= 1
+                if left == 0 { done() }
+            }
+        }
+    }
+
     // MARK: Later
 
     /// Does it after a pause.

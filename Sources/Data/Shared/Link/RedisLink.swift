@@ -104,20 +104,12 @@ package final class RedisLink {
     private func end() {
         isEnding = true
         heart?.end()
-        heart = nil
-        guard number == 0, client?.isUp == true else { return close() }
-        var left = shared.keys.count
-        let call = SentChannelCall(.reap(hub), 0, from: hub)
-        guard let command = try? SharedCommand(call, caller: number, apps, buckets: left) else { return close() }
-        for bucket in shared.keys.indices {
-            evaluate(command, bucket) { [weak self] _ in
-                left -= 1
-                if left == 0 { self?.close() }
-            }
-        }
+        guard number == 0, client?.isUp == true, let heart else { return close() }
+        heart.reap(hub) { [weak self] in self?.close() }
     }
 
     private func close() {
+        heart = nil
         client?.close()
         client = nil
         receive(.ended)
@@ -345,10 +337,13 @@ package final class RedisLink {
     /// Goes on as another hub, if this one was taken for dead.
     func renewIfDead() {
         guard !isEnding, hub != shared.presentHub else { return }
+        let dead = hub
         hub = shared.presentHub
         if number == 0 {
             subscribe(ofUsers)
             shared.missedUsers()
+            // Buckets that still take it for alive would count its clients twice until its lease is over.
+            heart?.later { [weak self] in self?.heart?.reap(dead) }
         }
         heart?.beatAll()
         if number == 0 { commands.catchUp() }
