@@ -129,12 +129,13 @@ class Chaos:
         self._knows = self._knows and all(one in KEEPING for one in name.split("+"))
         took = self._becomes_exact(name, over)
         self.redis.is_well()
+        whole = time.monotonic() - over
         again = self._becomes_exact(f"{name}, and Redis is whole")
         self.times[TWO if "+" in name else name].append((took, over - began + took))
         limit = GOAL + (LEASE + GRACE if any(one in DEADLY for one in name.split("+")) else 0)
         if max(took, again) > limit:
             self.late.append(f"{name}: {took:.2f} s, {again:.2f} s")
-        self._events_come(name)
+        taken = self._events_come(name) - over
         state = self.audience.look()
         if self._knows:
             self._expect(lambda: self.account.wrong(self.audience.who()), f"the webhooks' account after {name}")
@@ -143,9 +144,10 @@ class Chaos:
         problem = self.audience.all_members(self.ground.hubs)
         if problem:
             self._fault(f"after {name}: {problem}")
+        flickers, returns = (state[kind] - before[kind] for kind in ("flickers", "returns"))
         self.tell(f"{time.monotonic() - began:5.1f} s  {name:60} {over - began:5.1f} s, exact after {took:5.2f} s"
-                  f" and {again:.2f} s, {state['flickers'] - before['flickers']} flickers,"
-                  f" {state['returns'] - before['returns']} came back")
+                  f" (+{again:.2f} s), whole {whole:.1f} s, published {taken:.1f} s, {flickers} flickers,"
+                  f" {returns} came back")
 
     def finish(self):
         """All come, all go, all come: what a Redis has lost, backends were not told; what happens from now on, they are."""
@@ -203,14 +205,14 @@ class Chaos:
                 self.tell(f"    after {began - over:.2f} s: {problem and problem[:240]}")
             before = problem
             if problem is None:
-                return max(0, began - max(over, self._watch.since or began))
+                return max(0, time.monotonic() - max(over, self._watch.since or began))
             if began - over > LONGEST:
                 self._fault(f"not exact {LONGEST} s after {what}: {problem}")
                 return began - over
             time.sleep(0.05)
 
     def _events_come(self, name):
-        """What is published reaches all, once it is taken: hubs refuse it while they say what they hold."""
+        """What is published reaches all, once it is taken: hubs refuse it while they say what they hold. When it was."""
         began = time.monotonic()
         self._refused = None
         while self._refused is None:
@@ -222,16 +224,20 @@ class Chaos:
             if state["refusedInCalm"] == refused:
                 self._refused = refused
             elif time.monotonic() - began > LONGEST:
-                return self._fault(f"publishes are refused {LONGEST} s after {name}: {state['refused']}")
+                self._fault(f"publishes are refused {LONGEST} s after {name}: {state['refused']}")
+                return time.monotonic()
             else:
                 self._calm(False)
                 time.sleep(0.2)
+
+        taken = time.monotonic()
 
         def missing():
             state = self.audience.look()
             return state["examples"] if state["missing"] else None
 
         self._expect(missing, f"events come after {name}")
+        return taken
 
     def _strikes(self, name):
         """What was published until now had to be taken; from now on it need not."""
