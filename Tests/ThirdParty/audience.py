@@ -3,8 +3,8 @@
 import collections
 import json
 import subprocess
+import sys
 import threading
-import time
 
 from hub import APP_KEY, APP_SECRET, LOADTEST
 from plain import Caller
@@ -130,8 +130,15 @@ class Account(Receiver):
     def __init__(self, app, host):
         self.occupied, self.members = set(), collections.defaultdict(set)
         self._lock = threading.Lock()
-        self.told, self.last = collections.Counter(), time.monotonic()
+        self.told, self._problems = collections.Counter(), []
         super().__init__(app, answer=self._take, host=host)
+        self._server.handle_error = self._failed
+
+    def _failed(self, *_):
+        """A hub that is killed cuts its connection; all else is a fault."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError):
+            self._problems.append(f"{error!r}")
 
     def _take(self, hook):
         told = hook.validated(self.app)
@@ -151,6 +158,8 @@ class Account(Receiver):
 
     def wrong(self, who):
         """How the account is not that; None where it is."""
+        if self._problems:
+            return f"webhooks went wrong: {self._problems[:3]}"
         with self._lock:
             occupied = {channel for channel, ids in who.items() if ids}
             if self.occupied != occupied:

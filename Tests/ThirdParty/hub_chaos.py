@@ -26,7 +26,7 @@ from hub_ground import Ground, Streams
 from plain import APP, EVERYTHING, Application
 from redis_group import USERS, RedisGroup
 from storm import Plan, new_seed
-from waiting import PATIENCE, eventually
+from waiting import eventually
 
 #: Seconds in which clients and hubs may be wrong once Redis takes writes.
 GOAL = 10

@@ -1,7 +1,6 @@
 """The ground of a chaos of hubs: PostgreSQL, hubs in namespaces, and people's devices that act all the time."""
 
 import contextlib
-import random
 import socket
 import threading
 
@@ -10,7 +9,7 @@ import psycopg
 from hub import Program
 from plain import APP
 from stage import Serving, Stage, passing
-from storm import Plan, Storm
+from storm import Storm
 from waiting import PATIENCE
 
 

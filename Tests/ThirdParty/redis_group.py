@@ -7,7 +7,6 @@ import tempfile
 import time
 
 from redis_server import Redis
-from stage import free_port
 from waiting import eventually
 
 SERVICE = "main"
