@@ -214,7 +214,8 @@ class ActionSource:
         """An instant in one of the ways in which clients write it."""
         which = self.dice.randrange(4)
         if which == 0:
-            return round(instant.timestamp() * 1000)
+            # Not above: a time that is ahead of the server's is not taken as it is.
+            return int(instant.timestamp() * 1000)
         if which == 1:
             return instant.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         zone = datetime.timezone(datetime.timedelta(hours=self.dice.randrange(-11, 13), minutes=30 * (which == 3)))
