@@ -258,7 +258,7 @@ class Chaos:
                                   **spread("sinceTheBlow", [one for _, one in times])}
                            for name, times in sorted(self.times.items())},
             "late": self.late, "crowd": {name: state[name] for name in (
-                "published", "refused", "deliveries", "returns", "flickers", "faults", "cpuSeconds")},
+                "published", "refused", "deliveries", "returns", "hung", "flickers", "faults", "cpuSeconds")},
             "webhooks": dict(self.account.told), "storms": streams.count,
             "actions": streams.counts.get("actions", 0), "events": streams.counts.get("events", 0),
             "childrenCPUSeconds": round(usage.ru_utime + usage.ru_stime), "faults": self.faults,

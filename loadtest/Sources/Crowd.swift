@@ -104,6 +104,30 @@ final class Crowd {
     /// Since when that client has what there is; nil while it has not.
     func currentSince(_ number: Int) -> Instant? { clients[number].currentSince }
 
+    /// Where that client is, in words.
+    func whereabouts(of number: Int) -> String {
+        let client = clients[number]
+        if again.contains(where: { $0.number == number }) { return "about to come again" }
+        guard let device = client.device else { return "away" }
+        let seconds = decimal(Double(Instant.read().nanoseconds &- client.begunAt.nanoseconds) / 1e9, 1)
+        return "\(device.phase) since \(seconds) s at \(device.address.text)"
+    }
+
+    /// Has those try again whose attempt is no WebSocket after the time that pusher-js gives it. How many they were.
+    func giveUp() -> Int {
+        let now = Instant.read()
+        var count = 0
+        for number in clients.indices {
+            guard let device = clients[number].device, [.connecting, .securing, .upgrading].contains(device.phase),
+                now.duration(since: clients[number].begunAt) > Comeback.attempt
+            else { continue }
+            device.drop()
+            connect(number)
+            count += 1
+        }
+        return count
+    }
+
     /// Its connection; nil while it is not current.
     func connection(of number: Int) -> LoadDevice? {
         clients[number].currentSince == nil ? nil : clients[number].device

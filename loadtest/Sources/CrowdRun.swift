@@ -26,6 +26,8 @@ struct CrowdState: Codable {
     var refusedInCalm = 0
     var deliveries = 0
     var returns = 0
+    /// Attempts to connect that hung.
+    var hung = 0
     var cpuSeconds = 0.0
 }
 
@@ -54,6 +56,8 @@ final class CrowdRun {
     private var taken: [Publish: Instant] = [:]
     private var publishedAt = Instant.read()
     private var due = 0.0
+    /// When it was looked for attempts that hang.
+    private var lookedAt = Instant.read()
     private var input: [UInt8] = []
     private var isOver = false
 
@@ -82,6 +86,10 @@ final class CrowdRun {
         _ = fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK)
         while !isOver {
             loads = nil
+            if Instant.read().duration(since: lookedAt) > .seconds(1) {
+                lookedAt = .read()
+                state.hung += crowd.giveUp()
+            }
             crowd.turn(waitingAtMost: .milliseconds(5))
             publishDue()
             for answer in backend.takeAnswers() { answered(answer) }
@@ -214,7 +222,8 @@ final class CrowdRun {
                 guard isIn != wants[client] || isIn && hall.isPresence && shown != wanted else { continue }
                 now.wrong += 1
                 example(
-                    "client \(client) of \(script.channel(number)) \(isIn ? "is in" : "is out"), wants \(wants[client]), "
+                    "client \(client) of \(script.channel(number)) is \(crowd.whereabouts(of: client)), "
+                        + "is in: \(isIn), wants \(wants[client]), "
                         + "does not show \(wanted.numbers.filter { !shown[$0] }.prefix(5).map { $0 + hall.first }), "
                         + "shows beside \(shown.numbers.filter { !wanted[$0] }.prefix(5).map { $0 + hall.first })")
             }
