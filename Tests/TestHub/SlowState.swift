@@ -61,7 +61,8 @@ package final class SlowState: SharedLink, @unchecked Sendable {
     }
 
     package func open(
-        loop: Int, of loops: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void
+        loop: Int, of loops: Int, on eventLoop: EventLoop, _ receive: @escaping @Sendable (SharedArrival) -> Void,
+        _ take: @escaping (SharedArrival) -> Void
     ) -> (SharedRequest) -> Void {
         condition.withLock { receivers[loop] = receive }
         return { [self] request in

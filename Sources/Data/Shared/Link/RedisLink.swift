@@ -27,6 +27,8 @@ package final class RedisLink {
     let number: Int
     private let loop: EventLoop
     private let receive: @Sendable (SharedArrival) -> Void
+    /// For what the connection brings: the loop is in no call of its own then.
+    private let take: (SharedArrival) -> Void
     private var client: RedisClient?
     private let scripts = ScriptHashes()
     let apps = KnownApps()
@@ -53,13 +55,13 @@ package final class RedisLink {
 
     init(
         _ shared: SharedRedis, loop number: Int, of loops: Int, on loop: EventLoop,
-        _ receive: @escaping @Sendable (SharedArrival) -> Void
+        _ receive: @escaping @Sendable (SharedArrival) -> Void, _ take: @escaping (SharedArrival) -> Void
     ) throws {
         self.shared = shared
         self.number = number
         followed = FollowedChannels(apps, shared.keys, loop: number, of: loops)
         self.loop = loop
-        self.receive = receive
+        (self.receive, self.take) = (receive, take)
         hub = shared.presentHub
         lastSent = Array(repeating: nil, count: shared.keys.count)
         beats = BeatWatch(buckets: shared.keys.count)
@@ -195,7 +197,7 @@ package final class RedisLink {
     private func answered(_ reply: RedisReply, _ call: LinkCall) {
         switch reply {
         case .value(.bytes(let bytes)):
-            receive(.news([bytes]))
+            take(.news([bytes]))
             if call.command.changes { heart?.channelsMayBeDue(call.bucket) }
         case .value(let value):
             if let pages = MemberPages(value) {
@@ -225,7 +227,7 @@ package final class RedisLink {
             do throws(SharedProblem) {
                 let next = try pages.add(page)
                 call.pages = pages
-                if let next { read(call, from: next) } else { receive(.news([pages.answer])) }
+                if let next { read(call, from: next) } else { take(.news([pages.answer])) }
             } catch {
                 answer(.unavailable(call.fault), call.number)
             }
@@ -360,7 +362,7 @@ package final class RedisLink {
         else { return }
         if channel.ends(with: "}:beat") { return beat(message, channel) }
         if channel.ends(with: "}:commands") { return commands.hear(message) }
-        receive(.news([message]))
+        take(.news([message]))
     }
 
     private func beat(_ message: [UInt8], _ channel: [UInt8]) {

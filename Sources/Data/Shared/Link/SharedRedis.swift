@@ -131,15 +131,17 @@ package final class SharedRedis: Sendable {
 
     /// Opens the way of one of `loops` loops; called on its thread.
     ///
-    /// - Parameter receive: takes what is told, in its order; any thread.
+    /// - Parameters:
+    ///   - receive: takes what is told, in its order; any thread.
+    ///   - take: the same, for what is told while the loop is in no request; nil: `receive` takes that too.
     package func link(
         loop: Int, of loops: Int = 1, on eventLoop: EventLoop,
-        _ receive: @escaping @Sendable (SharedArrival) -> Void
+        _ receive: @escaping @Sendable (SharedArrival) -> Void, _ take: ((SharedArrival) -> Void)? = nil
     ) throws(ReactorError) -> RedisLink {
         awaited.withLock { _ = $0.loops.insert(loop) }
         let link: RedisLink
         do {
-            link = try RedisLink(self, loop: loop, of: loops, on: eventLoop, receive)
+            link = try RedisLink(self, loop: loop, of: loops, on: eventLoop, receive, take ?? receive)
         } catch let error as ReactorError {
             throw error
         } catch {

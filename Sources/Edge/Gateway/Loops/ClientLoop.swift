@@ -58,8 +58,7 @@ final class ClientLoop: EffectPerformer {
         self.loop = loop
         hubContext = context
         let configuration = context.configuration
-        let metrics = context.metrics
-        self.metrics = metrics
+        metrics = context.metrics
         settings = ConnectionSettings(configuration)
         let router = Router(here: number, on: loop, context.mailboxes, metrics)
         runner = Runner(router)
@@ -70,7 +69,7 @@ final class ClientLoop: EffectPerformer {
         engine.identities.isRevocationCurrent = !context.hasFeed
         buffers = LoopBuffers(requestBytesMax: configuration.httpLimits.messageBytes)
         budget = MemoryBudget(on: loop, configuration, metrics)
-        let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
+        let compression = configuration.compression.map { [metrics] in LoopCompression($0, metrics.compression) }
         let slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
         let trace = configuration.keepsTraces ? try EventTrace(on: loop) : nil
         delivery = LoopDelivery(on: loop, router, engine, settings, slowReaders, compression, metrics, trace)
@@ -92,6 +91,7 @@ final class ClientLoop: EffectPerformer {
         due.perform = { [unowned self] in perform($0) }
         loop.overtake = { [unowned self] in intake.overtake() }
         loop.attach(router.mailbox) { [unowned self] in received($0) }
+        link?.serves(self)
     }
 
     // MARK: Messages
