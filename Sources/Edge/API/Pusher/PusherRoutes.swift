@@ -313,13 +313,16 @@ package final class PusherRoutes: Sendable {
             for index in publications.indices { publications[index].once = max(1, once &+ UInt64(index)) }
         }
         metrics.published.add(publications.count)
-        let tell = { @Sendable (known: Result<[ChannelFacts], StateUnavailable>) in
-            switch known {
-            case .success(let facts): order.answer(facts)
-            case .failure(let state): self.refused(.unpublished(state))
-            }
+        return channels.publish(publications, of: app, tellsFacts: order.asksForFacts) {
+            answer(self.told($0, order))
+        }.map { told($0, order) }
+    }
+
+    private func told(_ known: Result<[ChannelFacts], StateUnavailable>, _ order: PublishRequest) -> HTTPResponse {
+        switch known {
+        case .success(let facts): order.answer(facts)
+        case .failure(let state): refused(.unpublished(state))
         }
-        return channels.publish(publications, of: app, tellsFacts: order.asksForFacts) { answer(tell($0)) }.map(tell)
     }
 }
 
