@@ -131,6 +131,8 @@ class Account(Receiver):
         self.occupied, self.members = set(), collections.defaultdict(set)
         self._lock = threading.Lock()
         self.told, self._problems = collections.Counter(), []
+        #: The last that was told of each channel, and when the hub and this backend had it, in seconds.
+        self._last = collections.defaultdict(lambda: collections.deque(maxlen=6))
         super().__init__(app, answer=self._take, host=host)
         self._server.handle_error = self._failed
 
@@ -146,6 +148,8 @@ class Account(Receiver):
         with self._lock:
             for event in told["events"]:
                 name, channel = event["name"], event["channel"]
+                self._last[channel].append(
+                    f"{name} {event.get('user_id', '')} {told['time_ms'] / 1000 % 1000:.2f} {hook.at % 1000:.2f}")
                 if name in ("channel_occupied", "channel_vacated"):
                     (self.occupied.add if name == "channel_occupied" else self.occupied.discard)(channel)
                 else:
@@ -163,10 +167,11 @@ class Account(Receiver):
         with self._lock:
             occupied = {channel for channel, ids in who.items() if ids}
             if self.occupied != occupied:
+                apart = sorted(self.occupied ^ occupied)
                 return (f"not occupied {sorted(self.occupied - occupied)[:5]},"
-                        f" occupied {sorted(occupied - self.occupied)[:5]}")
+                        f" occupied {sorted(occupied - self.occupied)[:5]}; told of {apart[0]}: {[*self._last[apart[0]]]}")
             for channel, ids in who.items():
                 if channel.startswith("presence-") and self.members[channel] != set(ids):
                     return (f"{channel}: has left {sorted(self.members[channel] - set(ids))[:5]},"
-                            f" is there {sorted(set(ids) - self.members[channel])[:5]}")
+                            f" is there {sorted(set(ids) - self.members[channel])[:5]}; told {[*self._last[channel]]}")
         return None
