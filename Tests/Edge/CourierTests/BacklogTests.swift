@@ -311,6 +311,15 @@ struct BacklogTests {
         #expect(world.plan.waiting == 0 && metrics.deliveredCount == 1)
     }
 
+    /// What hubs share is told by another hub when one ends, and that one may have told it: here too it may have arrived.
+    @Test func whatAnotherHubMayHaveToldIsNotTakenBack() {
+        let world = world()
+        world.post(removed("presence-x", "a"), of: "1", at: 0, WebhookReceipt {})
+        world.post(added("presence-x", "a"), of: "1", at: 0, WebhookReceipt {})
+        #expect(waiting(world, "presence-x") == ["member_removed", "member_added"])
+        #expect(metrics.cancelledCount == 0)
+    }
+
     /// A client event or a cache miss makes sense only after the events before it.
     @Test func eventsThatOthersDependOnAreNotCancelled() throws {
         let world = world()

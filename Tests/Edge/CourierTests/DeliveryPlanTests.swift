@@ -49,7 +49,7 @@ struct DeliveryPlanTests {
         #expect(metrics.droppedCount(.unwanted) == 2)
     }
 
-    /// Who posts an event learns when nothing of it waits any more: each endpoint has it, or it was dropped or cancelled.
+    /// Who posts an event learns when nothing of it waits any more: each endpoint has it, or it was dropped.
     @Test func aReceiptIsHeldUntilAllHaveIt() throws {
         let world = makeWorld([WebhookApp(["http://a/", "http://b/"])])
         let done = Locked<[String]>([])
@@ -67,7 +67,8 @@ struct DeliveryPlanTests {
         #expect(done.withLock(\.self) == ["x"])
         world.post(.channelOccupied(channel("y")), of: "1", at: second, receipt("y"))
         world.post(.channelVacated(channel("y")), of: "1", at: second, receipt("its end"))
-        #expect(Set(done.withLock(\.self)) == ["x", "y", "its end"], "cancelled")
+        for _ in 0..<2 { for one in world.depart(at: second) { _ = world.finish(one, .delivered, at: second) } }
+        #expect(done.withLock(\.self) == ["x", "y", "its end"])
         world.post(.cacheMiss(channel("cache-x")), of: "2", at: second, receipt("nobody wants it"))
         #expect(done.withLock(\.self).last == "nobody wants it")
     }

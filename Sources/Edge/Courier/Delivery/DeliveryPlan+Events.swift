@@ -25,7 +25,8 @@ extension DeliveryPlan {
         _ event: WebhookEvent, _ text: [UInt8], at endpoint: Endpoint, postedAt: Instant, _ receipt: WebhookReceipt?
     ) {
         let known = endpoint.lines[event.channel]
-        if let reverse = event.change.flatMap({ known?.reverse(of: $0) }) {
+        // With a receipt, another hub may have told the reverse before this one got it.
+        if receipt == nil, let reverse = event.change.flatMap({ known?.reverse(of: $0) }) {
             take(reverse)
             return metrics.cancelled(2)
         }

@@ -15,6 +15,8 @@ import Reactor
 /// Worst interleavings, each with its test in `BacklogTests`, and all of them in `ReceiverHistories`:
 /// - A user comes and goes during a request: an event that is in flight or may have arrived is not cancelled, and its
 ///   reverse follows (`whatMayHaveArrivedIsNotTakenBack`).
+/// - A hub has told that a user left, and ends. Another one gets that once more, and that the user is back. If it took both
+///   back, backends would never hear the latter (`whatAnotherHubMayHaveToldIsNotTakenBack`).
 /// - An endpoint hangs with all its room taken, then answers again: room is free soon, and new events are sent first
 ///   (`whatIsNewWaitsForNoBacklog`).
 /// - One channel's event is refused for ever while others are accepted: each success allows one early retry per pause
