@@ -52,7 +52,8 @@ import Testing
         // Freed room is used again.
         try await client.send(#"{"event":"pusher:unsubscribe","data":{"channel":"c0"}}"#)
         #expect(try await client.answersPing())
-        #expect(eventually { value("channels", metrics) == 8 })
+        // The app's room is freed behind the hub's.
+        #expect(eventually { value("channels", metrics) == 8 && value(#"app_channels{app="1"}"#, metrics) == 8 })
         #expect(try await subscribe("c9", other) == succeeded("c9"))
         #expect(try await subscribe("c0", client).contains(#"\"status\":503"#))
     }
