@@ -64,8 +64,8 @@ package struct SharedCommand: Sendable, Equatable {
         writer.append(bulk: hub.number)
         writer.append(bulk: hub.number, caller: caller)
         writer.append(bulk: number)
-        if let time { writer.append(bulk: time.nanoseconds / 1_000_000) } else { writer.append("$0\r\n\r\n") }
-        if let previous { writer.append(bulk: previous) } else { writer.append("$0\r\n\r\n") }
+        if let time { writer.append(bulk: time.nanoseconds / 1_000_000) } else { writer.append(bulk: []) }
+        if let previous { writer.append(bulk: previous) } else { writer.append(bulk: []) }
         writer.append(words.bytes)
     }
 }

@@ -210,7 +210,8 @@ final class Heart {
             dueOf: sender, after: tellings.last(bucket), told: told, in: tellings.epoch(bucket))
         link.evaluate(command, bucket) { [weak self] reply in
             guard let self else { return }
-            if case .value(.array(let parts)) = reply, parts.count == 6, case .integer(let delay) = parts[1],
+            // A hub that ends leaves what it gets now to others.
+            if isUp, case .value(.array(let parts)) = reply, parts.count == 6, case .integer(let delay) = parts[1],
                 case .bytes(let last) = parts[2], case .array(let webhooks) = parts[3],
                 case .integer(let isNew) = parts[4], case .bytes(let epoch) = parts[5]
             {

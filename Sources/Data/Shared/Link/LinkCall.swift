@@ -33,8 +33,7 @@ final class LinkCall {
         switch code {
         case "SETTLING": mayBeDone ? .unknown : .settling
         case "FENCED", "OOM", "NOREPLICAS", "BUSY", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "MOVED",
-            "CROSSSLOT",
-            "CLUSTERDOWN":
+            "CROSSSLOT", "CLUSTERDOWN":
             fault
         default: .unknown
         }

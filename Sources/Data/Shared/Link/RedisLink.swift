@@ -155,6 +155,10 @@ package final class RedisLink {
         receive(.news([ChannelNews.reply(number, reply).encoded(apps)]))
     }
 
+    private func refuse(_ call: LinkCall, _ fault: StateFault? = nil) {
+        answer(.unavailable(fault ?? call.fault), call.number)
+    }
+
     // MARK: To Redis
 
     /// Sends the call, behind those that wait.
@@ -166,8 +170,8 @@ package final class RedisLink {
     private func hold(_ call: LinkCall) {
         switch call.kind {
         case .fleeting: break
-        case .question: answer(.unavailable(call.fault), call.number)
-        case .lasting where waiting.count >= Self.waitingMax: answer(.unavailable(call.fault), call.number)
+        case .question: refuse(call)
+        case .lasting where waiting.count >= Self.waitingMax: refuse(call)
         case .lasting: waiting.append(call)
         }
     }
@@ -179,7 +183,7 @@ package final class RedisLink {
             // One that is repeated may be older than others that were carried out.
             if call.command.changes { lastSent[call.bucket] = max(lastSent[call.bucket] ?? 0, call.number) }
         // It does not wait: nothing would say when there is room, and the caller asks again.
-        case .full: if call.kind != .fleeting { answer(.unavailable(call.fault), call.number) }
+        case .full: if call.kind != .fleeting { refuse(call) }
         case .away, nil: hold(call)
         }
     }
@@ -205,7 +209,7 @@ package final class RedisLink {
                 read(call, from: [UInt8(ascii: "0")])
                 heart?.channelsMayBeDue(call.bucket)
             } else {
-                answer(.unavailable(.unknown), call.number)
+                refuse(call, .unknown)
             }
         case .lost:
             call.mayBeDone = true
@@ -222,14 +226,14 @@ package final class RedisLink {
                 call.pages = nil
                 if case .refused(let error) = reply { return refused(call, error) }
                 // Beyond a bound, it does not wait.
-                return client?.isUp == true ? answer(.unavailable(call.fault), call.number) : lost(call)
+                return client?.isUp == true ? refuse(call) : lost(call)
             }
             do throws(SharedProblem) {
                 let next = try pages.add(page)
                 call.pages = pages
                 if let next { read(call, from: next) } else { take(.news([pages.answer])) }
             } catch {
-                answer(.unavailable(call.fault), call.number)
+                refuse(call)
             }
         }
     }
@@ -238,7 +242,7 @@ package final class RedisLink {
     private func lost(_ call: LinkCall) {
         if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
         guard call.kind != .fleeting, loop.now < call.deadline, waiting.count < Self.waitingMax else {
-            if call.kind != .fleeting { answer(.unavailable(call.fault), call.number) }
+            if call.kind != .fleeting { refuse(call) }
             return
         }
         shared.metrics.repeats.add()
@@ -251,20 +255,20 @@ package final class RedisLink {
             lost(call)
             client?.leave(error.code)
         case "FENCED":
-            answer(.unavailable(call.fault(of: error.code)), call.number)
+            refuse(call, call.fault(of: error.code))
             shared.renew(call.hub)
             renewIfDead()
-        case "SETTLING" where call.kind == .question: answer(.unavailable(call.fault(of: error.code)), call.number)
+        case "SETTLING" where call.kind == .question: refuse(call, call.fault(of: error.code))
         case "SETTLING" where call.kind == .fleeting: break
         case "SETTLING":
             heart?.later { [weak self] in
                 guard let self else { return }
-                if loop.now < call.deadline { submit(call) } else { answer(.unavailable(call.fault), call.number) }
+                if loop.now < call.deadline { submit(call) } else { refuse(call) }
             }
         default:
             if lastSent[call.bucket] == call.number { lastSent[call.bucket] = nil }
             if shared.isRefused(error) { client?.leave(error.code) }
-            answer(.unavailable(call.fault(of: error.code)), call.number)
+            refuse(call, call.fault(of: error.code))
         }
     }
 
@@ -291,10 +295,8 @@ package final class RedisLink {
     func owe() {
         guard !owesGap else { return }
         owesGap = true
-        heart?.later { [weak self] in self?.payGap() }
+        heart?.later { [weak self] in if let self, owesGap, isUp { tellGap() } }
     }
-
-    private func payGap() { if owesGap, isUp { tellGap() } }
 
     // MARK: Up and down
 
@@ -311,7 +313,7 @@ package final class RedisLink {
         commands.tellUntold()
         if number == 0 { commands.catchUp() }
         while client?.isUp == true, let call = waiting.popFirst() {
-            if loop.now < call.deadline { transmit(call) } else { answer(.unavailable(call.fault), call.number) }
+            if loop.now < call.deadline { transmit(call) } else { refuse(call) }
         }
         // Nothing was told by the first one.
         if generation > 1 || owesGap {
@@ -350,7 +352,7 @@ package final class RedisLink {
         heart?.beatAll()
         if number == 0 { commands.catchUp() }
         lastSent = Array(repeating: nil, count: shared.keys.count)
-        while let call = waiting.popFirst() { answer(.unavailable(call.fault), call.number) }
+        while let call = waiting.popFirst() { refuse(call) }
         tellGap()
     }
 
@@ -405,7 +407,6 @@ package final class RedisLink {
     var replica: [UInt8] { scripts.replica }
 
     // MARK: For users
-
     var isUp: Bool { client?.isUp == true }
 
     func commands(_ sent: SentUserCall) throws(SharedProblem) -> [SharedCommand] {

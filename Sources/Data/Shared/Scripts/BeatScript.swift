@@ -120,7 +120,7 @@ enum BeatScript {
                 if user[2] then userDelay = max(0, tonumber(user[2]) - now) end
               end
             end
-            -- Not every hub can tell backends of each app.
+            -- Each hub hears this: the one that tells may be another than the first.
             if call('XLEN', P .. 'webhooks') > 0 then
               delay = max(0, tonumber(call('HGET', B, 'tellsUntil') or now) - now)
             end
