@@ -40,9 +40,10 @@ test-swift-quick:
 	swift test $(plain) --skip-build --filter $(quick) --skip '[.](Differential|Mutant|Hub|Death)Tests/'
 
 test-swift: ## Swift tests, against private PostgreSQL clusters where they need one
-	@$(tools)/packages build run
+	@$(tools)/packages build run redis
 	swift build $(plain) --build-tests
-	swift test $(plain) --skip-build
+	@# All suites run in one process: more descriptors than the 1,024 of a login.
+	ulimit -S -n 8192 || true; swift test $(plain) --skip-build
 
 test-fuzz: ## Some seconds of fuzzing for each parser
 	@$(tools)/packages build
@@ -54,7 +55,7 @@ test-sql: ## SQL tests, in a private cluster
 	$(tools)/with-cluster sql/tests/run
 
 test-clients: ## Third-party clients (Pysher, the pusher package, websockets) judge development hubs
-	@$(tools)/packages build run test
+	@$(tools)/packages build run redis test
 	swift build $(plain) --product carillon
 	swift build $(plain) --product loadtest
 	swift build $(plain) --product ClientDevice
@@ -88,7 +89,7 @@ conformance: ## Autobahn's WebSocket suite, or CASES of it ('6.* 12.1.1'); needs
 	@set -f; Tests/ThirdParty/conformance $(CASES)
 
 sanitize: ## The Swift tests under the sanitizer KIND (thread, address), TARGETS one by one: half an hour; a build of its own
-	@$(tools)/packages build run
+	@$(tools)/packages build run redis
 	$(tools)/sanitize $(or $(KIND),thread) $(TARGETS)
 
 fuzz: ## Fuzz each parser for SECONDS (default 60), two at a time; PARSERS="json pusher" names some
@@ -96,30 +97,30 @@ fuzz: ## Fuzz each parser for SECONDS (default 60), two at a time; PARSERS="json
 	Tests/Fuzz/run --seconds $(or $(SECONDS),60) $(PARSERS)
 
 storm: ## Storms of devices over the debug build, for MINUTES (default 10)
-	@$(tools)/packages build run test
+	@$(tools)/packages build run redis test
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/storm --minutes $${MINUTES:-10}
 
 resume: ## DEVICES (default 200) resume for SECONDS (default 300) on a bad network while hub and PostgreSQL fall; SEED repeats
-	@$(tools)/packages build run test
+	@$(tools)/packages build run redis test
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/resume --seconds $(or $(SECONDS),300) \
 	    --devices $(or $(DEVICES),200) $(if $(SEED),--seed $(SEED))
 
 churn: ## CLIENTS (default 5000) come to channels and go for SECONDS (default 120), counts exact and memory flat; SEED repeats
-	@$(tools)/packages build run test
+	@$(tools)/packages build run redis test
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/churn --seconds $(or $(SECONDS),120) \
 	    --clients $(or $(CLIENTS),5000) $(if $(SEED),--seed $(SEED))
 
 soak: ## Random faults for MINUTES (default 30) over two hubs: invariants, memory, descriptors; JSON at the end; SEED repeats
-	@$(tools)/packages build run test
+	@$(tools)/packages build run redis test
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/soak --minutes $(or $(MINUTES),30) \
 	    $(if $(DEVICES),--devices $(DEVICES)) $(if $(SEED),--seed $(SEED))
 
 hub-chaos: ## Blows to three hubs, Redis, sentinels, PostgreSQL and ways for MINUTES (default 10) under CLIENTS (3000); SEED repeats
-	@$(tools)/packages build run test
+	@$(tools)/packages build run redis test
 	swift build $(plain) --product carillon
 	swift build $(plain) --product loadtest
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/hub_chaos --minutes $(or $(MINUTES),10) \

@@ -81,7 +81,7 @@ package final class RedisServer: Sendable {
     /// Another program may take a port between its choice and the start, so there are several attempts.
     private init(_ words: (_ folder: String, _ port: UInt16, _ tlsPort: UInt16) throws -> [String]) throws {
         guard Self.program != nil else {
-            throw Failure(description: "redis-server is missing: deploy/development/packages test")
+            throw Failure(description: "redis-server is missing: deploy/development/packages redis")
         }
         let root = FileManager.default.temporaryDirectory.path
         let folder = "\(root)/carillon-redis-\(getpid())-\(UInt32.random(in: .min ... .max))"
