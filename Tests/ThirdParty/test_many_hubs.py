@@ -153,12 +153,25 @@ def test_redis_goes_and_comes_back(redis, returns):
         people[1].eventually_heard("pusher_internal:member_removed", "presence-room", 1)
 
 
-def test_a_subscribe_waits_for_redis(redis):
-    """pusher-js never repeats a subscribe that was refused."""
-    with group(redis, 1) as (hub,), Member(hub) as member:
-        redis.pause(2_000)
-        member.join("news")
-        assert not member.heard("pusher:subscription_error")
+@pytest.mark.parametrize("silence", [2, 9])
+@pytest.mark.parametrize("gone", [False, True], ids=["silent", "gone"])
+def test_a_subscribe_waits_for_redis(redis, silence, gone):
+    """pusher-js never repeats a subscribe that was refused. A failover takes five to eight seconds."""
+    with group(redis, 2) as (one, two), Member(one) as ada, Member(two) as bob:
+        ada.join("presence-room", "ada")
+        if gone:
+            redis.stop()
+            bob.ask_for("presence-room", "bob")
+            time.sleep(silence)
+            redis.start()
+        else:
+            redis.pause(1_000 * silence)
+            bob.ask_for("presence-room", "bob")
+        bob.subscribed("presence-room")
+        ada.eventually_heard("pusher_internal:member_added", "presence-room", 1)
+        assert not bob.heard("pusher:subscription_error")
+        eventually(lambda: facts(one, "presence-room", "user_count")["user_count"] == 2, "both are counted")
+        assert not ada.heard("pusher_internal:member_removed")
 
 
 def test_a_hub_is_not_ready_before_redis_is(redis):

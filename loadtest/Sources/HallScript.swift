@@ -69,6 +69,8 @@ final class HallScript: CrowdScript {
         if text.hasPrefix(#"{"event":"pusher_internal:member_removed""#) {
             return member(text, client, hall, comes: false)
         }
+        // pusher-js would not ask again.
+        if text.hasPrefix(#"{"event":"pusher:subscription_error""#) { isWrong("a subscribe that was refused", client) }
         (hall.isPresence ? presence : plain).received(text, by: device)
         guard text.hasPrefix(#"{"event":"pusher_internal:subscription_succeeded""#) else { return }
         if hall.isPresence { list(text, client, hall) }

@@ -279,8 +279,9 @@ import Testing
         #expect(desk.heard().filter { $0.hasPrefix("member") } == [])
     }
 
-    /// A newcomer that waits for a change that never comes is refused when the state is away; the state hears of that.
-    @Test func aReadyOneIsRefusedWhereNobodyKnows() throws {
+    /// A newcomer waits for a change that never comes, and the state is away. The state is told who is here, without it, and
+    /// is asked for it again.
+    @Test func aReadyOneIsAskedForAgainWhereNobodyKnows() throws {
         let desk = try Desk()
         try desk.enter("presence-x", "a")
         try desk.reply("presence-x", at: 9, ["a"])
@@ -289,9 +290,18 @@ import Testing
         #expect(desk.heard() == ["in 1"])
         try desk.advance(1)
         try desk.fails()
-        #expect(desk.heard() == ["refused 2"])
         try desk.advance(1)
+        #expect(desk.heard() == [])
         #expect(desk.asserted?.connections == 1 && desk.asserted?.members.map(\.member.id) == ["a"])
+        guard case .enter? = desk.calls.last?.call else {
+            Issue.record("it is not asked for again")
+            return
+        }
+        try desk.reply("presence-x", at: 14, ["a", "b"])
+        try desk.reply("presence-x", at: 13, ["a"], to: desk.calls.dropLast().last?.number)
+        try desk.change("presence-x", 13, 14, .memberAdded(PresenceMember(id: "b", info: [])))
+        try desk.advance(1)
+        #expect(desk.heard() == ["member_added b", "in 2"])
     }
 
     /// A newcomer that waits for a change that the state has lost is let in with what is true by now.

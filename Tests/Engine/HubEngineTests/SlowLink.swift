@@ -23,6 +23,8 @@ final class SlowLink {
     private var replies: [HubID: [[UInt8]]] = [:]
     /// The bytes of the longest message so far.
     private(set) var longest = 0
+    /// The calls that hubs have sent, lost ones too.
+    private(set) var sent = 0
 
     init(_ limits: ShardLimits, metrics: EngineMetrics = EngineMetrics(), of served: [App], seed: UInt64) {
         random = SeededRandom(seed: seed)
@@ -37,6 +39,7 @@ final class SlowLink {
 
     /// A hub sends a call; the state takes it at once, in the order of sending.
     func send(_ bytes: [UInt8], at now: Instant, to hubs: [HubID]) throws {
+        sent += 1
         if chance(faults.lostCalls) { return }
         longest = max(longest, bytes.count)
         let sent = try SentChannelCall(bytes, apps)

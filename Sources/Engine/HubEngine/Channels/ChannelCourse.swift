@@ -30,7 +30,9 @@ final class ChannelCourse {
     /// Changes that are not above the last one: the state may have been set back, and count from there.
     private var old = ContiguousArray<ChannelChange>()
     /// Sessions whose replies know more than subscribers here have been told, or too little.
-    var ready: [(entry: ChannelEntry, loop: Int, entered: Entered)] = []
+    var ready: [(newcomer: Newcomer, entered: Entered)] = []
+    /// Sessions that are asked for again after a pause: nobody could say whether they are in. The last of each connection.
+    private var postponed: [Newcomer.Place: Newcomer] = [:]
     /// What this hub has asked the state to take as true.
     enum Assertion {
         case none
@@ -118,11 +120,11 @@ final class ChannelCourse {
 
     /// Those in `ready` whose replies know no more than that. Who is here, and whom the state has lost, waits on: a member
     /// would not find itself in its list. The next assertion says that it is in.
-    func takeReady(upTo sequence: UInt64) -> [(entry: ChannelEntry, loop: Int, entered: Entered)] {
+    func takeReady(upTo sequence: UInt64) -> [(newcomer: Newcomer, entered: Entered)] {
         guard !ready.isEmpty else { return [] }
-        var taken: [(entry: ChannelEntry, loop: Int, entered: Entered)] = []
+        var taken: [(newcomer: Newcomer, entered: Entered)] = []
         for (index, one) in ready.enumerated().reversed() where one.entered.sequence <= sequence {
-            let user = one.entry.member.map { TextKey($0.id) }
+            let user = one.newcomer.entry.member.map { TextKey($0.id) }
             if let user, members[user] != nil, known[user] == nil {
                 ready[index].entered.sequence = min(one.entered.sequence, delivered ?? 0)
                 mustAssert = true
@@ -136,11 +138,16 @@ final class ChannelCourse {
     func waits(_ entry: ChannelEntry, for number: UInt64) { waiting[number] = entry }
 
     /// Takes back that the session in `ready` is in: nobody can say what is true. The next assertion says so.
-    func refuseReady() -> [(entry: ChannelEntry, loop: Int, entered: Entered)] {
-        let refused = exchange(&ready, with: [])
-        for (entry, _, _) in refused where !entry.isRepeated { left(entry.member?.id) }
-        return refused
+    func takeBackReady() -> [Newcomer] {
+        let taken = exchange(&ready, with: []).map(\.newcomer)
+        for newcomer in taken where !newcomer.entry.isRepeated { left(newcomer.entry.member?.id) }
+        return taken
     }
+
+    /// Keeps the session until the pause is over. Returns one whose place it takes: the connection has subscribed anew.
+    func postpone(_ newcomer: Newcomer) -> Newcomer? { postponed.updateValue(newcomer, forKey: newcomer.place) }
+
+    func takePostponed() -> some Sequence<Newcomer> { exchange(&postponed, with: [:]).values }
 
     /// The reply to a session has come. True if it was asserted meanwhile that the session is in.
     func waitEnds(_ number: UInt64) -> Bool {

@@ -32,20 +32,36 @@ extension ChannelShard {
         switch locals.held(for: entry, metrics.channels, apps, limits, beside: unasserted.vacating.count) {
         case .failure(let refusal): refuse(entry, from: loop, refusal, &effects)
         case .success(let local):
-            let course = course(of: local)
-            var entering = Entering(
-                member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
-            entering.asksMembers = local.loops.isEmpty || course.delivered == nil
-            _ = call(.enter(entry.key, entering), .entry(entry, loop: loop), now)
-            course.waits(entry, for: waits.lastNumber)
+            ask(for: Newcomer(entry: entry, loop: loop, until: now.advanced(by: ChannelWaits.entryPatience)), local, now)
         }
+    }
+
+    private mutating func ask(for newcomer: Newcomer, _ local: LocalSubscribers, _ now: Instant) {
+        let (entry, course) = (newcomer.entry, course(of: local))
+        var entering = Entering(
+            member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
+        entering.asksMembers = local.loops.isEmpty || course.delivered == nil
+        _ = call(.enter(entry.key, entering), .entry(newcomer), now)
+        course.waits(entry, for: waits.lastNumber)
+    }
+
+    /// Nobody can say whether the session is in: it is asked for again after a pause. The state may have let it in, so what
+    /// this hub has in the channel, the session not among it, is asserted before that.
+    private mutating func postpone(
+        _ newcomer: Newcomer, _ course: ChannelCourse, now: Instant, _ effects: inout Effects
+    ) {
+        guard now < newcomer.until else { return refuse(newcomer.entry, from: newcomer.loop, .unavailable, &effects) }
+        if let earlier = course.postpone(newcomer) {
+            refuse(earlier.entry, from: earlier.loop, .unavailable, &effects)
+        }
+        pause(newcomer.entry.key, course, now: now)
     }
 
     // MARK: Replies
 
     mutating func replied(_ number: UInt64, _ reply: ChannelReply, now: Instant, _ effects: inout Effects) {
         switch waits.take(number) {
-        case .entry(let entry, let loop): replied(reply, to: entry, number, from: loop, now: now, &effects)
+        case .entry(let newcomer): replied(reply, to: newcomer, number, now: now, &effects)
         case .silent(let key): if case .unavailable = reply { assert(key, now: now) }
         case .assertion(let key): asserted(key, reply, now: now, &effects)
         case .vacancy(let key):
@@ -58,9 +74,9 @@ extension ChannelShard {
     }
 
     private mutating func replied(
-        _ reply: ChannelReply, to entry: ChannelEntry, _ number: UInt64, from loop: Int, now: Instant,
-        _ effects: inout Effects
+        _ reply: ChannelReply, to newcomer: Newcomer, _ number: UInt64, now: Instant, _ effects: inout Effects
     ) {
+        let entry = newcomer.entry
         let local = locals.held(entry.key)
         let course = course(of: local)
         let isAsserted = course.waitEnds(number)
@@ -68,35 +84,45 @@ extension ChannelShard {
         case .entered(let entered):
             course.entered(entry)
             if local.loops.isEmpty, course.mayBegin(at: entered, of: entry.key) { course.begin(at: entered) }
-            course.ready.append((entry, loop, entered))
-            for (entry, loop, entered) in course.takeReady(upTo: course.delivered ?? 0) {
-                letIn(entry, loop, entered, local, course, now: now, &effects)
-            }
+            course.ready.append((newcomer, entered))
+            letIn(upTo: course.delivered ?? 0, local, course, now: now, &effects)
             follow(local, course, now: now, &effects)
+        case .unavailable:
+            postpone(newcomer, course, now: now, &effects)
+            assert(entry.key, now: now)
         default:
-            refuse(entry, from: loop, reply.refusal, &effects)
-            // It may have been let in all the same.
-            if case .unavailable = reply { assert(entry.key, now: now) }
+            refuse(entry, from: newcomer.loop, reply.refusal, &effects)
             if isAsserted { course.mustAssert = true }
-            if course.isInDoubt { pause(entry.key, course, now: now) }
         }
+        if course.isInDoubt { pause(entry.key, course, now: now) }
         locals.removeIfUnused(local)
+    }
+
+    /// Lets those in whose replies know no more than that.
+    private mutating func letIn(
+        upTo sequence: UInt64, _ local: LocalSubscribers, _ course: ChannelCourse, now: Instant,
+        _ effects: inout Effects
+    ) {
+        for (newcomer, entered) in course.takeReady(upTo: sequence) {
+            letIn(newcomer, entered, local, course, now: now, &effects)
+        }
     }
 
     /// Lets the newcomer in, with what the others were told since the reply was decided.
     private mutating func letIn(
-        _ entry: ChannelEntry, _ loop: Int, _ entered: Entered, _ local: LocalSubscribers, _ course: ChannelCourse,
-        now: Instant, _ effects: inout Effects
+        _ newcomer: Newcomer, _ entered: Entered, _ local: LocalSubscribers, _ course: ChannelCourse, now: Instant,
+        _ effects: inout Effects
     ) {
+        let entry = newcomer.entry
         guard let owed = course.owed(to: entry, since: entered.sequence) else {
             // The reply to an assertion is newer.
-            course.ready.append((entry, loop, entered))
+            course.ready.append((newcomer, entered))
             return assert(entry.key, now: now)
         }
         var entered = entered
         // Their list is as of what has been told by now.
         if entry.key.name.kind.isPresence { entered.members = course.present }
-        letIn(entry, from: loop, entered, local, missed: owed, &effects)
+        letIn(entry, from: newcomer.loop, entered, local, missed: owed, &effects)
     }
 
     // MARK: Changes
@@ -117,9 +143,7 @@ extension ChannelShard {
             if course.isNews(change) { local.tell(change, &effects) }
             course.learns(change)
             course.delivered = change.sequence
-            for (entry, loop, entered) in course.takeReady(upTo: change.sequence) {
-                letIn(entry, loop, entered, local, course, now: now, &effects)
-            }
+            letIn(upTo: change.sequence, local, course, now: now, &effects)
         }
         // What is missing may be on its way.
         if course.isInDoubt { pause(local.key, course, now: now) }
@@ -141,6 +165,14 @@ extension ChannelShard {
         }
         believe(local, course, now: now, &effects)
         if course.isInDoubt { assert(key, now: now) }
+        // Behind the assertion: one that was let in unseen is not counted twice.
+        for newcomer in course.takePostponed() {
+            if now < newcomer.until {
+                ask(for: newcomer, local, now)
+            } else {
+                refuse(newcomer.entry, from: newcomer.loop, .unavailable, &effects)
+            }
+        }
         locals.removeIfUnused(local)
     }
 
@@ -175,8 +207,8 @@ extension ChannelShard {
             return
         }
         guard case .entered(let entered) = reply else {
-            // Nobody can say what is true: who waits for that is told so.
-            for (entry, loop, _) in course.refuseReady() { refuse(entry, from: loop, .unavailable, &effects) }
+            // Nobody can say what is true.
+            for newcomer in course.takeBackReady() { postpone(newcomer, course, now: now, &effects) }
             course.assertion = .failed
             return pause(key, course, now: now)
         }
@@ -203,8 +235,8 @@ extension ChannelShard {
         if isSetBack { local.forgetList() }
         for change in course.align(local.key, with: truth, had: had) { local.tell(change, &effects) }
         // They are told what is true by now, in place of what their replies said.
-        for (entry, loop, _) in course.takeReady(upTo: isSetBack ? .max : truth.sequence) {
-            letIn(entry, loop, truth, local, course, now: now, &effects)
+        for (newcomer, _) in course.takeReady(upTo: isSetBack ? .max : truth.sequence) {
+            letIn(newcomer, truth, local, course, now: now, &effects)
         }
         follow(local, course, now: now, &effects)
     }

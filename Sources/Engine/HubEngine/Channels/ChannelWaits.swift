@@ -1,12 +1,29 @@
 import Bytes
 import Clock
 
+/// A session that is to be let in.
+struct Newcomer {
+    let entry: ChannelEntry
+    /// Its loop.
+    let loop: Int
+    /// From then on it is refused, if nobody can say who is in.
+    let until: Instant
+
+    /// The same for each subscribe of one connection to one channel.
+    struct Place: Hashable {
+        let loop: Int
+        let session: SessionID
+    }
+
+    var place: Place { Place(loop: loop, session: entry.session) }
+}
+
 /// Calls to a state elsewhere whose replies have not come. None waits longer than `patience`.
 struct ChannelWaits {
     /// What for.
     enum Wait {
         /// A session to be let in.
-        case entry(ChannelEntry, loop: Int)
+        case entry(Newcomer)
         /// Nobody, but if the reply is lost, what is true here is asserted.
         case silent(ChannelKey)
         /// An assertion.
@@ -26,8 +43,11 @@ struct ChannelWaits {
 
     /// How long a reply may take.
     static let patience = Duration.seconds(5)
-    /// Until an assertion that failed is made again.
+    /// Until what failed is asked again: an assertion, or an entry.
     static let pause = Duration.seconds(1)
+    /// How long a session waits to be let in: pusher-js never repeats a subscribe that was refused, and a failover of
+    /// Redis takes five to eight seconds.
+    static let entryPatience = Duration.seconds(30)
 
     private(set) var lastNumber: UInt64 = 0
     private var waits: [UInt64: Wait] = [:]
