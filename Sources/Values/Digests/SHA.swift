@@ -81,6 +81,12 @@ package struct SHA256: Sendable {
         carillon_sha256_init(&context)
     }
 
+    /// Appends the part behind its length: parts that are cut otherwise have another digest.
+    package mutating func update(counted part: [UInt8]) {
+        withUnsafeBytes(of: UInt64(part.count)) { update($0) }
+        part.withUnsafeBytes { update($0) }
+    }
+
     /// Takes the next bytes.
     package mutating func update(_ bytes: UnsafeRawBufferPointer) {
         carillon_sha256_update(&context, bytes.baseAddress, bytes.count)

@@ -15,10 +15,7 @@ enum AppsDigest {
             let parts = [
                 app.id, app.credentials.key, secret, "\(app.ownsDatabase)", "\(app.features)", "\(app.limits)",
             ]
-            for part in parts {
-                withUnsafeBytes(of: UInt64(part.utf8.count)) { hash.update($0) }
-                Array(part.utf8).withUnsafeBytes { hash.update($0) }
-            }
+            for part in parts { hash.update(counted: Array(part.utf8)) }
         }
         return String(hash.finish().hex.prefix(6))
     }

@@ -24,10 +24,7 @@ package struct PublishKey: Sendable {
     package init(_ key: [UInt8], of app: App, call: [UInt8]) {
         func digest(_ parts: [UInt8]...) -> SHA256Digest {
             var hash = SHA256()
-            for part in parts {
-                withUnsafeBytes(of: UInt64(part.count)) { hash.update($0) }
-                part.withUnsafeBytes { hash.update($0) }
-            }
+            for part in parts { hash.update(counted: part) }
             return hash.finish()
         }
         self.app = app.id
