@@ -87,7 +87,7 @@ import Testing
     }
 
     /// A client that leaves, or comes and goes, while its subscribe waits.
-    @Test(arguments: [0, 1, 2, 5]) func whoeverLeavesMeanwhileIsNotIn(times: Int) throws {
+    @Test(arguments: [0, 1, 2, 5]) func leavingMeanwhileCounts(times: Int) throws {
         let (ada, bob, carl) = (world.connect(0), world.connect(1), world.connect(0))
         try world.subscribe("presence-room", user: "ada", ada)
         pass(2)

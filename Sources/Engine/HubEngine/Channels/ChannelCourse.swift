@@ -120,7 +120,7 @@ final class ChannelCourse {
 
     /// Those in `ready` whose replies know no more than that. Who is here, and whom the state has lost, waits on: a member
     /// would not find itself in its list. The next assertion says that it is in.
-    func takeReady(upTo sequence: UInt64) -> [(newcomer: Newcomer, entered: Entered)] {
+    private func takeReady(upTo sequence: UInt64) -> [(newcomer: Newcomer, entered: Entered)] {
         guard !ready.isEmpty else { return [] }
         var taken: [(newcomer: Newcomer, entered: Entered)] = []
         for (index, one) in ready.enumerated().reversed() where one.entered.sequence <= sequence {
@@ -133,6 +133,27 @@ final class ChannelCourse {
             }
         }
         return taken.reversed()
+    }
+
+    /// A newcomer that goes live, with what the others were told since its reply was decided.
+    typealias Admitted = (newcomer: Newcomer, entered: Entered, owed: ContiguousArray<SharedMessages>)
+
+    /// Those in `ready` whose replies, or `truth` in their place, know no more than that. Incomplete where it is not known
+    /// any more what somebody is owed: that one waits on.
+    func admit(upTo sequence: UInt64, as truth: Entered?) -> (admitted: [Admitted], isIncomplete: Bool) {
+        var (admitted, isIncomplete) = ([Admitted](), false)
+        for (newcomer, reply) in takeReady(upTo: sequence) {
+            var entered = truth ?? reply
+            guard let owed = owed(to: newcomer.entry, since: entered.sequence) else {
+                ready.append((newcomer, entered))
+                isIncomplete = true
+                continue
+            }
+            // Their list is as of what has been told by now.
+            if newcomer.entry.key.name.kind.isPresence { entered.members = present }
+            admitted.append((newcomer, entered, owed))
+        }
+        return (admitted, isIncomplete)
     }
 
     func waits(_ entry: ChannelEntry, for number: UInt64) { waiting[number] = entry }
@@ -210,7 +231,7 @@ final class ChannelCourse {
     }
 
     /// What the others were told since then, as the newcomer is to be told; nil if that is not known any more.
-    func owed(to entry: ChannelEntry, since sequence: UInt64) -> ContiguousArray<SharedMessages>? {
+    private func owed(to entry: ChannelEntry, since sequence: UInt64) -> ContiguousArray<SharedMessages>? {
         guard let delivered, sequence < delivered else { return [] }
         var last = sequence
         var owed = ContiguousArray<SharedMessages>()

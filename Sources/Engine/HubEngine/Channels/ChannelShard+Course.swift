@@ -5,13 +5,6 @@ import Pusher
 
 // A state that is elsewhere: what it says, and when.
 extension ChannelShard {
-    func course(of local: LocalSubscribers) -> ChannelCourse {
-        if let course = local.course { return course }
-        let course = ChannelCourse()
-        local.course = course
-        return course
-    }
-
     /// What the link has brought: one `ChannelNews`. What cannot be read is dropped, and counted.
     package mutating func received(_ bytes: [UInt8], now: Instant, _ effects: inout Effects) {
         do throws(SharedProblem) {
@@ -31,16 +24,16 @@ extension ChannelShard {
     mutating func ask(for entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         switch locals.held(for: entry, metrics.channels, apps, limits, beside: unasserted.vacating.count) {
         case .failure(let refusal): refuse(entry, from: loop, refusal, &effects)
-        case .success(let local):
-            ask(for: Newcomer(entry: entry, loop: loop, until: now.advanced(by: ChannelWaits.entryPatience)), local, now)
+        case .success(let local): ask(for: Newcomer(entry, loop, askedAt: now), local, now, &effects)
         }
     }
 
-    private mutating func ask(for newcomer: Newcomer, _ local: LocalSubscribers, _ now: Instant) {
-        let (entry, course) = (newcomer.entry, course(of: local))
-        var entering = Entering(
-            member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
-        entering.asksMembers = local.loops.isEmpty || course.delivered == nil
+    private mutating func ask(
+        for newcomer: Newcomer, _ local: LocalSubscribers, _ now: Instant, _ effects: inout Effects
+    ) {
+        let (entry, course) = (newcomer.entry, local.madeCourse())
+        guard now < newcomer.until else { return refuse(entry, from: newcomer.loop, .unavailable, &effects) }
+        let entering = Entering(entry, asksMembers: local.loops.isEmpty || course.delivered == nil)
         _ = call(.enter(entry.key, entering), .entry(newcomer), now)
         course.waits(entry, for: waits.lastNumber)
     }
@@ -50,10 +43,7 @@ extension ChannelShard {
     private mutating func postpone(
         _ newcomer: Newcomer, _ course: ChannelCourse, now: Instant, _ effects: inout Effects
     ) {
-        guard now < newcomer.until else { return refuse(newcomer.entry, from: newcomer.loop, .unavailable, &effects) }
-        if let earlier = course.postpone(newcomer) {
-            refuse(earlier.entry, from: earlier.loop, .unavailable, &effects)
-        }
+        if let earlier = course.postpone(newcomer) { refuse(earlier.entry, from: earlier.loop, .unavailable, &effects) }
         pause(newcomer.entry.key, course, now: now)
     }
 
@@ -78,14 +68,14 @@ extension ChannelShard {
     ) {
         let entry = newcomer.entry
         let local = locals.held(entry.key)
-        let course = course(of: local)
+        let course = local.madeCourse()
         let isAsserted = course.waitEnds(number)
         switch reply {
         case .entered(let entered):
             course.entered(entry)
             if local.loops.isEmpty, course.mayBegin(at: entered, of: entry.key) { course.begin(at: entered) }
             course.ready.append((newcomer, entered))
-            letIn(upTo: course.delivered ?? 0, local, course, now: now, &effects)
+            admit(upTo: course.delivered ?? 0, local, course, now: now, &effects)
             follow(local, course, now: now, &effects)
         case .unavailable:
             postpone(newcomer, course, now: now, &effects)
@@ -99,37 +89,23 @@ extension ChannelShard {
     }
 
     /// Lets those in whose replies know no more than that.
-    private mutating func letIn(
-        upTo sequence: UInt64, _ local: LocalSubscribers, _ course: ChannelCourse, now: Instant,
-        _ effects: inout Effects
+    private mutating func admit(
+        upTo sequence: UInt64, as truth: Entered? = nil, _ local: LocalSubscribers, _ course: ChannelCourse,
+        now: Instant, _ effects: inout Effects
     ) {
-        for (newcomer, entered) in course.takeReady(upTo: sequence) {
-            letIn(newcomer, entered, local, course, now: now, &effects)
+        let admission = course.admit(upTo: sequence, as: truth)
+        for one in admission.admitted {
+            letIn(one.newcomer.entry, from: one.newcomer.loop, one.entered, local, missed: one.owed, &effects)
         }
-    }
-
-    /// Lets the newcomer in, with what the others were told since the reply was decided.
-    private mutating func letIn(
-        _ newcomer: Newcomer, _ entered: Entered, _ local: LocalSubscribers, _ course: ChannelCourse, now: Instant,
-        _ effects: inout Effects
-    ) {
-        let entry = newcomer.entry
-        guard let owed = course.owed(to: entry, since: entered.sequence) else {
-            // The reply to an assertion is newer.
-            course.ready.append((newcomer, entered))
-            return assert(entry.key, now: now)
-        }
-        var entered = entered
-        // Their list is as of what has been told by now.
-        if entry.key.name.kind.isPresence { entered.members = course.present }
-        letIn(entry, from: newcomer.loop, entered, local, missed: owed, &effects)
+        // The reply to an assertion is newer.
+        if admission.isIncomplete { assert(local.key, now: now) }
     }
 
     // MARK: Changes
 
     private mutating func changed(_ change: ChannelChange, now: Instant, _ effects: inout Effects) {
         guard let local = locals[change.key] else { return }
-        let course = course(of: local)
+        let course = local.madeCourse()
         if course.isOld(change) { return assert(change.key, now: now) }
         course.keep(change)
         follow(local, course, now: now, &effects)
@@ -143,7 +119,7 @@ extension ChannelShard {
             if course.isNews(change) { local.tell(change, &effects) }
             course.learns(change)
             course.delivered = change.sequence
-            letIn(upTo: change.sequence, local, course, now: now, &effects)
+            admit(upTo: change.sequence, local, course, now: now, &effects)
         }
         // What is missing may be on its way.
         if course.isInDoubt { pause(local.key, course, now: now) }
@@ -166,13 +142,7 @@ extension ChannelShard {
         believe(local, course, now: now, &effects)
         if course.isInDoubt { assert(key, now: now) }
         // Behind the assertion: one that was let in unseen is not counted twice.
-        for newcomer in course.takePostponed() {
-            if now < newcomer.until {
-                ask(for: newcomer, local, now)
-            } else {
-                refuse(newcomer.entry, from: newcomer.loop, .unavailable, &effects)
-            }
-        }
+        for newcomer in course.takePostponed() { ask(for: newcomer, local, now, &effects) }
         locals.removeIfUnused(local)
     }
 
@@ -190,7 +160,7 @@ extension ChannelShard {
             _ = call(.assert(key, Attending()), .vacancy(key), now)
             return
         }
-        let course = course(of: local)
+        let course = local.madeCourse()
         // One that is under way knows less.
         course.mustAssert = true
         guard case .none = course.assertion else { return }
@@ -235,9 +205,7 @@ extension ChannelShard {
         if isSetBack { local.forgetList() }
         for change in course.align(local.key, with: truth, had: had) { local.tell(change, &effects) }
         // They are told what is true by now, in place of what their replies said.
-        for (newcomer, _) in course.takeReady(upTo: isSetBack ? .max : truth.sequence) {
-            letIn(newcomer, truth, local, course, now: now, &effects)
-        }
+        admit(upTo: isSetBack ? .max : truth.sequence, as: truth, local, course, now: now, &effects)
         follow(local, course, now: now, &effects)
     }
 }

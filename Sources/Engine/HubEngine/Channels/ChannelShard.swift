@@ -81,9 +81,7 @@ package struct ChannelShard {
     private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         _ = apps.known(entry.app)
         guard case .memory(let memory) = state else { return ask(for: entry, from: loop, now: now, &effects) }
-        let entering = Entering(
-            member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
-        switch memory.enter(entry.key, entering, now: now, &news.items) {
+        switch memory.enter(entry.key, Entering(entry), now: now, &news.items) {
         case .success(let entered):
             take(upTo: entered.sequence, &effects)
             let local = locals.held(entry.key)

@@ -6,10 +6,15 @@ struct Newcomer {
     let entry: ChannelEntry
     /// Its loop.
     let loop: Int
-    /// From then on it is refused, if nobody can say who is in.
+    /// From then on it is refused, if it is not known who is in.
     let until: Instant
 
-    /// The same for each subscribe of one connection to one channel.
+    init(_ entry: ChannelEntry, _ loop: Int, askedAt now: Instant) {
+        (self.entry, self.loop) = (entry, loop)
+        until = now.advanced(by: ChannelWaits.entryPatience)
+    }
+
+    /// One for all subscribes of a connection to a channel.
     struct Place: Hashable {
         let loop: Int
         let session: SessionID

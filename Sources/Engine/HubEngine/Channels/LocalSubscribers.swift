@@ -11,7 +11,7 @@ final class LocalSubscribers {
     private(set) var loops: LoopSet = []
     private var total = 0
     /// Where the channel's state is elsewhere.
-    var course: ChannelCourse?
+    private(set) var course: ChannelCourse?
     /// There too: it is not one of this hub's channels any more.
     var leavesQuota: (() -> Void)?
     /// What newcomers are told of the members of that version. Kept from the second newcomer on.
@@ -24,6 +24,13 @@ final class LocalSubscribers {
     }
 
     var isUnused: Bool { total == 0 && course?.isUnused != false }
+
+    func madeCourse() -> ChannelCourse {
+        if let course { return course }
+        let course = ChannelCourse()
+        self.course = course
+        return course
+    }
 
     func add(_ loop: Int) {
         counts[loop] += 1

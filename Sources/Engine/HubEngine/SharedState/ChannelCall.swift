@@ -53,6 +53,11 @@ package struct Entering: Sendable, Equatable {
     package init(member: PresenceMember? = nil, isRepeated: Bool = false, subscriptions: Int = 0) {
         (self.member, self.isRepeated, self.subscriptions) = (member, isRepeated, subscriptions)
     }
+
+    init(_ entry: ChannelEntry, asksMembers: Bool = true) {
+        self.init(member: entry.member, isRepeated: entry.isRepeated, subscriptions: entry.subscriptionCount)
+        self.asksMembers = asksMembers
+    }
 }
 
 /// What one hub has in one channel.
