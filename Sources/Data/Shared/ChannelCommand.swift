@@ -36,9 +36,13 @@ extension SharedCommand {
     ///   - last: the last of the latter that this hub has got; empty: it begins.
     ///   - told: up to this one, backends have been told all; empty: none since it was last said.
     ///   - epoch: of the bucket, in which it has got them.
-    package init(dueOf hub: HubID, after last: [UInt8], told: [UInt8], in epoch: [UInt8]) {
+    ///   - isForeign: whether it does not serve the app of the first that is left.
+    package init(
+        dueOf hub: HubID, after last: [UInt8], told: [UInt8], in epoch: [UInt8], isForeign: Bool = false
+    ) {
         self.init(.channel, nil, from: hub, "due")
         for word in [last, told, epoch] { add(word) }
+        add(isForeign ? "1" : "")
     }
 
     /// The hub lives.

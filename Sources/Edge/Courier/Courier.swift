@@ -38,6 +38,7 @@ package struct CourierConfiguration: Sendable {
 /// Sends webhooks on a thread of its own. Any thread may call it; only `stop` blocks.
 package final class Courier: WebhookSink {
     private let inbox: CourierInbox
+    private let metrics: CourierMetrics
     private let thread: SystemThread
 
     /// Starts the thread.
@@ -47,6 +48,7 @@ package final class Courier: WebhookSink {
         _ configuration: CourierConfiguration, apps: [WebhookApp], metrics: CourierMetrics, logger: Logger
     ) throws(CourierError) {
         let multi = try CurlMulti<Transfer>(connections: configuration.limits.requestsMax)
+        self.metrics = metrics
         inbox = CourierInbox(configuration.limits, metrics, multi, apps)
         let loop = CourierLoop(configuration, inbox, metrics, logger)
         do throws(ReactorError) {
@@ -62,6 +64,9 @@ package final class Courier: WebhookSink {
         guard app.features.webhooks.contains(event.kind) else { return }
         inbox.post(PostedEvent(event: event, appID: app.id, at: .read(), receipt: receipt))
     }
+
+    /// Counts an event as dropped: its app was removed.
+    package func dropUnserved() { metrics.drop(1, .removed) }
 
     /// Replaces the endpoints. Events that wait for an endpoint that stays keep waiting.
     package func replace(_ apps: [WebhookApp]) {

@@ -7,7 +7,7 @@ package final class CourierMetrics: MetricSource {
         case full
         /// Its requests failed for `CourierLimits.retryFor`.
         case expired
-        /// Its endpoint was removed from the configuration.
+        /// Its endpoint, or its app on all hubs, was removed from the configuration.
         case removed
         /// No endpoint of its app wants it.
         case unwanted

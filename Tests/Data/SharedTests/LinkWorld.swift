@@ -25,22 +25,29 @@ final class LinkWorld {
         /// Whether backends are slow: the receipts of what they are told.
         var isSlow = false
         private(set) var receipts: [WebhookReceipt] = []
+        /// What was to be told of apps that it does not serve.
+        private(set) var unserved = 0
         private(set) var gaps = 0
         private(set) var latest: [ChannelKey] = []
         private(set) var commands: [HubCommand] = []
 
-        fileprivate init(_ settings: SharedSettings, _ app: App, loops: Int, on loop: EventLoop) throws {
+        fileprivate init(_ settings: SharedSettings, _ served: [App], loops: Int, on loop: EventLoop) throws {
             shared = SharedRedis(
                 settings, metrics: SharedRedisMetrics(),
                 Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            apps.replace(app)
-            shared.serve([app])
+            serve(served)
             let links = try (0..<loops).map { number in
                 try shared.link(loop: number, of: loops, on: loop) { [arrivals] arrival in
                     arrivals.withLock { $0.append(arrival) }
                 }
             }
             (link, others) = (links[0], Array(links.dropFirst()))
+        }
+
+        /// Its configuration has these apps now.
+        func serve(_ served: [App]) {
+            for app in served { apps.replace(app) }
+            shared.serve(served)
         }
 
         /// Sends the call; its number.
@@ -71,6 +78,7 @@ final class LinkWorld {
                 case .ended: continue
                 }
                 for bytes in messages {
+                    if case .webhooks = arrival, (try? ChannelNews(bytes, apps)) == nil { unserved += 1 }
                     if let command = try? HubCommand(bytes, apps) { commands.append(command) }
                     switch try? ChannelNews(bytes, apps) {
                     case .reply(let number, let reply): replies[number] = reply
@@ -112,12 +120,14 @@ final class LinkWorld {
         settings.settling = .zero
         change(&settings)
         self.settings = settings
-        for _ in 0..<count { hubs.append(try Hub(settings, Self.app, loops: loops, on: loop)) }
+        for _ in 0..<count { hubs.append(try Hub(settings, [Self.app], loops: loops, on: loop)) }
         try run { hubs.allSatisfy { $0.shared.metrics.connections.level == loops } }
     }
 
     /// One more hub.
-    func join() throws { hubs.append(try Hub(settings, Self.app, loops: loops, on: loop)) }
+    func join(serving apps: [App] = [LinkWorld.app]) throws {
+        hubs.append(try Hub(settings, apps, loops: loops, on: loop))
+    }
 
     func run(until condition: () throws -> Bool) throws {
         let end = Instant.read().advanced(by: .seconds(100))

@@ -19,6 +19,8 @@ import Testing
         func post(_ event: WebhookEvent, of app: App, _ receipt: WebhookReceipt?) {
             events.withLock { $0.append(event) }
         }
+
+        func dropUnserved() {}
     }
 
     private func app(_ change: (inout AppFeatures) -> Void = { _ in }) -> App {

@@ -205,21 +205,25 @@ final class Heart {
 
     private func endDues(of bucket: Int, _ link: RedisLink) {
         let sender = link.hub
-        let told = tellings.told(bucket)
+        let (told, leaves) = (tellings.told(bucket), tellings.leavesForeign(bucket))
         let command = SharedCommand(
-            dueOf: sender, after: tellings.last(bucket), told: told, in: tellings.epoch(bucket))
+            dueOf: sender, after: tellings.last(bucket), told: told, in: tellings.epoch(bucket), isForeign: leaves)
         link.evaluate(command, bucket) { [weak self] reply in
             guard let self else { return }
             // A hub that ends leaves what it gets now to others.
             if isUp, case .value(.array(let parts)) = reply, parts.count == 6, case .integer(let delay) = parts[1],
                 case .bytes(let last) = parts[2], case .array(let webhooks) = parts[3],
-                case .integer(let isNew) = parts[4], case .bytes(let epoch) = parts[5]
+                case .integer(let kind) = parts[4], case .bytes(let epoch) = parts[5]
             {
-                if isNew == 1 { tellings.begin(bucket, in: epoch) } else { tellings.isKnown(told, bucket) }
+                if kind == 1 || leaves { tellings.begin(bucket, in: epoch) } else { tellings.isKnown(told, bucket) }
                 isDue(bucket, inMilliseconds: delay)
-                if !webhooks.isEmpty, let link = self.link {
-                    tell(webhooks, upTo: last, bucket, link)
-                    return endDues(of: bucket, link)
+                if let link = self.link, !webhooks.isEmpty {
+                    if kind == 2 {
+                        // Nobody serves its app: it is counted.
+                        link.tell(webhooks, WebhookReceipt {})
+                        return endDues(of: bucket, link)
+                    }
+                    if tell(webhooks, upTo: last, bucket, link) { return endDues(of: bucket, link) }
                 }
             }
             if case .refused(let error) = reply { self.link?.failed(error, as: sender) }
@@ -227,12 +231,34 @@ final class Heart {
         }
     }
 
-    private func tell(_ webhooks: [RESPValue], upTo last: [UInt8], _ bucket: Int, _ link: RedisLink) {
-        let number = tellings.gets(upTo: last, bucket)
-        let receipt = WebhookReceipt { [weak shared = link.shared] in
-            shared?.perform { $0?.heart?.isTold(number, bucket) }
+    /// Has backends told, up to an event of an app that this hub does not serve. Returns whether to ask again at once.
+    private func tell(_ webhooks: [RESPValue], upTo last: [UInt8], _ bucket: Int, _ link: RedisLink) -> Bool {
+        let served = webhooks.prefix {
+            guard case .bytes(let bytes) = $0 else { return true }
+            do throws(SharedProblem) {
+                _ = try ChannelNews(bytes, link.apps)
+                return true
+            } catch {
+                return error != .unknownApp
+            }
         }
-        link.tell(webhooks, receipt)
+        let isAll = served.count == webhooks.count
+        if !served.isEmpty {
+            let end = isAll ? last : Self.id(webhooks.count - served.count, before: last)
+            let number = tellings.gets(upTo: end, bucket)
+            let receipt = WebhookReceipt { [weak shared = link.shared] in
+                shared?.perform { $0?.heart?.isTold(number, bucket) }
+            }
+            link.tell(Array(served), receipt)
+        }
+        if !isAll { tellings.comesToForeign(bucket) }
+        return isAll || tellings.leavesForeign(bucket)
+    }
+
+    /// Ids are numbered without a gap.
+    private static func id(_ count: Int, before last: [UInt8]) -> [UInt8] {
+        let number = UInt64(String(decoding: last.prefix { $0 != UInt8(ascii: "-") }, as: UTF8.self)) ?? 0
+        return Array("\(number &- UInt64(count))-0".utf8)
     }
 
     /// Backends have been told of the page.

@@ -7,7 +7,9 @@ import HubEngine
 /// Worst interleavings: Redis begins anew, and counts from one again. What was told of the old count says nothing of the new
 /// one, so the hub names the epoch that it has read (`whatWasToldOfAnOldCountIsForgotten`). An endpoint is slow: the hub
 /// gets more meanwhile, and says each second that it is still there (`aSlowEndpointIsNoDeadHub`). The connection breaks:
-/// what is under way stays so, and is not asked for again (`aBrokenConnectionRepeatsNoWebhook`).
+/// what is under way stays so, and is not asked for again (`aBrokenConnectionRepeatsNoWebhook`). An event is of an app that
+/// this hub does not serve, in the midst of others: it tells those before it, and leaves the rest, once they are told, to a
+/// hub that serves it; if none does, Redis drops that one (`UnservedAppTests`).
 struct Tellings {
     private struct Page {
         let number: Int
@@ -22,6 +24,8 @@ struct Tellings {
         var pages: [Page] = []
         /// The last of the pages before them, until Redis knows.
         var told: [UInt8] = []
+        /// Whether the event behind the pages is of an app that this hub does not serve.
+        var isAtForeign = false
     }
 
     private var tellings: [Telling]
@@ -41,6 +45,9 @@ struct Tellings {
     /// Whether Redis must hear of the hub: that it is still there, or what it has told.
     func isUnderWay(_ bucket: Int) -> Bool { !tellings[bucket].pages.isEmpty || !tellings[bucket].told.isEmpty }
 
+    /// Whether all is told before an event of an app that this hub does not serve.
+    func leavesForeign(_ bucket: Int) -> Bool { tellings[bucket].isAtForeign && tellings[bucket].pages.isEmpty }
+
     /// Redis knows that all up to this event were told.
     mutating func isKnown(_ told: [UInt8], _ bucket: Int) {
         if tellings[bucket].told == told { tellings[bucket].told = [] }
@@ -56,6 +63,9 @@ struct Tellings {
         tellings[bucket].pages.append(Page(number: lastNumber, last: last))
         return lastNumber
     }
+
+    /// What follows is of an app that this hub does not serve.
+    mutating func comesToForeign(_ bucket: Int) { tellings[bucket].isAtForeign = true }
 
     /// Backends have been told all of the page, or it was dropped. Returns whether Redis is to know; false also for a page
     /// of an earlier beginning.

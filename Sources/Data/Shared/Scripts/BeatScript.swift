@@ -122,7 +122,8 @@ enum BeatScript {
             end
             -- Each hub hears this: the one that tells may be another than the first.
             if call('XLEN', P .. 'webhooks') > 0 then
-              delay = max(0, tonumber(call('HGET', B, 'tellsUntil') or now) - now)
+              local tells = max(0, tonumber(call('HGET', B, 'tellsUntil') or now) - now)
+              delay = delay < 0 and tells or min(delay, tells)
             end
             local isAsked = ARGV[8] ~= ''
             return {delay, userDelay, max(0, tonumber(callers[3] or now + 1) - now), others, counts,

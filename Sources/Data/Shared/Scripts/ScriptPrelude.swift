@@ -16,7 +16,8 @@
 /// | `callers` | hash: the last number of each caller; of a reaped hub, when; until when the bucket settles |
 /// | `changed` | hash: channels that have changed since the last beat, each with its sequence |
 /// | `due` | sorted set by time: graces, pauses and silences that end |
-/// | `webhooks` | stream: what backends are to be told |
+/// | `webhooks` | stream: what backends are to be told, numbered without a gap |
+/// | `foreign` | set: hubs that do not serve the app of the first of them |
 /// | `apps:APP` | set: the app's channels |
 /// | `hub:HUB` | set: the channels that the hub has connections in |
 /// | `c:APP:CHANNEL` | hash: the channel; also the shard channel that hubs hear of its changes |
