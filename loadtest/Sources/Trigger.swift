@@ -2,7 +2,8 @@ import Bytes
 import Glibc
 import Reactor
 
-/// A connection that makes a server send. The requests of one turn of the loop leave in one call.
+/// A connection that makes a server send. The requests of one turn of the loop leave in one call. Where a server of Pusher's
+/// API closes it behind each answer, as soketi does, the next request goes by another.
 final class Trigger: EventSource {
     /// How a request names its channel.
     enum Form {
@@ -17,25 +18,50 @@ final class Trigger: EventSource {
     /// Whether the server has closed the connection.
     private(set) var isBroken = false
     private let form: Form
-    private let socket: Int32
+    private let address: LoadAddress
+    private var socket: Int32
     private let loop: EventLoop
     private let host: String
+    /// Whether the server closes it behind each answer: then each request has one of its own.
+    private var closes = false
+    private var isBusy = false
+    /// Channels whose requests wait for the next connection.
+    private var waiting = Fifo<Int>()
     private var unsent = ByteWriter(capacity: 4096)
 
     private static let connectMilliseconds: Int32 = 5000
 
     init(_ address: LoadAddress, _ form: Form, loop: EventLoop) throws {
+        self.address = address
         self.form = form
         self.loop = loop
         host = address.text
-        socket = try address.connect(source: 0)
+        socket = try Self.connect(address)
         super.init()
-        var connecting = pollfd(fd: socket, events: Int16(POLLOUT), revents: 0)
-        guard poll(&connecting, 1, Self.connectMilliseconds) == 1, Int32(connecting.revents) & POLLERR == 0 else {
-            throw LoadFailure("\(host): cannot be connected to")
-        }
         try loop.add(self, descriptor: socket, interest: .readable)
         if case .records = form { unsent.append("CONTROL\n") }
+    }
+
+    private static func connect(_ address: LoadAddress) throws -> Int32 {
+        let socket = try address.connect(source: 0)
+        var connecting = pollfd(fd: socket, events: Int16(POLLOUT), revents: 0)
+        guard poll(&connecting, 1, connectMilliseconds) == 1, Int32(connecting.revents) & POLLERR == 0 else {
+            close(socket)
+            throw LoadFailure("\(address.text): cannot be connected to")
+        }
+        return socket
+    }
+
+    private func connectAgain() {
+        isBusy = false
+        close(socket)
+        socket = -1
+        do {
+            socket = try Self.connect(address)
+            try loop.add(self, descriptor: socket, interest: .readable)
+        } catch {
+            isBroken = true
+        }
     }
 
     deinit {
@@ -44,6 +70,8 @@ final class Trigger: EventSource {
 
     /// Queues a request for one message on a channel, until `flush`.
     func send(on channel: Int) {
+        guard !(closes && isBusy) else { return waiting.append(channel) }
+        isBusy = true
         switch form {
         case .records:
             let number = UInt32(truncatingIfNeeded: channel).bigEndian
@@ -86,7 +114,16 @@ final class Trigger: EventSource {
         }
         switch result {
         case .bytes, .wouldBlock: break
-        case .endOfStream, .failed:
+        case .endOfStream:
+            drop()
+            guard case .publishes = form, unsent.isEmpty else { return isBroken = true }
+            closes = true
+            connectAgain()
+            if let channel = waiting.popFirst() {
+                send(on: channel)
+                flush()
+            }
+        case .failed:
             isBroken = true
             drop()
         }
