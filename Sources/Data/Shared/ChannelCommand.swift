@@ -36,13 +36,12 @@ extension SharedCommand {
     ///   - last: the last of the latter that this hub has got; empty: it begins.
     ///   - told: up to this one, backends have been told all; empty: none since it was last said.
     ///   - epoch: of the bucket, in which it has got them.
-    ///   - isForeign: whether it does not serve the app of the first that is left.
+    ///   - foreign: the event, if it is of an app that this hub does not serve, behind which it cannot go on; else empty.
     package init(
-        dueOf hub: HubID, after last: [UInt8], told: [UInt8], in epoch: [UInt8], isForeign: Bool = false
+        dueOf hub: HubID, after last: [UInt8], told: [UInt8], in epoch: [UInt8], foreign: [UInt8] = []
     ) {
         self.init(.channel, nil, from: hub, "due")
-        for word in [last, told, epoch] { add(word) }
-        add(isForeign ? "1" : "")
+        for word in [last, told, epoch, foreign] { add(word) }
     }
 
     /// The hub lives.

@@ -61,12 +61,12 @@ package final class Courier: WebhookSink {
 
     /// Queues the event for the endpoints of its app that ask for its kind.
     package func post(_ event: WebhookEvent, of app: App, _ receipt: WebhookReceipt? = nil) {
-        guard app.features.webhooks.contains(event.kind) else { return }
+        guard app.features.webhooks.contains(event.kind) else { return metrics.drop(1, .unwanted) }
         inbox.post(PostedEvent(event: event, appID: app.id, at: .read(), receipt: receipt))
     }
 
-    /// Counts an event as dropped: its app was removed.
-    package func dropUnserved() { metrics.drop(1, .removed) }
+    /// Counts events as dropped: their apps were removed.
+    package func dropped(unserved count: Int) { metrics.drop(count, .removed) }
 
     /// Replaces the endpoints. Events that wait for an endpoint that stays keep waiting.
     package func replace(_ apps: [WebhookApp]) {

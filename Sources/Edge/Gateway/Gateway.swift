@@ -184,13 +184,12 @@ package final class Gateway: Sendable {
                 served = try served.replaced(by: apps)
                 // Under the lock, so that the later of two tables counts.
                 context.metrics.serves(served)
+                for mailbox in context.mailboxes { mailbox.post(.serve(served)) }
+                // Behind the loops: what the link brings of a new app, they can read.
                 context.configuration.sharedLink?.serve(served.apps)
-                return served
             }
         }
-        // A concurrent replacement may post first: a loop keeps the later table.
-        let served = try result.get()
-        for mailbox in context.mailboxes { mailbox.post(.serve(served)) }
+        try result.get()
     }
 
     /// Whether connections are accepted. Those that come meanwhile wait in the kernel's queue.

@@ -25,7 +25,7 @@ final class LinkWorld {
         /// Whether backends are slow: the receipts of what they are told.
         var isSlow = false
         private(set) var receipts: [WebhookReceipt] = []
-        /// What was to be told of apps that it does not serve.
+        /// What was dropped, since no hub serves its app.
         private(set) var unserved = 0
         private(set) var gaps = 0
         private(set) var latest: [ChannelKey] = []
@@ -72,13 +72,15 @@ final class LinkWorld {
                 case .webhooks(let events, let receipt):
                     messages = events
                     if isSlow { receipts.append(receipt) }
+                case .unserved(let count):
+                    unserved += count
+                    continue
                 case .gap:
                     gaps += 1
                     continue
                 case .ended: continue
                 }
                 for bytes in messages {
-                    if case .webhooks = arrival, (try? ChannelNews(bytes, apps)) == nil { unserved += 1 }
                     if let command = try? HubCommand(bytes, apps) { commands.append(command) }
                     switch try? ChannelNews(bytes, apps) {
                     case .reply(let number, let reply): replies[number] = reply

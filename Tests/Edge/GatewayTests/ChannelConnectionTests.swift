@@ -20,7 +20,7 @@ import Testing
             events.withLock { $0.append(event) }
         }
 
-        func dropUnserved() {}
+        func dropped(unserved count: Int) {}
     }
 
     private func app(_ change: (inout AppFeatures) -> Void = { _ in }) -> App {

@@ -132,4 +132,22 @@ import Testing
         pass(8)
         #expect(counts(bob, "subscription_succeeded") == 1 && world.facts("news").subscriptionCount == 1)
     }
+
+    /// A later subscribe of the connection fails before the earlier one that is asked for again: the later one counts.
+    @Test func theLaterSubscribeCounts() throws {
+        let bob = world.connect(0)
+        lose(calls: 100)
+        try world.subscribe("news", bob)
+        pass(5)
+        try world.unsubscribe("news", bob)
+        // The first is about to be asked for again.
+        world.advance(.milliseconds(500))
+        try world.subscribe("news", bob)
+        pass(14)
+        #expect(counts(bob, "error") == 0)
+        lose()
+        pass(8)
+        #expect(counts(bob, "subscription_succeeded") == 1 && counts(bob, "error") == 0)
+        #expect(world.facts("news").subscriptionCount == 1)
+    }
 }

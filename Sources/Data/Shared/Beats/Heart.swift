@@ -84,6 +84,7 @@ final class Heart {
 
     private func beat() {
         guard isUp, let link else { return }
+        link.refreshApps()
         if turn % Self.turnsPerSecond == 0 || !beats { check() }
         if beats {
             for bucket in stride(from: turn % Self.turnsPerSecond, to: buckets, by: Self.turnsPerSecond) {
@@ -205,9 +206,10 @@ final class Heart {
 
     private func endDues(of bucket: Int, _ link: RedisLink) {
         let sender = link.hub
-        let (told, leaves) = (tellings.told(bucket), tellings.leavesForeign(bucket))
+        let told = tellings.told(bucket)
         let command = SharedCommand(
-            dueOf: sender, after: tellings.last(bucket), told: told, in: tellings.epoch(bucket), isForeign: leaves)
+            dueOf: sender, after: tellings.last(bucket), told: told, in: tellings.epoch(bucket),
+            foreign: tellings.foreign(bucket))
         link.evaluate(command, bucket) { [weak self] reply in
             guard let self else { return }
             // A hub that ends leaves what it gets now to others.
@@ -215,12 +217,12 @@ final class Heart {
                 case .bytes(let last) = parts[2], case .array(let webhooks) = parts[3],
                 case .integer(let kind) = parts[4], case .bytes(let epoch) = parts[5]
             {
-                if kind == 1 || leaves { tellings.begin(bucket, in: epoch) } else { tellings.isKnown(told, bucket) }
+                if kind > 0 { tellings.begin(bucket, in: epoch) } else { tellings.isKnown(told, bucket) }
                 isDue(bucket, inMilliseconds: delay)
                 if let link = self.link, !webhooks.isEmpty {
                     if kind == 2 {
-                        // Nobody serves its app: it is counted.
-                        link.tell(webhooks, WebhookReceipt {})
+                        link.shared.dropped(unserved: webhooks.count)
+                        link.receive(.unserved(webhooks.count))
                         return endDues(of: bucket, link)
                     }
                     if tell(webhooks, upTo: last, bucket, link) { return endDues(of: bucket, link) }
@@ -233,32 +235,30 @@ final class Heart {
 
     /// Has backends told, up to an event of an app that this hub does not serve. Returns whether to ask again at once.
     private func tell(_ webhooks: [RESPValue], upTo last: [UInt8], _ bucket: Int, _ link: RedisLink) -> Bool {
-        let served = webhooks.prefix {
-            guard case .bytes(let bytes) = $0 else { return true }
-            do throws(SharedProblem) {
-                _ = try ChannelNews(bytes, link.apps)
-                return true
-            } catch {
-                return error != .unknownApp
-            }
-        }
-        let isAll = served.count == webhooks.count
+        let served = webhooks.prefix { if case .bytes(let bytes) = $0 { link.served.tells(bytes) } else { true } }
+        let rest = webhooks.count - served.count
         if !served.isEmpty {
-            let end = isAll ? last : Self.id(webhooks.count - served.count, before: last)
-            let number = tellings.gets(upTo: end, bucket)
+            let number = tellings.gets(upTo: Self.id(rest, before: last), bucket)
             let receipt = WebhookReceipt { [weak shared = link.shared] in
                 shared?.perform { $0?.heart?.isTold(number, bucket) }
             }
             link.tell(Array(served), receipt)
         }
-        if !isAll { tellings.comesToForeign(bucket) }
-        return isAll || tellings.leavesForeign(bucket)
+        guard rest > 0 else { return true }
+        tellings.comesToForeign(Self.id(rest - 1, before: last), bucket)
+        return served.isEmpty && !tellings.foreign(bucket).isEmpty
     }
 
     /// Ids are numbered without a gap.
     private static func id(_ count: Int, before last: [UInt8]) -> [UInt8] {
         let number = UInt64(String(decoding: last.prefix { $0 != UInt8(ascii: "-") }, as: UTF8.self)) ?? 0
         return Array("\(number &- UInt64(count))-0".utf8)
+    }
+
+    /// These apps are served from now on.
+    func serve(_ apps: [App]) {
+        shares?.serve(apps)
+        for bucket in tellings.servesOthers() { isDue(bucket, at: loop.now) }
     }
 
     /// Backends have been told of the page.

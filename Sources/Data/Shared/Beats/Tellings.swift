@@ -9,7 +9,8 @@ import HubEngine
 /// gets more meanwhile, and says each second that it is still there (`aSlowEndpointIsNoDeadHub`). The connection breaks:
 /// what is under way stays so, and is not asked for again (`aBrokenConnectionRepeatsNoWebhook`). An event is of an app that
 /// this hub does not serve, in the midst of others: it tells those before it, and leaves the rest, once they are told, to a
-/// hub that serves it; if none does, Redis drops that one (`UnservedAppTests`).
+/// hub that serves it. Which event that is, it says as long as the event comes first: only if all hubs say the same, Redis
+/// drops it, with those of the same app behind it (`UnservedAppTests`).
 struct Tellings {
     private struct Page {
         let number: Int
@@ -24,8 +25,8 @@ struct Tellings {
         var pages: [Page] = []
         /// The last of the pages before them, until Redis knows.
         var told: [UInt8] = []
-        /// Whether the event behind the pages is of an app that this hub does not serve.
-        var isAtForeign = false
+        /// The event behind the pages, if it is of an app that this hub does not serve; else empty.
+        var foreign: [UInt8] = []
     }
 
     private var tellings: [Telling]
@@ -45,8 +46,15 @@ struct Tellings {
     /// Whether Redis must hear of the hub: that it is still there, or what it has told.
     func isUnderWay(_ bucket: Int) -> Bool { !tellings[bucket].pages.isEmpty || !tellings[bucket].told.isEmpty }
 
-    /// Whether all is told before an event of an app that this hub does not serve.
-    func leavesForeign(_ bucket: Int) -> Bool { tellings[bucket].isAtForeign && tellings[bucket].pages.isEmpty }
+    /// The event that this hub leaves to others, if all is told before it; else empty.
+    func foreign(_ bucket: Int) -> [UInt8] { tellings[bucket].pages.isEmpty ? tellings[bucket].foreign : [] }
+
+    /// This hub serves other apps than before. Returns the buckets where it may tell on.
+    mutating func servesOthers() -> [Int] {
+        let left = tellings.indices.filter { !tellings[$0].foreign.isEmpty }
+        for bucket in left { tellings[bucket].foreign = [] }
+        return left
+    }
 
     /// Redis knows that all up to this event were told.
     mutating func isKnown(_ told: [UInt8], _ bucket: Int) {
@@ -60,12 +68,13 @@ struct Tellings {
     mutating func gets(upTo last: [UInt8], _ bucket: Int) -> Int {
         lastNumber += 1
         tellings[bucket].last = last
+        tellings[bucket].foreign = []
         tellings[bucket].pages.append(Page(number: lastNumber, last: last))
         return lastNumber
     }
 
-    /// What follows is of an app that this hub does not serve.
-    mutating func comesToForeign(_ bucket: Int) { tellings[bucket].isAtForeign = true }
+    /// What follows is of an app that this hub does not serve: the event of that id.
+    mutating func comesToForeign(_ id: [UInt8], _ bucket: Int) { tellings[bucket].foreign = id }
 
     /// Backends have been told all of the page, or it was dropped. Returns whether Redis is to know; false also for a page
     /// of an earlier beginning.

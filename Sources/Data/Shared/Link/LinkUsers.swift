@@ -11,13 +11,16 @@ final class LinkUsers {
     func tell(_ sent: SentUserCall) {
         guard let link else { return }
         let known = SentUserCall(sent.call, from: link.hub)
-        guard let commands = try? link.commands(known) else { return }
+        guard
+            let commands = try? SharedCommand.commands(
+                known, caller: link.number, link.apps, buckets: link.shared.keys.count)
+        else { return }
         guard link.isUp else { return link.owes() }
         for command in commands {
             guard let bucket = command.bucket?.number else { continue }
             link.evaluate(command, bucket) { [weak link] reply in
                 switch reply {
-                case .value(.integer(let delay)) where delay >= 0: link?.usersMayBeDue(bucket)
+                case .value(.integer(let delay)) where delay >= 0: link?.heart?.usersMayBeDue(bucket)
                 case .refused(let error): if link?.failed(error, as: known.hub) == true { link?.owe() }
                 case .lost: link?.owe()
                 case .value: break

@@ -26,13 +26,13 @@ package final class RedisLink {
     let shared: SharedRedis
     let number: Int
     private let loop: EventLoop
-    private let receive: @Sendable (SharedArrival) -> Void
+    let receive: @Sendable (SharedArrival) -> Void
     /// For what the connection brings: the loop is in no call of its own then.
     private let take: (SharedArrival) -> Void
     private var client: RedisClient?
     private let scripts = ScriptHashes()
-    let apps = KnownApps()
-    private var appsVersion = -1
+    let served = LinkApps()
+    var apps: KnownApps { served.known }
     private(set) var hub: HubID
     private(set) var followed: FollowedChannels
     /// Calls that are sent before all others, once they can be.
@@ -59,7 +59,7 @@ package final class RedisLink {
     ) throws {
         self.shared = shared
         self.number = number
-        followed = FollowedChannels(apps, shared.keys, loop: number, of: loops)
+        followed = FollowedChannels(served.known, shared.keys, loop: number, of: loops)
         self.loop = loop
         (self.receive, self.take) = (receive, take)
         hub = shared.presentHub
@@ -80,10 +80,8 @@ package final class RedisLink {
         client.connect()
     }
 
-    private func refreshApps() {
-        guard let served = shared.apps(unless: &appsVersion) else { return }
-        for app in served { apps.replace(app) }
-        heart?.shares?.serve(served)
+    func refreshApps() {
+        if let apps = served.refresh(shared) { heart?.serve(apps) }
     }
 
     // MARK: From the loop
@@ -166,8 +164,12 @@ package final class RedisLink {
         if waiting.isEmpty, client?.isUp == true { transmit(call) } else { hold(call) }
     }
 
-    /// Keeps the call until there is a connection.
+    /// Keeps the call until there is a connection. Those that have waited for too long make room.
     private func hold(_ call: LinkCall) {
+        while let first = waiting.first, first.deadline <= loop.now {
+            waiting.popFirst()
+            refuse(first)
+        }
         switch call.kind {
         case .fleeting: break
         case .question: refuse(call)
@@ -374,7 +376,8 @@ package final class RedisLink {
             sayAgain(bucket)
         } else {
             let news = beat.changed.filter { followed.has($0.key) }
-            if !news.isEmpty { receive(.news(news.map(\.bytes))) }
+            // At once, as changes are: one that comes behind it must not overtake it.
+            if !news.isEmpty { take(.news(news.map(\.bytes))) }
         }
     }
 
@@ -407,13 +410,8 @@ package final class RedisLink {
     var replica: [UInt8] { scripts.replica }
 
     // MARK: For users
+
     var isUp: Bool { client?.isUp == true }
-
-    func commands(_ sent: SentUserCall) throws(SharedProblem) -> [SharedCommand] {
-        try SharedCommand.commands(sent, caller: number, apps, buckets: shared.keys.count)
-    }
-
-    func usersMayBeDue(_ bucket: Int) { heart?.usersMayBeDue(bucket) }
 
     /// Each second.
     func catchUpOnUsers() {

@@ -239,6 +239,10 @@ package final class SharedRedis: Sendable {
         mailbox?.post(.look(place))
     }
 
+    func dropped(unserved webhooks: Int) {
+        logger.warning("webhooks are dropped: no hub serves their app", metadata: ["events": "\(webhooks)"])
+    }
+
     /// Does it on the first loop's thread, with its link; nil: it is gone. Any thread.
     func perform(_ work: @escaping @Sendable (RedisLink?) -> Void) {
         guard let mailbox = poked.withLock(\.mailbox) else { return work(nil) }

@@ -12,8 +12,8 @@ enum ChannelCallScript {
           end
           -- With the number of milliseconds until the next, and what backends are to be told: to one hub at a time, until it
           -- is silent for too long. It names the last that it has got, up to where all were told, the epoch of both, and
-          -- whether it does not serve the app of the first that is left: then another hub may tell it. If none does, it is
-          -- dropped: it is in the answer, of which the fifth part is 2.
+          -- an event if it does not serve its app: while that is the first, another hub may tell it. If all say so, it is
+          -- dropped, with what follows of the same app: the answer has it, and its fifth part is 2.
           local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
           local answer = {reply(DONE), first[2] and max(0, tonumber(first[2]) - now) or -1, '', {}, 0, ''}
           local got, told, of = ARGV[7], ARGV[8], ARGV[9]
@@ -23,29 +23,30 @@ enum ChannelCallScript {
           local epoch = known[3] or ''
           if known[1] and known[1] ~= hub and tonumber(known[2]) > now then return answer end
           local isNew = known[1] ~= hub or epoch ~= of
-          local function trim(id) call('XTRIM', W, 'MINID', string.format('%d-0', tonumber(id:match('^%d+')) + 1)) end
-          if not isNew and told ~= '' then
-            trim(told)
-            call('DEL', F)
-          end
+          local function forget(id) call('XTRIM', W, 'MINID', string.format('%d-0', tonumber(id:match('^%d+')) + 1)) end
+          if not isNew and told ~= '' then forget(told) end
           if call('XLEN', W) == 0 then
             call('HDEL', B, 'teller', 'tellsUntil')
             return answer
           end
-          if not isNew and ARGV[10] == '1' then
-            call('SADD', F, hub)
-            call('PEXPIRE', F, TELLING)
+          local foreign = ARGV[10]
+          if foreign ~= '' and epoch == of and call('XRANGE', W, '-', '+', 'COUNT', 1)[1][1] == foreign then
+            call('HSET', F, hub, foreign)
+            call('PEXPIRE', F, 60000)
             call('HDEL', B, 'teller', 'tellsUntil')
             for _, other in ipairs(call('HKEYS', P .. 'hubs')) do
-              if call('SISMEMBER', F, other) == 0 then return answer end
+              if call('HGET', F, other) ~= foreign then return answer end
             end
-            local entry = call('XRANGE', W, '-', '+', 'COUNT', 1)[1]
-            trim(entry[1])
-            call('DEL', F)
-            answer[4][1], answer[5] = entry[2][2], 2
+            local run, dropped = call('XRANGE', W, '-', '+', 'COUNT', WEBHOOK_PAGE), nil
+            for i, entry in ipairs(run) do
+              local app = read(entry[2][2], 4)
+              if app ~= (dropped or app) then break end
+              dropped, answer[4][i], answer[3] = app, entry[2][2], entry[1]
+            end
+            forget(answer[3])
+            answer[5] = 2
             return answer
           end
-          if isNew and call('SISMEMBER', F, hub) == 1 then return answer end
           call('HSET', B, 'teller', hub, 'tellsUntil', now + TELLING)
           local entries = call('XRANGE', W, (isNew or got == '') and '-' or '(' .. got, '+', 'COUNT', WEBHOOK_PAGE)
           for i, entry in ipairs(entries) do answer[4][i] = entry[2][2] end

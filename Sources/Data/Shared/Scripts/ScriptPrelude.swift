@@ -17,7 +17,7 @@
 /// | `changed` | hash: channels that have changed since the last beat, each with its sequence |
 /// | `due` | sorted set by time: graces, pauses and silences that end |
 /// | `webhooks` | stream: what backends are to be told, numbered without a gap |
-/// | `foreign` | set: hubs that do not serve the app of the first of them |
+/// | `foreign` | hash: for each hub, an event of them whose app it does not serve |
 /// | `apps:APP` | set: the app's channels |
 /// | `hub:HUB` | set: the channels that the hub has connections in |
 /// | `c:APP:CHANNEL` | hash: the channel; also the shard channel that hubs hear of its changes |

@@ -94,18 +94,13 @@ final class ChannelOwner: EffectPerformer {
     /// The link has brought this: one `ChannelNews`.
     func received(_ bytes: [UInt8]) { input { $0.received(bytes, now: $1, &$2) } }
 
-    /// A backend is to be told: one `ChannelNews.webhook`. Of an app that no hub serves, nobody is.
+    /// A backend is to be told: one `ChannelNews.webhook`.
     func tell(_ bytes: [UInt8], _ receipt: WebhookReceipt) throws(SharedProblem) {
         let apps = ask { $0.apps }
-        do throws(SharedProblem) {
-            guard case .webhook(let index, let event) = try ChannelNews(bytes, apps), let app = apps[index] else {
-                throw .malformed
-            }
-            context.webhooks?.post(event, of: app, receipt)
-        } catch {
-            guard error == .unknownApp else { throw error }
-            context.webhooks?.dropUnserved()
+        guard case .webhook(let index, let event) = try ChannelNews(bytes, apps), let app = apps[index] else {
+            throw .malformed
         }
+        context.webhooks?.post(event, of: app, receipt)
     }
 
     /// The way to the state was broken.

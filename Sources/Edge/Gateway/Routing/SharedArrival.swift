@@ -9,6 +9,7 @@ extension SharedArrival {
             Self.each(messages, on: loop) { (bytes) throws(SharedProblem) in try Self.perform(bytes, on: loop) }
         case .webhooks(let events, let receipt):
             Self.each(events, on: loop) { (bytes) throws(SharedProblem) in try loop.channels.tell(bytes, receipt) }
+        case .unserved(let count): loop.hubContext.webhooks?.dropped(unserved: count)
         case .gap:
             loop.channels.assertAll()
             loop.users.assertAll()

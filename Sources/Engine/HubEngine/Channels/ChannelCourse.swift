@@ -165,8 +165,13 @@ final class ChannelCourse {
         return taken
     }
 
-    /// Keeps the session until the pause is over. Returns one whose place it takes: the connection has subscribed anew.
-    func postpone(_ newcomer: Newcomer) -> Newcomer? { postponed.updateValue(newcomer, forKey: newcomer.place) }
+    /// Keeps the session until the pause is over. If the connection has subscribed more than once, only the last counts:
+    /// returns the other, which may be the one given.
+    func postpone(_ newcomer: Newcomer) -> Newcomer? {
+        guard let known = postponed.updateValue(newcomer, forKey: newcomer.place) else { return nil }
+        guard Int32(bitPattern: newcomer.entry.serial &- known.entry.serial) < 0 else { return known }
+        return postponed.updateValue(known, forKey: known.place)
+    }
 
     func takePostponed() -> some Sequence<Newcomer> { exchange(&postponed, with: [:]).values }
 

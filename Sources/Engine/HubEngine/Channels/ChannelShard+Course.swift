@@ -43,7 +43,7 @@ extension ChannelShard {
     private mutating func postpone(
         _ newcomer: Newcomer, _ course: ChannelCourse, now: Instant, _ effects: inout Effects
     ) {
-        if let earlier = course.postpone(newcomer) { refuse(earlier.entry, from: earlier.loop, .unavailable, &effects) }
+        if let other = course.postpone(newcomer) { refuse(other.entry, from: other.loop, .unavailable, &effects) }
         pause(newcomer.entry.key, course, now: now)
     }
 
@@ -77,9 +77,9 @@ extension ChannelShard {
             course.ready.append((newcomer, entered))
             admit(upTo: course.delivered ?? 0, local, course, now: now, &effects)
             follow(local, course, now: now, &effects)
-        case .unavailable:
+        case .unavailable(let fault):
             postpone(newcomer, course, now: now, &effects)
-            assert(entry.key, now: now)
+            if fault == .unknown || isAsserted { assert(entry.key, now: now) }
         default:
             refuse(entry, from: newcomer.loop, reply.refusal, &effects)
             if isAsserted { course.mustAssert = true }
@@ -142,6 +142,7 @@ extension ChannelShard {
         believe(local, course, now: now, &effects)
         if course.isInDoubt { assert(key, now: now) }
         // Behind the assertion: one that was let in unseen is not counted twice.
+        guard !course.mustAssert else { return pause(key, course, now: now) }
         for newcomer in course.takePostponed() { ask(for: newcomer, local, now, &effects) }
         locals.removeIfUnused(local)
     }

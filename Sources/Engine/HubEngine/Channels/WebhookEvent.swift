@@ -58,8 +58,8 @@ package protocol WebhookSink: Sendable {
     /// - Parameter receipt: kept until the event was delivered, or was dropped.
     func post(_ event: WebhookEvent, of app: App, _ receipt: WebhookReceipt?)
 
-    /// An event is dropped, and counted: no hub serves its app any more.
-    func dropUnserved()
+    /// So many events were dropped, and are counted: no hub serves their apps any more.
+    func dropped(unserved count: Int)
 }
 
 /// Held by events on their way to backends. Once nobody holds it, `done` is called, on any thread.

@@ -2,8 +2,8 @@ import Pusher
 
 /// What a hub asks of the state of ordinary channels, which all hubs share. A value, so that it may leave the process.
 ///
-/// Each call is answered once, by a `ChannelReply`. One whose answer was lost is not repeated: it may have been carried out.
-/// The hub then asserts what it has in the channel.
+/// Each call is answered once, by a `ChannelReply`. One whose answer was lost may have been carried out: the hub then
+/// asserts what it has in the channel. Only a connection that waits to be let in is asked for again, behind that.
 package enum ChannelCall: Sendable, Equatable {
     /// A connection asks to be let in. `.entered` or `.refused`.
     case enter(ChannelKey, Entering)
