@@ -75,7 +75,7 @@ import Testing
         try world.subscribe("presence-room", user: "bob", bob)
         pass(29)
         #expect(counts(bob, "error") == 0)
-        pass(6)
+        pass(8)
         #expect(counts(bob, "subscription_error") == 1)
         lose()
         pass(60)
@@ -107,6 +107,8 @@ import Testing
         pass(60)
         #expect(world.users("presence-room") == ["ada"] && world.facts("presence-room").subscriptionCount == 1)
         #expect(counts(bob, "subscription_succeeded") == 0 && !world.isSubscribed(bob, to: "presence-room"))
+        // Nobody came, and so nobody went.
+        #expect(counts(ada, "member_added") == 0 && counts(ada, "member_removed") == 0)
         world.disconnect(ada)
         world.disconnect(bob)
         pass(60)

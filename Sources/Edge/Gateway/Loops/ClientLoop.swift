@@ -242,7 +242,7 @@ final class ClientLoop: EffectPerformer {
                 guard let session = connection(entry.session)?.session else { return }
                 return engine.ordinary.leftUnanswered(entry, session)
             }
-        case .enter, .exit:
+        case .enter, .withdraw, .exit:
             break
         }
         router.ask(.channel(request))

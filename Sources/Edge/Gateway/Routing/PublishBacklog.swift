@@ -59,7 +59,7 @@ extension ChannelRequest {
     var isInBacklog: Bool {
         switch self {
         case .relay, .enter: true
-        case .exit: false
+        case .withdraw, .exit: false
         }
     }
 }

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Pusher
 
 /// How far this hub is in a channel whose state is elsewhere: replies and changes may be late, lost or doubled, and come in
@@ -33,6 +34,8 @@ final class ChannelCourse {
     var ready: [(newcomer: Newcomer, entered: Entered)] = []
     /// Sessions that are asked for again after a pause: nobody could say whether they are in. The last of each connection.
     private var postponed: [Newcomer.Place: Newcomer] = [:]
+    /// Sessions that have left while their calls, or what they are owed, were awaited: they are not asked for again.
+    private var withdrawn: [Newcomer.Place: UInt32] = [:]
     /// What this hub has asked the state to take as true.
     enum Assertion {
         case none
@@ -156,7 +159,10 @@ final class ChannelCourse {
         return (admitted, isIncomplete)
     }
 
-    func waits(_ entry: ChannelEntry, for number: UInt64) { waiting[number] = entry }
+    func waits(_ entry: ChannelEntry, for number: UInt64) {
+        if waiting.isEmpty, ready.isEmpty { withdrawn = [:] }
+        waiting[number] = entry
+    }
 
     /// Takes back that the session in `ready` is in: nobody can say what is true. The next assertion says so.
     func takeBackReady() -> [Newcomer] {
@@ -165,12 +171,21 @@ final class ChannelCourse {
         return taken
     }
 
-    /// Keeps the session until the pause is over. If the connection has subscribed more than once, only the last counts:
-    /// returns the other, which may be the one given.
-    func postpone(_ newcomer: Newcomer) -> Newcomer? {
+    /// Keeps the session until the pause is over, unless it has left, or its time is over. If the connection has subscribed
+    /// more than once, only the last counts. Returns the one that does not count, which may be the one given.
+    func postpone(_ newcomer: Newcomer, _ now: Instant) -> Newcomer? {
+        guard now < newcomer.until, withdrawn[newcomer.place] != newcomer.entry.serial else { return newcomer }
         guard let known = postponed.updateValue(newcomer, forKey: newcomer.place) else { return nil }
         guard Int32(bitPattern: newcomer.entry.serial &- known.entry.serial) < 0 else { return known }
         return postponed.updateValue(known, forKey: known.place)
+    }
+
+    /// The session has left. Returns it if it waits to be asked for again.
+    func withdraw(_ withdrawal: ChannelWithdrawal, from loop: Int) -> Newcomer? {
+        let place = Newcomer.Place(loop: loop, session: withdrawal.session)
+        if postponed[place]?.entry.serial == withdrawal.serial { return postponed.removeValue(forKey: place) }
+        if !waiting.isEmpty || !ready.isEmpty { withdrawn[place] = withdrawal.serial }
+        return nil
     }
 
     func takePostponed() -> some Sequence<Newcomer> { exchange(&postponed, with: [:]).values }

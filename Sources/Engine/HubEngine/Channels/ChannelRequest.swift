@@ -18,6 +18,8 @@ package struct PresenceMember: Sendable, Equatable {
 /// A loop's message to the shard of an ordinary channel.
 package enum ChannelRequest: Sendable {
     case enter(ChannelEntry)
+    /// A session that has not been answered asks no more: nobody waits for it. It may be answered all the same.
+    case withdraw(ChannelWithdrawal)
     case exit(ChannelExit)
     case relay(ChannelRelay)
 
@@ -25,6 +27,7 @@ package enum ChannelRequest: Sendable {
     package var key: ChannelKey {
         switch self {
         case .enter(let entry): entry.key
+        case .withdraw(let withdrawal): withdrawal.key
         case .exit(let exit): exit.key
         case .relay(let relay): relay.key
         }
@@ -63,6 +66,21 @@ package struct ChannelEntry: Sendable {
         self.member = member
         self.isRepeated = isRepeated
         self.subscriptionCount = subscriptionCount
+    }
+}
+
+/// A session leaves a channel before it was answered.
+package struct ChannelWithdrawal: Sendable, Equatable {
+    /// The channel.
+    package let key: ChannelKey
+    /// The session.
+    package let session: SessionID
+    /// That of its entry.
+    package let serial: UInt32
+
+    /// Of the entry of that session with that serial.
+    package init(key: ChannelKey, session: SessionID, serial: UInt32) {
+        (self.key, self.session, self.serial) = (key, session, serial)
     }
 }
 

@@ -24,15 +24,12 @@ extension ChannelShard {
     mutating func ask(for entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         switch locals.held(for: entry, metrics.channels, apps, limits, beside: unasserted.vacating.count) {
         case .failure(let refusal): refuse(entry, from: loop, refusal, &effects)
-        case .success(let local): ask(for: Newcomer(entry, loop, askedAt: now), local, now, &effects)
+        case .success(let local): ask(for: Newcomer(entry, loop, askedAt: now), local, now)
         }
     }
 
-    private mutating func ask(
-        for newcomer: Newcomer, _ local: LocalSubscribers, _ now: Instant, _ effects: inout Effects
-    ) {
+    private mutating func ask(for newcomer: Newcomer, _ local: LocalSubscribers, _ now: Instant) {
         let (entry, course) = (newcomer.entry, local.madeCourse())
-        guard now < newcomer.until else { return refuse(entry, from: newcomer.loop, .unavailable, &effects) }
         let entering = Entering(entry, asksMembers: local.loops.isEmpty || course.delivered == nil)
         _ = call(.enter(entry.key, entering), .entry(newcomer), now)
         course.waits(entry, for: waits.lastNumber)
@@ -43,7 +40,7 @@ extension ChannelShard {
     private mutating func postpone(
         _ newcomer: Newcomer, _ course: ChannelCourse, now: Instant, _ effects: inout Effects
     ) {
-        if let other = course.postpone(newcomer) { refuse(other.entry, from: other.loop, .unavailable, &effects) }
+        if let over = course.postpone(newcomer, now) { refuse(over.entry, from: over.loop, .unavailable, &effects) }
         pause(newcomer.entry.key, course, now: now)
     }
 
@@ -79,7 +76,8 @@ extension ChannelShard {
             follow(local, course, now: now, &effects)
         case .unavailable(let fault):
             postpone(newcomer, course, now: now, &effects)
-            if fault == .unknown || isAsserted { assert(entry.key, now: now) }
+            // After the pause: others whose time is over by then are not said to be in.
+            if isAsserted || fault == .unknown { course.mustAssert = true }
         default:
             refuse(entry, from: newcomer.loop, reply.refusal, &effects)
             if isAsserted { course.mustAssert = true }
@@ -143,7 +141,7 @@ extension ChannelShard {
         if course.isInDoubt { assert(key, now: now) }
         // Behind the assertion: one that was let in unseen is not counted twice.
         guard !course.mustAssert else { return pause(key, course, now: now) }
-        for newcomer in course.takePostponed() { ask(for: newcomer, local, now, &effects) }
+        for newcomer in course.takePostponed() { ask(for: newcomer, local, now) }
         locals.removeIfUnused(local)
     }
 

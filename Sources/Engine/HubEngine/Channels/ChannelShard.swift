@@ -73,6 +73,9 @@ package struct ChannelShard {
     package mutating func received(_ request: ChannelRequest, from loop: Int, now: Instant, _ effects: inout Effects) {
         switch request {
         case .enter(let entry): enter(entry, from: loop, now: now, &effects)
+        case .withdraw(let withdrawal):
+            guard let newcomer = locals[withdrawal.key]?.course?.withdraw(withdrawal, from: loop) else { break }
+            refuse(newcomer.entry, from: loop, .unavailable, &effects)
         case .exit(let exit): self.exit(exit, from: loop, now: now, &effects)
         case .relay(let relay): self.relay(relay, from: loop, now: now, &effects)
         }

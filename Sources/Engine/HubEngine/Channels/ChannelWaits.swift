@@ -6,7 +6,7 @@ struct Newcomer {
     let entry: ChannelEntry
     /// Its loop.
     let loop: Int
-    /// From then on it is refused, if it is not known who is in.
+    /// From then on it is not asked for again.
     let until: Instant
 
     init(_ entry: ChannelEntry, _ loop: Int, askedAt now: Instant) {
@@ -50,8 +50,8 @@ struct ChannelWaits {
     static let patience = Duration.seconds(5)
     /// Until what failed is asked again: an assertion, or an entry.
     static let pause = Duration.seconds(1)
-    /// How long a session waits to be let in: pusher-js never repeats a subscribe that was refused, and a failover of
-    /// Redis takes five to eight seconds.
+    /// How long a session is asked for again; `pause` and `patience` may come to that. pusher-js never repeats a subscribe
+    /// that was refused, and a failover of Redis takes five to eight seconds.
     static let entryPatience = Duration.seconds(30)
 
     private(set) var lastNumber: UInt64 = 0

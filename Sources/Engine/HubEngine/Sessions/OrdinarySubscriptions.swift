@@ -185,7 +185,7 @@ package final class OrdinarySubscriptions {
             session.detail?.isAnsweredAgain(serial)
             return
         }
-        leave(name, session.subscriptions.remove(at: index), of: session, mayReturn: false, &effects)
+        leave(name, session.subscriptions.remove(at: index), of: session, mayReturn: false, isAnswered: true, &effects)
         effects.refuse(name, refusal, metrics)
     }
 
@@ -194,17 +194,23 @@ package final class OrdinarySubscriptions {
     /// Removes a subscription, already out of the session's list, from its channel, and tells the shard. For a subscription
     /// that awaits its answer, the shard is told when the answer comes.
     ///
-    /// - Parameter mayReturn: see `SessionEngine.closed`.
+    /// - Parameters:
+    ///   - mayReturn: see `SessionEngine.closed`.
+    ///   - isAnswered: whether the shard has refused it.
     func leave(
         _ name: ChannelName, _ subscription: Subscription, of session: Session, mayReturn: Bool,
-        _ effects: inout Effects
+        isAnswered: Bool = false, _ effects: inout Effects
     ) {
         let channel = subscription.channel
         metrics.subscriptions(-1, channel, of: session.app)
         let key = ChannelKey(session.app.index, name)
         let userID = session.detail?.leave(channel)
         switch subscription.standing {
-        case .joining: channel.joining -= 1
+        case .joining:
+            channel.joining -= 1
+            guard !isAnswered else { break }
+            let withdrawal = ChannelWithdrawal(key: key, session: session.id, serial: subscription.serial)
+            effects.append(.request(.withdraw(withdrawal)))
         case .live(let index):
             channels.takeOut(index, of: channel)
             effects.append(.request(.exit(ChannelExit(key: key, userID: userID, mayReturn: mayReturn))))
