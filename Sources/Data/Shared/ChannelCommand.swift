@@ -108,10 +108,11 @@ extension SharedCommand {
             add(app.id, channel)
             add(ChannelChange.What.published(publication, nil).encoded)
             add(key.name.kind.isPresence ? "members" : "facts", "\(publication.once)")
-        case .relay(_, let event):
+        case .relay(_, let event, let webhook):
             add(app.id, channel)
             add(ChannelChange.What.relayed(event).encoded)
             add("", "0")
+            if let webhook { add(webhook.encoded) }
         case .publish(_, let publication):
             add("publish", app.id, channel, letters)
             add(ChannelChange.What.published(publication, nil).encoded)

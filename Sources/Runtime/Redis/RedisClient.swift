@@ -188,7 +188,9 @@ package final class RedisClient {
     /// Leaves the connection that is up: the owner has found the server unfit, for a reason that may be logged.
     package func leave(_ reason: String) {
         guard isUp else { return }
-        connection?.lose(RedisTrouble(.prelude, reason))
+        let isAnew = ["ORDER", "NOSCRIPT"].contains(reason)
+        connection?.lose(
+            isAnew ? RedisTrouble(.lost, "it has lost writes, or scripts: all is said again") : .init(.prelude, reason))
     }
 
     // MARK: Finding the server

@@ -37,6 +37,7 @@ package final class RedisLog: Sendable {
             case "NOPERM":
                 "its user lacks rights: ACL SETUSER USER ~NAME:* &NAME:* +@all -@dangerous +info, with redis.name as NAME"
             case "MOVED", "CROSSSLOT", "CLUSTERDOWN": "it is a node of a cluster: name one server, or sentinels"
+            case "ERR": "it answers ERR; does its user lack a right? carillon cluster says which"
             default: "it answers \(code)"
             }
         logger.warning(

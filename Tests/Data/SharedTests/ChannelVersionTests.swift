@@ -67,7 +67,11 @@ import Testing
                 call = .publish(key, Publication(channel: key.name, event: "e", data: [UInt8(step % 256)]))
             case 11:
                 let sender = SocketID(random: UInt64(step))
-                call = .relay(key, RelayedEvent(event: "client-e", data: [1], userID: user, sender: sender))
+                let webhook = WebhookEvent.clientEvent(
+                    key.name, name: "client-e", data: [1], socketID: sender, userID: user)
+                call = .relay(
+                    key, RelayedEvent(event: "client-e", data: [1], userID: user, sender: sender),
+                    pick(0..<2) == 0 ? webhook : nil)
             case 12:
                 var attending = Attending()
                 attending.connections = pick(0..<3)

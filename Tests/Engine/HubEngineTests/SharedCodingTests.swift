@@ -26,7 +26,10 @@ import Testing
             .enter(key, Entering(member: member, isRepeated: true, subscriptions: 300)), .enter(key, Entering()),
             .exit(ChannelExit(key: key, userID: nil, mayReturn: true)),
             .exit(ChannelExit(key: key, userID: "u", mayReturn: false)), .publish(key, publication),
-            .relay(key, RelayedEvent(event: "client-e", data: [0x31], userID: "u", sender: socketID)), .facts(key),
+            .relay(key, RelayedEvent(event: "client-e", data: [0x31], userID: "u", sender: socketID)),
+            .relay(
+                key, RelayedEvent(event: "client-e", data: [0x31], userID: nil, sender: socketID),
+                .clientEvent(key.name, name: "client-e", data: [0x31], socketID: socketID, userID: nil)), .facts(key),
             .users(key), .list(app: 0, prefix: "pre", most: 1_000), .assert(key, attending), .assert(key, Attending()),
             .reap(HubID(.max)), .due,
         ]

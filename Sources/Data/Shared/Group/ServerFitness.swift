@@ -83,6 +83,17 @@ enum ServerFitness {
 
     // MARK: For operators only
 
+    /// Why the server takes no writes, by all that `INFO` tells: hubs then cannot say that they live.
+    static func refusesWrites(_ facts: [String: String]) -> String? {
+        if facts["min_slaves_good_slaves"] == "0" {
+            return "it takes no writes: min-replicas-to-write wants more replicas than there are"
+        }
+        guard let used = Int(facts["used_memory"] ?? ""), let most = Int(facts["maxmemory"] ?? ""), most > 0,
+            used > most
+        else { return nil }
+        return "it is full, and takes no writes: raise maxmemory"
+    }
+
     /// Bytes by which a hub may be behind before Redis cuts its connection.
     private static let behindMin = 256 << 20
 

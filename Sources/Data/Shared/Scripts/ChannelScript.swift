@@ -23,7 +23,7 @@ enum ChannelScript {
             \(limits.cacheBytesMax)
             local LIST_BYTES, DUES, AT_ONCE, TOLD = \(limits.membersBytesMax), \(limits.departuresMax), \
             \(limits.dueAtOnceMax), \(limits.toldAtOnceMax)
-            local WEBHOOKS, WEBHOOK_PAGE, TELLING, PAGE, REAPED = 100000, 128, \(milliseconds(lease)), 32768, 256
+            local WEBHOOK_PAGE, TELLING, PAGE, REAPED = 128, \(milliseconds(lease)), 32768, 256
 
             """
     }

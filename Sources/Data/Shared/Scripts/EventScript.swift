@@ -2,7 +2,8 @@
 /// called most often.
 ///
 /// `ARGV`, from the sixth: app, channel, the change's content as hubs read it, what is replied: `facts`, `members`
-/// (facts with the number of users), or nothing; and the event's id, 0 without one.
+/// (facts with the number of users), or nothing; the event's id, 0 without one; and what backends are told of it, if they
+/// are.
 enum EventScript {
     static let text = #"""
         local app, channel, content, asked = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
@@ -23,6 +24,10 @@ enum EventScript {
             call('HSET', C, 'sequence', sequence)
             call('HSET', P .. 'changed', name, sequence)
             call('SPUBLISH', C, '\1\1\1' .. text(app) .. text(channel) .. num(tonumber(known[1])) .. num(sequence) .. content)
+            if ARGV[11] then
+              local id = call('HINCRBY', P .. 'bucket', 'webhooks', 1)
+              call('XADD', P .. 'webhooks', 'MAXLEN', '~', WEBHOOKS, id .. '-0', 'e', '\1\1\2' .. text(app) .. ARGV[11])
+            end
           end
         end
         if asked == '' then return reply(DONE) end

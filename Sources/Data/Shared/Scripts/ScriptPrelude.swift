@@ -55,6 +55,8 @@ enum ScriptPrelude {
         local P, hub, caller, number = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
         local call, floor, char, max, min = redis.call, math.floor, string.char, math.max, math.min
         local now = \#(time)
+        -- Webhooks that wait, at most.
+        local WEBHOOKS = 100000
         local function num(n)
           local bytes = ''
           while n >= 128 do

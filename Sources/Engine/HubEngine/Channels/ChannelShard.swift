@@ -128,11 +128,11 @@ package struct ChannelShard {
         if case .memory(let memory) = state {
             memory.relay(relay.key, relay.event, &news.items)
             take(&effects)
+            if let event = relay.webhook { effects.append(.webhook(apps.known(relay.app), event)) }
         } else {
-            _ = call(.relay(relay.key, relay.event), nil, now)
+            _ = call(.relay(relay.key, relay.event, relay.webhook), nil, now)
         }
         sender = nil
-        if let event = relay.webhook { effects.append(.webhook(apps.known(relay.app), event)) }
     }
 
     // MARK: Questions

@@ -12,7 +12,9 @@ package enum ChannelCall: Sendable, Equatable {
     /// A backend publishes. A cache channel keeps the event. `.facts`, as they are afterwards.
     case publish(ChannelKey, Publication)
     /// A client's event for the others. `.done`.
-    case relay(ChannelKey, RelayedEvent)
+    ///
+    /// With what the app's backend is told of it; nil if it wants nothing.
+    case relay(ChannelKey, RelayedEvent, WebhookEvent? = nil)
     /// What is known of a channel. `.facts`.
     case facts(ChannelKey)
     /// The ids of a presence channel's users. `.users`.
@@ -29,7 +31,7 @@ package enum ChannelCall: Sendable, Equatable {
     /// The channel that it is about; nil if it is not about one.
     package var key: ChannelKey? {
         switch self {
-        case .enter(let key, _), .publish(let key, _), .relay(let key, _), .facts(let key), .users(let key),
+        case .enter(let key, _), .publish(let key, _), .relay(let key, _, _), .facts(let key), .users(let key),
             .assert(let key, _):
             key
         case .exit(let exit): exit.key

@@ -39,10 +39,11 @@ package struct SentChannelCall: Sendable {
             writer.write(key)
             writer.write(publication)
             writer.write(publication.once)
-        case .relay(let key, let event):
+        case .relay(let key, let event, let webhook):
             writer.write(4)
             writer.write(key)
             writer.write(event)
+            writer.write(webhook) { $0.write($1) }
         case .facts(let key):
             writer.write(5)
             writer.write(key)
@@ -93,7 +94,10 @@ package struct SentChannelCall: Sendable {
             var publication = try reader.publication(key.name)
             publication.once = try reader.number()
             call = .publish(key, publication)
-        case 4: call = .relay(try reader.key(), try reader.relayed())
+        case 4:
+            let (key, event) = (try reader.key(), try reader.relayed())
+            call = .relay(
+                key, event, try reader.optional { (reader) throws(SharedProblem) in try reader.webhook() })
         case 5: call = .facts(try reader.key())
         case 6: call = .users(try reader.key())
         case 7: call = .list(app: try reader.app(), prefix: try reader.text(), most: try reader.count())
@@ -117,6 +121,15 @@ extension ChannelChange.What {
     /// As bytes, the last part of an encoded change.
     package var encoded: [UInt8] {
         var writer = SharedWriter(part: [])
+        writer.write(self)
+        return writer.bytes
+    }
+}
+
+extension WebhookEvent {
+    /// As bytes, which stand behind the app's id in a `ChannelNews`.
+    package var encoded: [UInt8] {
+        var writer = SharedWriter()
         writer.write(self)
         return writer.bytes
     }

@@ -85,7 +85,11 @@ package final class MemoryChannels: SharedChannels {
                             what: .published(publication, published.messages))))
             }
             return .facts(published.facts)
-        case .relay(let key, let event): relay(key, event, &news)
+        case .relay(let key, let event, let webhook):
+            relay(key, event, &news)
+            if let webhook, let channel = channels[key], channel.total > 0 {
+                news.append(.webhook(app: key.app, webhook))
+            }
         case .facts(let key): return .facts(facts(of: key, channels[key], now: now))
         case .users(let key): return .users(channels[key]?.members.ids ?? [])
         case .list(let app, let prefix, let most): return .list(list(of: app, prefix, most, now: now))
