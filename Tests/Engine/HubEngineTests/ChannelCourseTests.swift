@@ -304,6 +304,24 @@ import Testing
         #expect(desk.heard() == ["member_added b", "in 2"])
     }
 
+    /// The newcomer's reply is of a history that the state has lost, which had told nobody else of it: what the others know
+    /// is still true, and so the state is not set back for them.
+    @Test(arguments: ["news", "presence-x"]) func aReadyOneIsLetInWhereItsReplyWasLost(_ name: String) throws {
+        let desk = try Desk()
+        let (one, both) = name == "news" ? (nil, nil) : (["a"], ["a", "b"])
+        try desk.enter(name, one?.first)
+        try desk.reply(name, at: 9, one)
+        try desk.enter(name, both?.last)
+        try desk.reply(name, at: 12, both)
+        try desk.advance(1)
+        // It has been told of both by the assertion, and has no change for it yet.
+        try desk.reply(name, at: 10, both)
+        try desk.advance(1)
+        #expect(desk.heard().filter { $0.hasPrefix("in") } == ["in 1", "in 2"])
+        try desk.event(name, 10, 11, "e")
+        #expect(desk.heard() == ["e"])
+    }
+
     /// A newcomer that waits for a change that the state has lost is let in with what is true by now.
     @Test func aReadyOneIsLetInWhereTheStateIsSetBack() throws {
         let desk = try Desk()

@@ -11,6 +11,8 @@ import Pusher
 /// - A reply comes after changes that were decided after it. The newcomer is owed them, and nobody else.
 /// - A change is lost. The next one does not follow: what is true here is asserted, and the reply says what is true of all.
 ///   Clients are told the difference, and the events that have come.
+/// - A newcomer's reply came from a master that has died, and says more than its successor ever had. An assertion that was
+///   made behind it lets the newcomer in: it waited for the channel's next change, half a minute.
 /// - The state has lost its last changes (a replica took over), and counts them anew. A change that is not above the last
 ///   one is taken as that, a doubled one too: an assertion costs little. What came before an assertion was made, and is
 ///   above its reply, is lost there: also what nobody was told yet, or it would be told once the count has gone that far.
@@ -25,13 +27,14 @@ final class ChannelCourse {
     /// Sessions whose replies have not come, by the numbers of their calls.
     private(set) var waiting: [UInt64: ChannelEntry] = [:]
     /// The call of the last assertion. It has said that those are in who waited then.
-    var lastAssertion: UInt64 = 0
+    private(set) var lastAssertion: UInt64 = 0
     /// Changes that a late reply may not know, or that nobody was told yet. In order.
     private(set) var recent = ContiguousArray<ChannelChange>()
     /// Changes that are not above the last one: the state may have been set back, and count from there.
     private var old = ContiguousArray<ChannelChange>()
     /// Sessions whose replies know more than subscribers here have been told, or too little.
-    var ready: [(newcomer: Newcomer, entered: Entered)] = []
+    /// Those whose replies came before the assertion was made are covered: its reply says what is true of them, too.
+    var ready: [(newcomer: Newcomer, entered: Entered, isCovered: Bool)] = []
     /// Sessions that are asked for again after a pause: nobody could say whether they are in. The last of each connection.
     private var postponed: [Newcomer.Place: Newcomer] = [:]
     /// Sessions that have left while their calls, or what they are owed, were awaited: they are not asked for again.
@@ -123,16 +126,18 @@ final class ChannelCourse {
 
     /// Those in `ready` whose replies know no more than that. Who is here, and whom the state has lost, waits on: a member
     /// would not find itself in its list. The next assertion says that it is in.
-    private func takeReady(upTo sequence: UInt64) -> [(newcomer: Newcomer, entered: Entered)] {
+    private func takeReady(upTo sequence: UInt64, _ truth: Entered?) -> [(newcomer: Newcomer, entered: Entered)] {
         guard !ready.isEmpty else { return [] }
         var taken: [(newcomer: Newcomer, entered: Entered)] = []
-        for (index, one) in ready.enumerated().reversed() where one.entered.sequence <= sequence {
+        for (index, one) in ready.enumerated().reversed() {
+            guard one.entered.sequence <= sequence || truth != nil && one.isCovered else { continue }
             let user = one.newcomer.entry.member.map { TextKey($0.id) }
             if let user, members[user] != nil, known[user] == nil {
                 ready[index].entered.sequence = min(one.entered.sequence, delivered ?? 0)
                 mustAssert = true
             } else {
-                taken.append(ready.remove(at: index))
+                let one = ready.remove(at: index)
+                taken.append((one.newcomer, one.entered))
             }
         }
         return taken.reversed()
@@ -145,10 +150,10 @@ final class ChannelCourse {
     /// any more what somebody is owed: that one waits on.
     func admit(upTo sequence: UInt64, as truth: Entered?) -> (admitted: [Admitted], isIncomplete: Bool) {
         var (admitted, isIncomplete) = ([Admitted](), false)
-        for (newcomer, reply) in takeReady(upTo: sequence) {
+        for (newcomer, reply) in takeReady(upTo: sequence, truth) {
             var entered = truth ?? reply
             guard let owed = owed(to: newcomer.entry, since: entered.sequence) else {
-                ready.append((newcomer, entered))
+                ready.append((newcomer, entered, false))
                 isIncomplete = true
                 continue
             }
@@ -157,6 +162,13 @@ final class ChannelCourse {
             admitted.append((newcomer, entered, owed))
         }
         return (admitted, isIncomplete)
+    }
+
+    /// An assertion was made: the call of that number.
+    func asserts(_ number: UInt64) {
+        assertion = .underWay(had: last)
+        lastAssertion = number
+        for index in ready.indices { ready[index].isCovered = true }
     }
 
     func waits(_ entry: ChannelEntry, for number: UInt64) {

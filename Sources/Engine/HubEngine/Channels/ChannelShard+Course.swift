@@ -71,7 +71,7 @@ extension ChannelShard {
         case .entered(let entered):
             course.entered(entry)
             if local.loops.isEmpty, course.mayBegin(at: entered, of: entry.key) { course.begin(at: entered) }
-            course.ready.append((newcomer, entered))
+            course.ready.append((newcomer, entered, false))
             admit(upTo: course.delivered ?? 0, local, course, now: now, &effects)
             follow(local, course, now: now, &effects)
         case .unavailable(let fault):
@@ -164,9 +164,8 @@ extension ChannelShard {
         course.mustAssert = true
         guard case .none = course.assertion else { return }
         course.mustAssert = false
-        course.assertion = .underWay(had: course.last)
         _ = call(.assert(key, course.attending), .assertion(key), now)
-        course.lastAssertion = waits.lastNumber
+        course.asserts(waits.lastNumber)
     }
 
     private mutating func asserted(
