@@ -62,7 +62,7 @@ package struct HubGroup: Sendable {
             handlers: RedisClient.Handlers(
                 opened: { _ in
                     let questions = ServerFitness.questions(settings) + [ServerFitness.output]
-                    var left = questions.count + 3 + 4 * prefixes.count
+                    var left = questions.count + 2 + 4 * prefixes.count
                     func send(_ question: RedisClient.Prelude, _ take: @escaping (RedisReply) -> Void) {
                         let done: (RedisReply) -> Void = { reply in
                             take(reply)
@@ -95,8 +95,6 @@ package struct HubGroup: Sendable {
                             }
                         }
                     }
-                    // Behind what lives, in the order of the questions.
-                    defer { send(["HGETALL", prefixes[0] + "dead"]) { $1.take(dead: $0) } }
                     var now: UInt64 = 0
                     send(["INFO"]) { $1.take(info: $0) }
                     send(["TIME"]) { time, _ in now = Self.milliseconds(time) }
@@ -156,13 +154,6 @@ package struct HubGroup: Sendable {
         serverVersion = facts["valkey_version"].map { "Valkey \($0)" } ?? "Redis \(facts["redis_version"] ?? "")"
         memory = (Int(facts["used_memory"] ?? "") ?? 0, Int(facts["maxmemory"] ?? "") ?? 0)
         if let fault = ServerFitness.refusesWrites(facts) { faults.append(fault) }
-    }
-
-    /// Hubs that were taken for dead in the last minute.
-    private mutating func take(dead: RESPValue) {
-        for (number, silence) in Self.pairs(dead) where !members.contains(where: { $0.number == number }) {
-            change(number) { $0.silence = .milliseconds(Int64(clamping: Self.number(silence) ?? 0)) }
-        }
     }
 
     private mutating func take(hubs: RESPValue, now: UInt64) {
