@@ -116,7 +116,10 @@ final class Trigger: EventSource {
         case .bytes, .wouldBlock: break
         case .endOfStream:
             drop()
-            guard case .publishes = form, unsent.isEmpty else { return isBroken = true }
+            guard case .publishes = form, unsent.isEmpty else {
+                isBroken = true
+                return
+            }
             closes = true
             connectAgain()
             if let channel = waiting.popFirst() {
