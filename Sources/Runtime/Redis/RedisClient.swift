@@ -186,11 +186,9 @@ package final class RedisClient {
     }
 
     /// Leaves the connection that is up: the owner has found the server unfit, for a reason that may be logged.
-    package func leave(_ reason: String) {
+    package func leave(_ reason: String, as kind: RedisTrouble.Kind = .prelude) {
         guard isUp else { return }
-        let isAnew = ["ORDER", "NOSCRIPT"].contains(reason)
-        connection?.lose(
-            isAnew ? RedisTrouble(.lost, "it has lost writes, or scripts: all is said again") : .init(.prelude, reason))
+        connection?.lose(RedisTrouble(kind, reason))
     }
 
     // MARK: Finding the server

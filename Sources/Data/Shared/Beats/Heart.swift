@@ -246,7 +246,7 @@ final class Heart {
         }
         guard rest > 0 else { return true }
         tellings.comesToForeign(Self.id(rest - 1, before: last), bucket)
-        return served.isEmpty && !tellings.foreign(bucket).isEmpty
+        return !tellings.foreign(bucket).isEmpty
     }
 
     /// Ids are numbered without a gap.

@@ -255,7 +255,7 @@ package final class RedisLink {
         switch error.code {
         case "NOSCRIPT", "ORDER":
             lost(call)
-            client?.leave(error.code)
+            client?.leave(ScriptHashes.areLost, as: .lost)
         case "FENCED":
             refuse(call, call.fault(of: error.code))
             shared.renew(call.hub)
@@ -278,7 +278,7 @@ package final class RedisLink {
     @discardableResult
     func failed(_ error: RESPError, as sender: HubID) -> Bool {
         switch error.code {
-        case "NOSCRIPT": client?.leave(error.code)
+        case "NOSCRIPT": client?.leave(ScriptHashes.areLost, as: .lost)
         case "FENCED":
             shared.renew(sender)
             renewIfDead()

@@ -7,6 +7,9 @@ final class ScriptHashes {
     /// The server's replication id: another one may lack the last writes.
     private(set) var replica: [UInt8] = []
 
+    /// Why a server is left that does not know a script, or a call before.
+    static let areLost = "it has lost writes, or scripts: all is said again"
+
     subscript(script: SharedScript) -> [UInt8] { hashes[script.rawValue] }
 
     /// The commands, and what makes of a server one that the hub does not use.

@@ -239,6 +239,7 @@ package final class SharedRedis: Sendable {
         mailbox?.post(.look(place))
     }
 
+    /// Says in the log that so many were dropped.
     func dropped(unserved webhooks: Int) {
         logger.warning("webhooks are dropped: no hub serves their app", metadata: ["events": "\(webhooks)"])
     }

@@ -79,10 +79,8 @@ enum ChannelScript {
           call('SPUBLISH', c.C, '\1\1\1' .. text(c.app) .. text(c.channel) .. num(follows) .. num(c.sequence) .. content)
           c.told = (c.told or 0) + c.total
         end
-        -- Numbered: a gap in the ids shows that some were cut.
         local function webhook(c, content)
-          local id = call('HINCRBY', P .. 'bucket', 'webhooks', 1)
-          call('XADD', P .. 'webhooks', 'MAXLEN', '~', WEBHOOKS, id .. '-0', 'e', '\1\1\2' .. text(c.app) .. content)
+          \#(ScriptPrelude.webhook(app: "c.app", "content"))
         end
         local function read(bytes, at)
           local length, unit = 0, 1

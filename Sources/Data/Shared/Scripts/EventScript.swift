@@ -25,8 +25,7 @@ enum EventScript {
             call('HSET', P .. 'changed', name, sequence)
             call('SPUBLISH', C, '\1\1\1' .. text(app) .. text(channel) .. num(tonumber(known[1])) .. num(sequence) .. content)
             if ARGV[11] then
-              local id = call('HINCRBY', P .. 'bucket', 'webhooks', 1)
-              call('XADD', P .. 'webhooks', 'MAXLEN', '~', WEBHOOKS, id .. '-0', 'e', '\1\1\2' .. text(app) .. ARGV[11])
+              \#(ScriptPrelude.webhook(app: "app", "ARGV[11]"))
             end
           end
         end

@@ -49,14 +49,23 @@
 ///
 /// Numbers and texts are written as `SharedWriter` writes them: what a script tells goes to hubs as it is.
 enum ScriptPrelude {
+    /// The statements by which backends are to be told, of at most 100,000 events that wait. Numbered: a gap in the ids
+    /// shows that some were cut.
+    ///
+    /// - Parameters: the expressions of the app and of the encoded event.
+    static func webhook(app: String, _ event: String) -> String {
+        #"""
+        local id = call('HINCRBY', P .. 'bucket', 'webhooks', 1)
+        call('XADD', P .. 'webhooks', 'MAXLEN', '~', 100000, id .. '-0', 'e', '\1\1\2' .. text(\#(app)) .. \#(event))
+        """#
+    }
+
     /// - Parameter time: the expression of the time, in milliseconds.
     static func text(time: String) -> String {
         #"""
         local P, hub, caller, number = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
         local call, floor, char, max, min = redis.call, math.floor, string.char, math.max, math.min
         local now = \#(time)
-        -- Webhooks that wait, at most.
-        local WEBHOOKS = 100000
         local function num(n)
           local bytes = ''
           while n >= 128 do

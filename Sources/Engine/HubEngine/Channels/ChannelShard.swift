@@ -126,9 +126,8 @@ package struct ChannelShard {
         guard locals[relay.key] != nil else { return }
         sender = ChannelChange.Sender(socketID: relay.event.sender, exclusion: .session(relay.sender, loop: loop))
         if case .memory(let memory) = state {
-            memory.relay(relay.key, relay.event, &news.items)
+            memory.relay(relay.key, relay.event, relay.webhook, &news.items)
             take(&effects)
-            if let event = relay.webhook { effects.append(.webhook(apps.known(relay.app), event)) }
         } else {
             _ = call(.relay(relay.key, relay.event, relay.webhook), nil, now)
         }

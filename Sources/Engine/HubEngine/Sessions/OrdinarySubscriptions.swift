@@ -191,8 +191,8 @@ package final class OrdinarySubscriptions {
 
     // MARK: Leaving
 
-    /// Removes a subscription, already out of the session's list, from its channel, and tells the shard. For a subscription
-    /// that awaits its answer, the shard is told when the answer comes.
+    /// Removes a subscription, already out of the session's list, from its channel, and tells the shard. One that
+    /// awaits its answer is withdrawn; if it is let in all the same, the shard is told when the answer comes.
     ///
     /// - Parameters:
     ///   - mayReturn: see `SessionEngine.closed`.

@@ -85,11 +85,7 @@ package final class MemoryChannels: SharedChannels {
                             what: .published(publication, published.messages))))
             }
             return .facts(published.facts)
-        case .relay(let key, let event, let webhook):
-            relay(key, event, &news)
-            if let webhook, let channel = channels[key], channel.total > 0 {
-                news.append(.webhook(app: key.app, webhook))
-            }
+        case .relay(let key, let event, let webhook): relay(key, event, webhook, &news)
         case .facts(let key): return .facts(facts(of: key, channels[key], now: now))
         case .users(let key): return .users(channels[key]?.members.ids ?? [])
         case .list(let app, let prefix, let most): return .list(list(of: app, prefix, most, now: now))
@@ -150,8 +146,10 @@ package final class MemoryChannels: SharedChannels {
         channels.removeIfUnused(channel)
     }
 
-    func relay(_ key: ChannelKey, _ event: RelayedEvent, _ news: inout News) {
-        if let channel = channels[key], channel.total > 0 { channels.tell(.relayed(event), channel, &news) }
+    func relay(_ key: ChannelKey, _ event: RelayedEvent, _ webhook: WebhookEvent?, _ news: inout News) {
+        guard let channel = channels[key], channel.total > 0 else { return }
+        channels.tell(.relayed(event), channel, &news)
+        if let webhook { news.append(.webhook(app: key.app, webhook)) }
     }
 
     /// What became of a publication.
